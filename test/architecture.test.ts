@@ -58,7 +58,7 @@ const RULES: Readonly<Record<string, Rule>> = {
  */
 const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {notation: [], '.': ['notation'], syntax: ['.', 'notation']},
-  schema: {'.': [], legacy: ['.']},
+  schema: {'.': [], legacy: ['.'], migration: ['.']},
   dynamo: {'.': [], transports: ['.']},
   repository: {
     table: [],
@@ -67,9 +67,12 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     limits: ['table', 'audit'],
     namespaces: ['table'],
     usage: ['table'],
-    entities: ['table', 'audit', 'limits'],
-    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
+    sync: ['table', 'buckets', 'limits'],
+    entities: ['table', 'audit', 'limits', 'sync'],
+    operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
+  limiter: {refusals: [], '.': ['refusals']},
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {
     records: [],

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
-import {tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
@@ -21,7 +21,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Tokens per limit, such as rpm=1.',
+      description: 'Amount per limit, such as rpm=1 or usd=$0.05.',
       required: true,
       multiple: true,
       ignoreStdin: true,
@@ -42,6 +42,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
 
   static override examples = [
     {command: 'zael acquire user-1 gpt-4 rpm=1 tpm=500', description: 'Consume one request and 500 tokens'},
+    {command: "zael acquire user-1 gpt-4 'usd=$0.05'", description: 'Charge an amount of money'},
     {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Check whether it would be admitted'},
     {
       command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job',
@@ -57,21 +58,24 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   protected async work(stack: StackContext): Promise<AcquireResult> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
-    const [{parseConsumption}, {parseDuration}] = await Promise.all([
-      import('../lib/core/consumption.js'),
+    const [{parseAmounts, tokensIn, tokensOf}, {parseDuration}] = await Promise.all([
+      import('../lib/core/syntax/amounts.js'),
       import('../lib/core/duration.js'),
     ])
-    const consume = parseConsumption(amounts)
+    const asked = parseAmounts(amounts)
+    const waitMs = wait === undefined ? 0 : parseDuration(wait)
+    const units = await readableUnits(stack)
+    const consume = units ? tokensIn(asked, units) : tokensOf(asked)
     const request = {
       entity,
       resource,
       consume,
-      waitMs: wait === undefined ? 0 : parseDuration(wait),
+      waitMs,
       onWait: (ms: number) => this.logToStderr(retryText(ms)),
       ...(onUnavailable === undefined ? {} : {onUnavailable}),
     }
     const attempt = await tryRequest(stack, namespace, request, {dryRun})
-    return this.#report({entity, resource, consume, dryRun, attempt})
+    return this.#report({entity, resource, consume, units, dryRun, attempt})
   }
 
   async #report(tried: TriedRequest): Promise<AcquireResult> {

@@ -9,33 +9,36 @@ export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
 
   static override description =
-    'For each limit: how much is left, where it is set, the level of each shard, which entities consumed a shared one in ' +
+    'For each limit: how much is left, where it is set, how often it refused lately, the level of each shard, which entities consumed a shared one in ' +
     'this hour, when the request would be admitted, and which commands help. Nothing is consumed or changed.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Tokens per limit, such as rpm=1; defaults to one token of each limit.',
+      description:
+        'Amount per limit, such as rpm=1 or usd=$0.05; defaults to the average request of the last 24 hours.',
       multiple: true,
       ignoreStdin: true,
     }),
   }
 
   static override examples = [
-    {command: 'zael why user-1 gpt-4', description: 'One token of every limit that applies'},
+    {command: 'zael why user-1 gpt-4', description: 'The average request of the last 24 hours'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
     {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<WhyResult> {
     const {entity, resource, amounts = []} = this.args
-    const [{explain}, {parseConsumption}] = await Promise.all([
+    const [{explain}, {parseAmounts, tokensIn}] = await Promise.all([
       import('../lib/inspect/explain.js'),
-      import('../lib/core/consumption.js'),
+      import('../lib/core/syntax/amounts.js'),
     ])
-    const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)
-    const explanation = await explain(await stack.namespace(), {entity, resource, consume}, stack.table.clock)
+    const asked = parseAmounts(amounts)
+    const namespace = await stack.namespace()
+    const consume = asked.size === 0 ? undefined : tokensIn(asked, await namespace.configs.units())
+    const explanation = await explain(namespace, {entity, resource, consume}, stack.table.clock)
     const where = typedFlags(this.settings)
     this.print(whyLines(explanation, where))
     return whyJson(explanation, where)

@@ -51,18 +51,18 @@ export type {AcquireRequest, BucketName, RateLimiterOptions} from './limiter/opt
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
-export type {ResetResult} from './repository/buckets/reset.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
 export type {MetadataChange} from './repository/entities/update.js'
-export type {SyncOptions, SyncResult} from './repository/limit-sync.js'
 export type {SystemSettings} from './repository/limits/checks.js'
-export type {ConfigChange, Configs, SetOptions, SwitchScope} from './repository/limits/configs.js'
+export type {ConfigChange, Configs, PolicyScope, SetOptions} from './repository/limits/configs.js'
+export type {InheritedLimits} from './repository/limits/inherited.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {PurgeOptions} from './repository/namespaces/purge.js'
 export type {Namespace} from './repository/namespaces/states.js'
+export type {OperationOptions, OperationResult} from './repository/operations/operate.js'
 export {
   type LimitsChange,
   type NamespaceRepository,
@@ -72,6 +72,7 @@ export {
   type UsageSum,
   type WindowUsage,
 } from './repository/repository.js'
+export type {SyncOptions, SyncResult} from './repository/sync/bucket-sync.js'
 export type {CountsByKind, RecordKind, Removed} from './repository/table/kind-counter.js'
 export type {ConnectionOptions} from './repository/table/open-table.js'
 export type {PageRequest, RecordPage} from './repository/table/query.js'
@@ -81,7 +82,7 @@ export type {LimitUsage} from './repository/usage/usage.js'
 export type {AuditRecord} from './schema/audit-record.js'
 export type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
 export type {EntityRecord} from './schema/entity-record.js'
+export type {ParentGeneration} from './schema/family.js'
 export type {Json} from './schema/json-attribute.js'
 export type {NamespaceRecord, NamespaceStatus} from './schema/namespace-record.js'
-export type {ParentGeneration} from './schema/parent-generation.js'
 export type {CarriedFeature, PeerFeature} from './schema/peer-features.js'

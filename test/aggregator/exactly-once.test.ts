@@ -53,9 +53,9 @@ describe('usage of one batch', () => {
       streamRecord(image(3000), image(7000)),
     ]
     await handle(table, [third, first, second, second, first])
-    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3})
+    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3, overdrafts: 0})
     await handle(table, [third, second])
-    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3})
+    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3, overdrafts: 0})
   })
 
   it('is counted once when two processes have the batch and one overtakes the other', async () => {
@@ -76,7 +76,7 @@ describe('usage of one batch', () => {
       },
     }
     expect((await handle(slow, batch)).counts.snapshots).toBe(0)
-    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 3500n, rpm: 0n, events: 2})
+    expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 3500n, rpm: 0n, events: 2, overdrafts: 0})
   })
 })
 

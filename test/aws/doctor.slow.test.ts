@@ -2,6 +2,7 @@ import {CreateRoleCommand} from '@aws-sdk/client-iam'
 import {GetQueueUrlCommand, SendMessageCommand} from '@aws-sdk/client-sqs'
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import type {Check} from '../../src/lib/infra/doctor/check.js'
+import {AGGREGATOR_MARK} from '../../src/lib/repository/table/version-compatibility.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
 import {schemaProblems} from '../e2e/schemas.js'
 import type {AwsRequest, Intervention} from './aws-proxy.js'
@@ -26,7 +27,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     for (const name of ['healthy', 'broken']) {
       const filters = name === 'healthy' ? {} : {filters: ['{"eventName":["MODIFY"]}']}
       await deploySmallStack(account, {name, owner: 'zael', ...filters})
-      const version = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0'}
+      const version = {schemaVersion: '0.9.0', lambdaVersion: AGGREGATOR_MARK, clientMinVersion: '0.0.0'}
       const Item = encodeVersion({...version, updatedAt: '2026-01-01T00:00:00Z', updatedBy: 'zael:0.1.0'})
       await account.transport.send('PutItem', {TableName: name, Item})
     }

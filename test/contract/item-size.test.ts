@@ -1,7 +1,10 @@
 import {expect, it} from 'vitest'
-import {type Item, n} from '../../src/lib/schema/attribute-value.js'
+import {MARK_SLOTS} from '../../src/lib/repository/buckets/writes.js'
+import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import {itemBytes, writeUnitsOf} from '../../src/lib/schema/item-size.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
 function bucketOf(limits: number): BucketRecord {
@@ -41,6 +44,31 @@ describeOnEngine('the size of items', () => {
     const {write} = table.capacity.since(before)
     // Written and deleted, in the table and in three indexes that hold keys only.
     expect(write).toBe(2 * (Math.ceil(itemBytes(item) / 1024) + 3))
+  })
+
+  it('of a bucket with three limits is below 1 KB, with a quota, a session, a parent and all marks of writes', async () => {
+    const scene = new Scene(table)
+    // Names of usual length; the amounts are of a busy customer.
+    const [entity, resource] = ['customer-12345678', 'gpt-4-turbo-2026-04-09']
+    const texts = ['tpm=200k/min', 'usd=$5000/month@America/Los_Angeles', 'session=500k/5h!']
+    await scene.configure({level: 'resource', resource}, ...texts)
+    await scene.entity('organization-1234')
+    await scene.entity(entity, 'organization-1234')
+    const consume = {tpm: 17_123, usd: 2_345_678, session: 12_345}
+    await using limiter = scene.limiter()
+    for (let request = 0; request < 5; request++) {
+      await limiter.acquire({entity, resource, consume})
+      scene.nowMs += 7_001
+    }
+    const Key = wireKey(keys.bucket(scene.namespace, entity, resource, 0))
+    const {Item = {}} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
+    const attributes = Object.keys(Item)
+    expect(attributes).toEqual(expect.arrayContaining(['parent_id', 'rsched', 'b_session_ws', 'b_usd_gc', 'vu', 'ttl']))
+    // As after many processes, and after a move of the entity.
+    const mark = Object.entries(Item).find(([name]) => name.startsWith('wn_'))?.[1]
+    const marks = Array.from({length: MARK_SLOTS}, (_, slot) => [`wn_${slot}`, mark])
+    const item = {...Item, ...Object.fromEntries(marks), pgen: n(12), pinc: s('0123456789abcdef')}
+    expect(itemBytes(item)).toBeLessThan(1024)
   })
 
   it('makes a bucket with many limits cost more per write, so that it grows earlier', () => {

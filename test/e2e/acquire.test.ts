@@ -21,7 +21,10 @@ describeOnEngine('requests from the shell', () => {
       parseLimit('rpd=100/day'),
       parseLimit('tpd=20k/day'),
     ])
-    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')])
+    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')], {
+      replace: true,
+    })
+    await namespace.setLimits({level: 'resource', resource: 'paid'}, [parseLimit('usd=$1/day@UTC')])
     await namespace.setLimits({level: 'resource', resource: 'slow'}, [parseLimit('rpm=1/4sec')])
     await namespace.entities.create({id: 'team-1'})
     await namespace.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
@@ -44,6 +47,26 @@ describeOnEngine('requests from the shell', () => {
     expect(schemaProblems(command.split(' ')[0] as string, told)).toEqual([])
     return told
   }
+
+  it('are charged and explained in money, and in no other currency', async () => {
+    expect(await cli.show("acquire payer paid 'usd=$0.75'", 80)).toMatchInlineSnapshot(`
+      "Admitted: payer was charged $0.75 usd of paid
+
+      LIMIT  OF     ASKED  LEFT   CAPACITY  FREE IN
+      usd    payer  $0.75  $0.25  $1        now
+      "
+    `)
+    expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
+    expect(await tell("acquire payer paid 'usd=$0.30'", 6)).toMatchObject({admitted: false, consume: {usd: 300_000}})
+    expect(await cli.show("why payer paid 'usd=$0.30'", 80)).toContain('$0.25 of $1 left, $0.30 requested')
+    for (const command of ['acquire', 'why']) {
+      for (const amount of ['usd=€1', 'usd=5', 'usd=$0.0000001']) {
+        const {code, error} = await cli.fail(`${command} payer paid '${amount}'`)
+        expect([code, error.code]).toEqual([2, expect.stringMatching(/^(limit\.unit|request\.syntax)$/)])
+      }
+    }
+    expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
+  })
 
   it('are charged, refused when nothing is left, and explained', async () => {
     expect(await tell('acquire user-1 gpt-4 rpd=2 --dry-run')).toMatchObject({admitted: true, dryRun: true})

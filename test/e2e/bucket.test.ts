@@ -89,7 +89,7 @@ describeOnEngine('zael bucket', () => {
     expect(await cli.fail('bucket reset user-l --resource gpt-4 --yes')).toMatchObject({code: 3})
     expect(await cli.tell('bucket show user-1')).toMatchObject({buckets: [{limits: [{level: -20}, {}]}]})
     expect(await cli.show('bucket reset user-1 --resource gpt-4 --yes', 80)).toBe(
-      'The bucket of user-1 for gpt-4 is full (2 of 2 shards)\n',
+      'The bucket of user-1 for gpt-4 is full (2 shards): rpm +120, tpm +120\n',
     )
     expect(await cli.tell('bucket show user-1')).toMatchObject({
       buckets: [{limits: [{level: 100, debt: 0}, {level: 10_000}]}],
@@ -97,5 +97,90 @@ describeOnEngine('zael bucket', () => {
     expect(await cli.tell('bucket reset user-1 --resource gpt-4 --yes')).toMatchObject({shards: 2, ghosts: 0})
     const {events} = await cli.tell('audit list user-1 --action bucket_reset --since 1h')
     expect(events).toHaveLength(2)
+  })
+
+  it('reset of one limit leaves the others, and under a key happens once', async () => {
+    await cli.show('acquire user-2 gpt-4 rpm=10 tpm=10', 80)
+    const command = 'bucket reset user-2 --resource gpt-4 --only tpm --idempotency-key case-1 --yes'
+    expect(await cli.tell(command)).toEqual({
+      entity: 'user-2',
+      resource: 'gpt-4',
+      idempotencyKey: 'case-1',
+      isRepeated: false,
+      shards: 1,
+      reset: 1,
+      ghosts: 0,
+      amounts: {tpm: 50},
+    })
+    expect(await cli.tell(command)).toMatchObject({isRepeated: true, reset: 0, amounts: {tpm: 50}})
+    expect(await cli.show(command, 120)).toBe(
+      'Nothing was changed: under the key case-1 user-2 was reset for gpt-4 before (tpm +50)\n',
+    )
+    expect(
+      await cli.fail('bucket reset user-2 --resource gpt-4 --idempotency-key case-1 --only rpm --yes'),
+    ).toMatchObject({
+      code: 5,
+      error: {code: 'bucket.key-used'},
+    })
+    expect(await cli.fail('bucket reset user-2 --resource gpt-4 --only nope --yes')).toMatchObject({
+      code: 2,
+      error: {code: 'limit.unknown'},
+    })
+  })
+
+  it('top-up adds to a quota, in money too, once per key; show and why tell it', async () => {
+    await cli.tell('limits set --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d')
+    await cli.show('acquire buyer gpt-4 rpd=10 burst=40', 80)
+    expect(await cli.fail('bucket top-up buyer gpt-4 rpd=5')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(await cli.show('bucket top-up buyer gpt-4 rpd=5 usd=$5 burst=30 --idempotency-key order-1 --yes', 120)).toBe(
+      'Topped up buyer for gpt-4: burst +30, rpd +5, usd +$5\n',
+    )
+    expect(
+      await cli.tell('bucket top-up buyer gpt-4 rpd=5 usd=$5 burst=30 --idempotency-key order-1 --yes'),
+    ).toMatchObject({
+      isRepeated: true,
+      shards: 1,
+      asked: {rpd: 5, burst: 30, usd: 5_000_000},
+      amounts: {rpd: 5, burst: 30, usd: 5_000_000},
+    })
+    expect(await cli.show('bucket show buyer --columns limit,level,capacity,topped-up', 100)).toMatchInlineSnapshot(`
+      "Bucket of buyer · gpt-4
+      LIMIT  LEVEL  CAPACITY  TOPPED UP
+      burst     90       100          -
+      rpd        5        15          5
+      usd      $25       $25         $5
+      "
+    `)
+    const {limits} = JSON.parse((await cli.run('why buyer gpt-4 --json')).stdout)
+    expect(limits).toMatchObject([
+      {name: 'burst'},
+      {name: 'rpd', toppedUp: 5, capacity: 15, available: 5},
+      {name: 'usd', toppedUp: 5_000_000, capacity: 25_000_000},
+    ])
+    const {stdout} = await cli.run('why buyer gpt-4 rpd=9')
+    expect(stdout).toMatch(/topped up +5 until the reset/)
+    expect(stdout).toContain('zael bucket top-up buyer gpt-4 rpd=4')
+    const {events} = await cli.tell('audit list buyer --action bucket_topped_up --since 1h')
+    expect(events).toMatchObject([{details: {amounts: {rpd: 5, burst: 30, usd: 5_000_000}, shards: 1}}])
+  })
+
+  it.each([
+    ['bucket top-up buyer gpt-4 usd=5 --yes', 'limit.unit'],
+    ['bucket top-up buyer gpt-4 usd=€5 --yes', 'limit.unit'],
+    ['bucket top-up buyer gpt-4 rpd=$5 --yes', 'limit.unit'],
+    ['bucket top-up buyer gpt-4 rpd=0 --yes', 'limit.syntax'],
+    ['bucket top-up buyer gpt-4 rpd --yes', 'request.syntax'],
+    ['bucket top-up buyer gpt-4 rpd=1 rpd=2 --yes', 'request.syntax'],
+    ['bucket top-up buyer gpt-4 nope=1 --yes', 'limit.unknown'],
+    ['bucket top-up buyer gpt-4 rpd=1 --idempotency-key a#b --yes', 'bucket.key'],
+  ])('%s is a mistake', async (command, code) => {
+    expect(await cli.fail(command)).toMatchObject({code: 2, error: {code}})
+  })
+
+  it('the key of another amount is a conflict', async () => {
+    expect(await cli.fail('bucket top-up buyer gpt-4 rpd=6 --idempotency-key order-1 --yes')).toMatchObject({
+      code: 5,
+      error: {code: 'bucket.key-used'},
+    })
   })
 })

@@ -77,7 +77,8 @@ describeOnEngine('limits in a file', () => {
     const told = await cli.run(`limits diff -f ${path} --json`)
     expect(told.code).toBe(6)
     expect(schemaProblems('limits diff', JSON.parse(told.stdout))).toEqual([])
-    expect(await cli.tell(`limits apply -f ${path}`)).toMatchObject({result: {updated: 1}})
+    expect(await cli.fail(`limits apply -f ${path}`)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(await cli.tell(`limits apply -f ${path} --yes`)).toMatchObject({result: {updated: 1}})
 
     // What the file no longer states goes, once that is confirmed.
     const less = await file('less.yaml', 'namespace: acme', SYSTEM, TEAM)

@@ -34,6 +34,7 @@ describeOnEngine('zael limits', () => {
       "Limits of resource gpt-4
         rpm           (none) → 100/min
         tpm           (none) → 20k/min:40k
+        new           resource gpt-4, limit rpm, limit tpm
         live buckets  none affected
       "
     `)
@@ -46,14 +47,16 @@ describeOnEngine('zael limits', () => {
         {name: 'tpm', before: {text: 'tpm=20k/min:40k'}, after: {text: 'tpm=20k/min:40k'}},
       ],
     })
-    const replaced = await cli.tell('limits set --resource gpt-4 rpm=200 --replace')
+    const replaced = await cli.tell('limits set --resource gpt-4 rpm=200 --only')
     expect(replaced.changes).toMatchObject([{name: 'rpm'}, {name: 'tpm', after: null}])
   })
 
   it('set --dry-run writes nothing', async () => {
     expect(await cli.show('limits set --resource gpt-4 rpm=7/sec --dry-run', 120)).toMatchInlineSnapshot(`
       "Limits of resource gpt-4 (dry run, nothing is written)
-        rpm  (none) → 7/sec
+        rpm       (none) → 7/sec
+        concerns  no live bucket
+        new       resource gpt-4, limit rpm
       "
     `)
     expect(await cli.tell('limits set --resource gpt-4 rpm=7/sec --dry-run')).toMatchObject({
@@ -164,9 +167,11 @@ describeOnEngine('zael limits', () => {
   it('resolve tells what applies and why, to the parent too', async () => {
     await namespace.setLimits({level: 'system'}, [LIMIT], {onUnavailable: 'allow'})
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [{...LIMIT, refillAmount: 7}])
-    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE}, [
-      {...LIMIT, name: 'tpm'},
-    ])
+    await namespace.setLimits(
+      {level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE},
+      [{...LIMIT, name: 'tpm'}],
+      {replace: true},
+    )
     const wide = await cli.show('limits resolve user-1 gpt-4', 120)
     expect(await cli.show('limits resolve user-1 --resource gpt-4', 80)).toBe(wide)
     expect(wide).toMatchInlineSnapshot(`

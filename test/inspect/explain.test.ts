@@ -3,6 +3,7 @@ import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
 import {explain, type Question} from '../../src/lib/inspect/explain.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
+import type {RefusalCounts} from '../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -23,7 +24,12 @@ describeOnEngine('an explanation', () => {
     return explain(namespace, {entity: 'user-1', resource: 'gpt-4', ...question}, () => scene.nowMs)
   }
 
-  const used = async (scene: Scene, entity: string, tokens: Record<string, number>) => {
+  const used = async (
+    scene: Scene,
+    entity: string,
+    tokens: Record<string, number>,
+    more: {totalEvents?: number; refused?: RefusalCounts} = {},
+  ) => {
     const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
     const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
     const Item = encodeUsage({
@@ -31,6 +37,7 @@ describeOnEngine('an explanation', () => {
       totalEvents: 1,
       tokens: new Map(Object.entries(tokens)),
       ttlSeconds: undefined,
+      ...more,
     } as Parameters<typeof encodeUsage>[0])
     await table.transport.send('PutItem', {TableName: table.name, Item})
   }
@@ -53,6 +60,45 @@ describeOnEngine('an explanation', () => {
       {name: 'tpm', source: 'entity_default', requested: 1, available: 20_000},
     ])
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
+  })
+
+  it('without amounts takes the average request of the last hours, and tells what was refused lately', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=100/min', 'tpm=1000/min')
+    await scene.entity('user-1', 'team')
+    const limits = (requests: number, tokens: number) => new Map([['tpm', {requests, tokens: BigInt(tokens)}]])
+    const long = {...{requests: 7, byParent: 0}, lastAtMs: scene.nowMs, limits: limits(7, 700)}
+    scene.nowMs -= 5 * 3_600_000
+    await used(scene, 'user-1', {rpm: 10, tpm: 5001}, {totalEvents: 10, refused: long})
+    scene.nowMs += 5 * 3_600_000
+    const refused = {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000, limits: limits(3, 2400)}
+    await used(scene, 'user-1', {rpm: 10, tpm: 6999}, {totalEvents: 10, refused})
+    await used(scene, 'team', {rpm: 1}, {refused: {...refused, byParent: 0}})
+    await scene.limiter().acquire(request({tpm: 500}))
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({
+      basis: 'typical',
+      admitted: false,
+      refused: {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000},
+    })
+    const told = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
+    expect(told).toEqual([
+      ['user-1', 'rpm', 1, 0],
+      ['user-1', 'tpm', 600, 3],
+      ['team', 'rpm', 1, 0],
+      ['team', 'tpm', 600, 3],
+    ])
+    expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})
+    expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
+  })
+
+  it('of a bucket that has only refused takes the average of what was refused', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'tpm=1000/min')
+    const limits = new Map([['tpm', {requests: 3, tokens: 2401n}]])
+    const refused = {requests: 3, byParent: 0, lastAtMs: scene.nowMs, limits}
+    await used(scene, 'user-1', {}, {totalEvents: 0, refused})
+    expect(await ask(scene)).toMatchObject({basis: 'typical', limits: [{name: 'tpm', requested: 801}]})
   })
 
   it('of something disabled: the switch of the entity or of its parent, where it is set, and no limits', async () => {

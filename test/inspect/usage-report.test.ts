@@ -1,10 +1,12 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {windowStart} from '../../src/lib/core/window.js'
+import {NOT_REFUSED} from '../../src/lib/inspect/refused.js'
 import {reportUsage, totalUsage, walkUsage} from '../../src/lib/inspect/usage-report.js'
 import {topConsumers} from '../../src/lib/inspect/usage-top.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
+import type {RefusalCounts} from '../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../repository/namespace-table.js'
@@ -21,6 +23,7 @@ const use = (
   hour: number,
   tokens: Record<string, number>,
   n = 1,
+  refused?: RefusalCounts,
 ) =>
   put(
     tenant,
@@ -32,9 +35,18 @@ const use = (
       start: windowStart('hourly', START + hour * HOUR),
       tokens: new Map(Object.entries(tokens)),
       totalEvents: n,
+      refused,
       ttlSeconds: undefined,
     }),
   )
+
+/** So many requests for 50 tokens each that tpm had too little for. */
+const refusals = (requests: number, byParent = 0): RefusalCounts => ({
+  requests,
+  byParent,
+  lastAtMs: START,
+  limits: new Map([['tpm', {requests, tokens: BigInt(50 * requests)}]]),
+})
 
 describeOnEngine('reports on usage', () => {
   const table = useTable()
@@ -52,11 +64,15 @@ describeOnEngine('reports on usage', () => {
         entity: 'vip',
         end: '2026-11-01T02:00:00Z',
         limits: [
-          {name: 'old', tokens: 1, budget: null, share: null},
-          {name: 'rpm', tokens: 600, budget: 6000, share: 0.1},
+          {name: 'old', tokens: 1, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED},
+          {name: 'rpm', tokens: 600, overdrawn: 0, budget: 6000, share: 0.1, refused: NOT_REFUSED},
         ],
       },
-      {entity: 'e', end: '2026-11-01T02:00:00Z', limits: [{name: 'rpm', tokens: 600, budget: 600, share: 1}]},
+      {
+        entity: 'e',
+        end: '2026-11-01T02:00:00Z',
+        limits: [{name: 'rpm', tokens: 600, overdrawn: 0, budget: 600, share: 1, refused: NOT_REFUSED}],
+      },
     ])
     expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
   })
@@ -69,12 +85,14 @@ describeOnEngine('reports on usage', () => {
     await use(tenant, 'e', 's', 3, {rpm: 100}, 4)
     expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
       requests: 9,
+      refused: {requests: 0, byParent: 0},
       windows: 3,
       complete: true,
       totals: [
         {
-          ...{resource: 'r', name: 'rpm', tokens: 12, windows: 2, average: 6},
+          ...{resource: 'r', name: 'rpm', tokens: 12, overdrawn: 0, windows: 2, average: 6},
           peak: {tokens: 7, entity: 'e', start: '2026-11-01T01:00:00Z'},
+          refused: NOT_REFUSED,
         },
         expect.objectContaining({resource: 's', tokens: 100}),
       ],
@@ -143,6 +161,33 @@ describeOnEngine('reports on usage', () => {
     expect(await walkUsage(own, {resource: 'r', ...range}, ({start}) => starts.push(start), 2)).toBe(false)
     expect(starts).toEqual(['2026-11-01T03:00:00Z', '2026-11-01T02:00:00Z'])
     expect(await walkUsage(own, {resource: 'r', ...range}, () => {}, 3)).toBe(true)
+  })
+
+  it('have what was refused: in every window, in the totals, and for ranking; a limit that only refused is there too', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'tpm=100']))
+    await use(tenant, 'a', 'r', 1, {rpm: 2}, 2, refusals(3, 4))
+    await use(tenant, 'a', 'r', 2, {tpm: 9}, 1, refusals(1))
+    await use(tenant, 'b', 'r', 2, {rpm: 9}, 9)
+    const {windows, refused} = await reportUsage(own, {entity: 'a', ...range}, {})
+    expect(refused).toEqual({requests: 4, byParent: 4})
+    expect(windows[1]).toMatchObject({
+      refused: {requests: 3, byParent: 4},
+      limits: [
+        {name: 'rpm', tokens: 2, refused: NOT_REFUSED},
+        {name: 'tpm', tokens: 0, share: 0, refused: {requests: 3, tokens: 150}},
+      ],
+    })
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({
+      refused: {requests: 4, byParent: 4},
+      totals: [{name: 'rpm'}, {name: 'tpm', tokens: 9, windows: 1, refused: {requests: 4, tokens: 200}}],
+    })
+    const {consumers} = await topConsumers(own, {...range, resource: 'r', by: 'refused', most: 10})
+    expect(consumers.map(({entity, share, refused: {requests}}) => [entity, share, requests])).toEqual([
+      ['a', 1, 4],
+      ['b', 0, 0],
+    ])
   })
 
   it('rank consumers by requests or by a limit, over configured and live resources', async () => {

@@ -146,6 +146,21 @@ describeOnEngine('callers that give up', () => {
     })
   })
 
+  it('L3 while the wait of the parent is read: an abort, and no refusal that may be wrong', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
+    const busy = limiter()
+    await busy.acquire(request({tpm: 900}))
+    scene.nowMs += 5000
+    // Too large for the parent, which is not written: what is known of it is five seconds old. The child has 9,933.
+    await expect(busy.acquire(request({tpm: 1001}))).rejects.toMatchObject({code: 'request.too-large'})
+    await busy.settled()
+    const controller = new AbortController()
+    faults.start({kind: 'late answer', at: 1, operation: 'BatchGetItem'})
+    await giveUp(controller, busy.acquire(request({tpm: 9999}, controller.signal)))
+    faults.stop()
+  })
+
   describe('gather', () => {
     it.each(['BatchGetItem', 'TransactWriteItems'] as const)('during its %s: all shards are clean', async operation => {
       const busy = limiter()

@@ -1,7 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import type {SwitchScope} from '../../src/lib/repository/limits/configs.js'
+import type {PolicyScope} from '../../src/lib/repository/limits/configs.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
@@ -39,7 +39,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     return limiter
   }
   /** Sets the switch. What refuses without a call does so for a second (`denyCacheMs`). */
-  async function bypass(scope: SwitchScope, ...limiters: readonly RateLimiter[]): Promise<void> {
+  async function bypass(scope: PolicyScope, ...limiters: readonly RateLimiter[]): Promise<void> {
     await repository.setAccess(scope, 'bypass')
     scene.nowMs += 1001
     // A request that is too large is refused by the limits that a process knows, until it asks again or sees the switch.

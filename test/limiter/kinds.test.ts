@@ -2,9 +2,8 @@ import {beforeEach, expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
-import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
 import {readShards, splitBucket} from '../../src/lib/repository/buckets/split.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
@@ -244,10 +243,9 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
   })
 
   it('a reset by hand starts a new period', async () => {
-    const audit = new Audit(scene.tenant)
     const pick = processes(1, [daily(10)])
     const lease = await pick().acquire({...USER, consume: {q: 5}})
-    await resetBucket(scene.tenant, audit, USER.entity, USER.resource)
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER.entity, USER.resource)
     expect((await shards(1)).get(0)?.state.limits.get('q')?.kind?.quota?.resetNumber).toBe(1)
     await lease.release({q: 5})
     expect(await admitted(pick, 14, {q: 1})).toBe(10)

@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import type {Amounts} from '../../src/lib/core/bucket.js'
 import {rateOf} from '../../src/lib/core/limit.js'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
@@ -39,9 +40,10 @@ describe('what is known of a bucket', () => {
     bucket.learn(encodeBucket(record(10)), mark, NOW)
     bucket.noteLimitsChecked({source: 'resource', limits: []}, NOW)
     expect([0, 1000, 1001, -1].map(ms => bucket.isFresh(NOW + ms))).toEqual([true, true, false, false])
-    const ask = (rpm: number) => bucket.refusal({amounts: milli({rpm}), level: 'entity'}, NOW)
+    const demand = (asked: Amounts) => ({asked, amounts: asked, level: 'entity', isStrict: true}) as const
+    const ask = (rpm: number) => bucket.refusal(demand(milli({rpm})), NOW)
     expect([ask(10), ask(11)]).toMatchObject([undefined, {admitted: false, source: 'resource'}])
-    expect([ask(101), bucket.refusal({amounts: milli({tpm: 1}), level: 'entity'}, NOW)]).toEqual([undefined, undefined])
+    expect([ask(101), bucket.refusal(demand(milli({tpm: 1})), NOW)]).toEqual([undefined, undefined])
     bucket.forget()
     expect([bucket.isFresh(NOW), ask(11)]).toEqual([false, undefined])
   })

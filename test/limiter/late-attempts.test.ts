@@ -3,12 +3,11 @@ import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput} from '../../src/lib/dynamo/transport.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
-import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {failure, isAdmitted, request} from './visit.js'
+import {failure, isAdmitted, request, splitInto} from './visit.js'
 
 /** All limiters with this source of randomness share a slot for their marks. */
 const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
@@ -147,7 +146,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       await sharing.acquire(request({input: 100}))
       holdBack()
       const tenant = {...scene.tenant, transport: scene.transport, randomBytes: sameSlot(0)}
-      await resetBucket(tenant, new Audit(scene.tenant), 'user-1', 'gpt-4')
+      await new NamespaceRepository(tenant, undefined).resetBucket('user-1', 'gpt-4')
       await sharing.acquire(request({input: 100}))
       await arrive()
       expect([late.length, (await scene.totals('user-1', 'gpt-4', 'input')).tokens]).toEqual([1, 900])
@@ -228,6 +227,92 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([1, before])
     },
   )
+
+  describe('of a request for which several shards are charged', () => {
+    let rival: RateLimiter
+    let held: Lease
+    beforeEach(async () => {
+      rival = scene.limiter({transport: table.transport})
+      await rival.acquire(request({input: 1}))
+      await splitInto(scene, 2)
+      held = await rival.acquire(request({input: 400}))
+      // From now on it knows both shards.
+      await limiter.acquire(request({input: 1}))
+      await limiter.acquire(request({input: 1}))
+    })
+
+    const consumedOfBoth = async () => (await scene.totals('user-1', 'gpt-4', 'input', 2)).consumed
+
+    /** Keeps the next transaction back; between it and its repetition, `meanwhile` happens. */
+    function holdBackTransaction(meanwhile: () => Promise<unknown>): void {
+      let isHeld = false
+      scene.transport = {
+        send: async (operation, input, options) => {
+          if (operation !== 'TransactWriteItems' || isHeld) return table.transport.send(operation, input, options)
+          isHeld = true
+          late.push(() => table.transport.send(operation, input).catch(() => {}))
+          await meanwhile()
+          throw new Unavailable(operation, true)
+        },
+      }
+    }
+
+    it('S4 is not charged later, after it was refused', async () => {
+      let taken: Lease | undefined
+      holdBackTransaction(async () => {
+        taken = await rival.acquire(request({input: 200}))
+      })
+      expect(await isAdmitted(limiter.acquire(request({input: 550})))).toBe(false)
+      await taken?.rollback()
+      await arrive()
+      expect([late.length, await consumedOfBoth()]).toEqual([1, 403])
+    })
+
+    it('is charged once, after it was admitted at a second attempt', async () => {
+      let taken: Lease | undefined
+      holdBackTransaction(async () => {
+        taken = await rival.acquire(request({input: 200}))
+      })
+      const {send} = scene.transport
+      let reads = 0
+      scene.transport = {
+        send: async (operation, input, options) => {
+          // There is enough again when the shards are read for the second attempt, and what was late arrives after that.
+          if (operation === 'BatchGetItem' && ++reads === 2) await held.rollback().then(() => taken?.rollback())
+          const answer = await send(operation, input, options)
+          if (operation === 'BatchGetItem' && reads === 2) await arrive()
+          return answer
+        },
+      }
+      await limiter.acquire(request({input: 550}))
+      await arrive()
+      expect([late.length, await consumedOfBoth()]).toEqual([1, 553])
+    })
+
+    it('is admitted, if the attempt has arrived before it could be ruled out', async () => {
+      let taken: Lease | undefined
+      holdBackTransaction(async () => {
+        taken = await rival.acquire(request({input: 200}))
+      })
+      const {send} = scene.transport
+      let isArrived = false
+      scene.transport = {
+        send: async (operation, input, options) => {
+          const isFirstWrite = operation === 'UpdateItem' && late.length === 1 && !isArrived
+          if (isFirstWrite) {
+            isArrived = true
+            await taken?.rollback()
+            await arrive()
+          }
+          return send(operation, input, options)
+        },
+      }
+      const lease = await limiter.acquire(request({input: 550}))
+      expect([isArrived, await consumedOfBoth()]).toEqual([true, 953])
+      await lease.rollback()
+      expect(await consumedOfBoth()).toBe(403)
+    })
+  })
 
   it('costs nothing as long as all goes well: one call for each acquire, adjust and release', async () => {
     // Marks in slots of their own: two processes that share one need a call more for a return, now and then.

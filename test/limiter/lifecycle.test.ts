@@ -114,11 +114,11 @@ describeOnEngine('lifecycle of a bucket', () => {
     it('D-40 what is known of entities is bounded and ages', () => {
       const cache = new EntityCache({clock: () => scene.nowMs, ttlMs: PERIOD_MS, maxEntries: 100})
       for (let index = 0; index < 150; index++) cache.notice(record(`user-${index}`, 4))
-      expect(cache.family('user-0')).toBeUndefined()
-      expect(cache.family('user-149')).toMatchObject({cascade: true, parent: 'team-1'})
+      expect(cache.family('user-0', 'gpt-4')).toBeUndefined()
+      expect(cache.family('user-149', 'gpt-4')).toMatchObject({cascade: true, parent: 'team-1'})
       expect(cache.shardCount('user-149', 'gpt-4')).toBe(4)
       scene.nowMs += PERIOD_MS
-      expect(cache.family('user-149')).toBeUndefined()
+      expect(cache.family('user-149', 'gpt-4')).toBeUndefined()
       // Numbers of shards do not age: states of shards that refuse are remembered as well.
       expect([0, 149].map(index => cache.shardCount(`user-${index}`, 'gpt-4'))).toEqual([1, 4])
     })

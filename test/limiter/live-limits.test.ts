@@ -79,7 +79,8 @@ describeOnEngine('limits of live buckets', () => {
       await scene.configure(resource, 'requests=60/min')
       const limiter = scene.limiter()
       expect(await admittedUntilRefused(limiter, {requests: 20}, 10)).toBe(3)
-      expect(await failure(limiter.acquire(request({rpm: 1})))).toMatchObject({code: 'limit.unknown'})
+      const unknown = failure(limiter.acquire({...request({rpm: 1}), strict: true}))
+      expect(await unknown).toMatchObject({code: 'limit.unknown'})
       await lease.rollback()
       const item = (await python.item()) ?? {}
       expect(Object.keys(item).filter(name => name.startsWith('b_rpm_'))).toEqual([])

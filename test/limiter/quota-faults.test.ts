@@ -2,8 +2,7 @@ import {beforeEach, expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
-import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {loggingAggregator, tableOver} from '../aggregator/fixtures/stream.js'
 import {StreamTap} from '../aggregator/fixtures/stream-tap.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
@@ -111,7 +110,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
       send: (...call) =>
         faults.send(...call).catch(async error => {
           if (since === 0) {
-            await resetBucket(operator, new Audit(operator), USER.entity, USER.resource)
+            await new NamespaceRepository(operator, undefined).resetBucket(USER.entity, USER.resource)
             since = await admitted(other, 8)
           }
           throw error

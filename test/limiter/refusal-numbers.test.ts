@@ -2,6 +2,9 @@ import {expect, it} from 'vitest'
 import {acquireJson} from '../../src/lib/cli/acquire/presenter.js'
 import {acquireResult} from '../../src/lib/cli/results/acquire.js'
 import {RateLimitExceeded, type RefusalStatus} from '../../src/lib/limiter/errors.js'
+import {explainRefusal} from '../../src/lib/limiter/refusal.js'
+import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
+import {milli} from '../helpers/limiter.js'
 
 const status = (retryAfterMs: number): RefusalStatus => ({
   name: 'rpm',
@@ -44,4 +47,36 @@ it.each([Infinity, NaN])('a wait of %d is null in the result of a command, as it
   const json = acquireJson({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}, dryRun: true, attempt})
   expect(json).toMatchObject({retryAfterMs: null, limits: [{retryAfterMs: null}]})
   expect(acquireResult.parse(JSON.parse(JSON.stringify(json)))).toEqual(json)
+})
+
+it('L2 the wait counts on no more than a shard gains by the highest number of shards that one of them knows', () => {
+  const record = (shard: number, shardCount: number): BucketRecord => ({
+    namespace: 'ns',
+    entity: 'user-1',
+    resource: 'gpt-4',
+    shard,
+    shardCount,
+    cascade: false,
+    parent: undefined,
+    ttlSeconds: undefined,
+    state: {
+      refilledAtMs: 0,
+      limits: new Map([
+        [
+          'rpm',
+          {
+            capacityMilli: 80_000n,
+            refillAmountMilli: 80_000n,
+            refillPeriodMs: 60_000,
+            tokensMilli: 0n,
+            consumedMilli: 0n,
+            remainder: 0n,
+          },
+        ],
+      ]),
+    },
+  })
+  const records = [record(0, 4), record(1, 2), record(2, 4), record(3, 4)]
+  const refusal = explainRefusal({records, amounts: milli({rpm: 40}), nowMs: 0, source: undefined}, 'entity')
+  expect(refusal.retryAfterMs).toBe(30_001)
 })

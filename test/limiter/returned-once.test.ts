@@ -1,8 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import {Denied, TransactionConflict, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
-import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {wireKey} from '../../src/lib/repository/table/table.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
@@ -166,7 +165,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
   it('S2 a return to a bucket that was reset pays for no other, while charges still count', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
-    await resetBucket(scene.tenant, new Audit(scene.tenant), 'user-1', 'gpt-4')
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
     await scene.limiter().acquire(request({input: 30}))
     await lease.adjust({input: -50, output: 7})
     expect(await tokens()).toBe(970)

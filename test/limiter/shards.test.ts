@@ -190,6 +190,20 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 39, consumed: 41})
   })
 
+  it('L2 the wait is true although a shard that is behind gains less once it learns the new count', async () => {
+    await limits('rpm=80/min')
+    await scene.limiter().acquire(request({rpm: 80}))
+    await splitInto(scene, 4)
+    // As a doubling by Python clients leaves a shard that is neither the first nor new.
+    await python.set({shard_count: n(2)}, 1)
+    scene.nowMs += 15_000
+    const limiter = scene.limiter()
+    const error = await refusal(limiter.acquire(request({rpm: 40})))
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpm: 40}))
+    expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
+  })
+
   it.each([
     [8, [LAST]],
     [8, [FIRST]],

@@ -23,6 +23,14 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
   const key = (shard = 0) => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', shard))
   const stored = async (shard = 0): Promise<Item | undefined> =>
     (await table.transport.send('GetItem', {TableName: table.name, Key: key(shard), ConsistentRead: true})).Item
+  /** As another client does: it changes nothing else. */
+  const stamp = (Key: Item) =>
+    table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key,
+      UpdateExpression: 'SET disabled = :yes',
+      ExpressionAttributeValues: {':yes': bool(true)},
+    })
   const isDisabled = async (attempt: Promise<unknown>) => (await failure(attempt)) instanceof ResourceDisabled
 
   it('refuses from the return of the command on, in every process, whatever it has cached, without a charge', async () => {
@@ -111,6 +119,51 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     await splitInto(scene, 4)
     for (const shard of [0, 1, 2, 3]) expect((await stored(shard))?.disabled).toEqual(bool(true))
     expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
+  })
+
+  it.each([0, 1])(
+    'refuses a request for which several shards are charged, once shard %i of them is stamped',
+    async shard => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      await splitInto(scene, 2)
+      const limiter = scene.limiter({
+        transport: {
+          send: async (operation, input, options) => {
+            // Another client stamps the shards one after the other; its configuration says the same.
+            if (operation === 'TransactWriteItems') {
+              const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
+              await stamp(config)
+              await stamp(key(shard))
+            }
+            return table.transport.send(operation, input, options)
+          },
+        },
+      })
+      const lease = await limiter.acquire(request({rpm: 1}))
+      expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
+      expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(2)
+      // What was taken before goes back all the same.
+      await lease.rollback()
+      expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
+    },
+  )
+
+  it('refuses a lease that takes more from several shards, once one of them is stamped', async () => {
+    const limiter = scene.limiter({
+      transport: {
+        send: async (operation, input, options) => {
+          if (operation === 'TransactWriteItems') {
+            await stamp(wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+            await stamp(key(1))
+          }
+          return table.transport.send(operation, input, options)
+        },
+      },
+    })
+    const lease = await limiter.acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    expect(await isDisabled(lease.consume({rpm: 80}))).toBe(true)
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
   })
 
   it('G3 of another client is honoured: its stamp, and its configuration where the stamp is missing', async () => {

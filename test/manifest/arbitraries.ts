@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limit.js'
 import {checkEntityId, checkLimitName, checkResourceName} from '../../src/lib/core/names.js'
 import {formatLimit} from '../../src/lib/core/syntax/limit-text.js'
-import type {Manifest, ManifestEntity} from '../../src/lib/manifest/manifest.js'
+import type {Manifest, ManifestEntity, ManifestScope} from '../../src/lib/manifest/manifest.js'
+import type {Policies} from '../../src/lib/schema/config-record.js'
 
 const isName = (check: (name: string) => string) => (name: string) => {
   try {
@@ -33,6 +34,19 @@ const limits: fc.Arbitrary<readonly Limit[]> = fc
   })
   .map(list => list.sort((a, b) => (a.name < b.name ? -1 : 1)))
 
+// Without a value, a policy is removed; the next level decides.
+const policies: fc.Arbitrary<Policies> = fc.record(
+  {
+    access: fc.constantFrom(undefined, 'disabled' as const, 'enabled' as const),
+    cascade: fc.constantFrom(undefined, true, false),
+  },
+  {requiredKeys: []},
+)
+const scope: fc.Arbitrary<ManifestScope> = fc.oneof(
+  fc.record({limits, policies}),
+  fc.record({limits: fc.constant([]), policies: policies.filter(({cascade}) => cascade !== undefined)}),
+)
+
 const mapOf = <T>(
   name: fc.Arbitrary<string>,
   value: fc.Arbitrary<T>,
@@ -62,9 +76,9 @@ const entity: fc.Arbitrary<Omit<ManifestEntity, 'parent'>> = fc.record(
     name: text,
     cascade: fc.boolean(),
     metadata: fc.dictionary(key, json, {maxKeys: 3, noNullPrototype: true}) as fc.Arbitrary<Record<string, never>>,
-    limits: mapOf(fc.oneof(fc.constant('_default_'), resource), limits, 3),
+    scopes: mapOf(fc.oneof(fc.constant('_default_'), resource), scope, 3),
   },
-  {requiredKeys: ['limits']},
+  {requiredKeys: ['scopes']},
 )
 
 /** Each entity may have one of those before it as its parent, so there are no cycles. */
@@ -75,7 +89,7 @@ export const anyManifest: fc.Arbitrary<Manifest> = fc
       fc.record({limits, onUnavailable: fc.constantFrom(undefined, 'allow' as const, 'block' as const)}),
       {nil: undefined},
     ),
-    resources: mapOf(resource, limits, 4),
+    resources: mapOf(resource, scope, 4),
     entities: mapOf(entityId, fc.tuple(entity, fc.option(fc.nat({max: 9}))), 6),
   })
   .map(({entities, ...rest}) => {
@@ -97,14 +111,20 @@ export function write({namespace, system, resources, entities}: Manifest): strin
         return [name, at % 2 === 0 ? formatLimit(limit).slice(name.length + 1) : mapping]
       }),
     )
-  const scopes = (map: ReadonlyMap<string, readonly Limit[]>) =>
-    Object.fromEntries([...map].map(([name, list]) => [name, {limits: form(list)}]))
+  const flag = (key: string, value: boolean | undefined) => ({[key]: value ?? null})
+  const stated = ({limits: list, policies: {...own}}: ManifestScope) => ({
+    ...(list.length > 0 && {limits: form(list)}),
+    ...('access' in own && flag('disabled', own.access && own.access === 'disabled')),
+    ...('cascade' in own && flag('cascade', own.cascade)),
+  })
+  const formOf = (map: ReadonlyMap<string, ManifestScope>) =>
+    Object.fromEntries([...map].map(([name, each]) => [name, stated(each)]))
   return JSON.stringify({
     namespace,
     system: system && {limits: form(system.limits), on_unavailable: system.onUnavailable},
-    resources: scopes(resources),
+    resources: formOf(resources),
     entities: Object.fromEntries(
-      [...entities].map(([id, {limits: own, ...record}]) => [id, {...record, resources: scopes(own)}]),
+      [...entities].map(([id, {scopes, ...record}]) => [id, {...record, resources: formOf(scopes)}]),
     ),
   })
 }

@@ -17,8 +17,8 @@ describeOnEngine('an export', () => {
   it('is a manifest of the namespace, and applying it there changes nothing', async () => {
     const {tenant, repository} = newNamespace(table)
     await repository.setLimits({level: 'system'}, parseLimits(['tpm=1M/day', 'rpm=100/min']), {onUnavailable: 'allow'})
-    await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10/sec:50']))
-    await repository.setLimits({level: 'resource', resource: 'a/b'}, parseLimits(['rpm=500/15min']))
+    await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10/sec:50']), {replace: true})
+    await repository.setLimits({level: 'resource', resource: 'a/b'}, parseLimits(['rpm=500/15min']), {replace: true})
     await repository.entities.create({id: 'org'})
     await repository.entities.create({
       id: 'user@x',
@@ -27,8 +27,12 @@ describeOnEngine('an export', () => {
       cascade: true,
       metadata: {z: 1, a: ['x', null], text: '12'},
     })
-    await repository.setLimits({level: 'entity', entity: 'user@x', resource: 'gpt-4'}, parseLimits(['rpm=7/min']))
-    await repository.setLimits({level: 'entity', entity: '42', resource: '_default_'}, parseLimits(['rpm=1/90sec']))
+    await repository.setLimits({level: 'entity', entity: 'user@x', resource: 'gpt-4'}, parseLimits(['rpm=7/min']), {
+      replace: true,
+    })
+    await repository.setLimits({level: 'entity', entity: '42', resource: '_default_'}, parseLimits(['rpm=1/90sec']), {
+      replace: true,
+    })
     tenant.transport.calls.length = 0
     const text = await exportManifest(repository, 'prod')
     expect(tenant.transport.calls.every(isRead)).toBe(true)
@@ -105,8 +109,8 @@ entities:
     )
     const text = await exportManifest(repository, 'prod')
     expect(parseManifest(text, {file: 'f'})).toMatchObject({
-      resources: new Map([['gpt-4', parseLimits(['rpm=5/min'])]]),
-      entities: new Map([['py', {limits: new Map([['gpt-4', parseLimits(['rpm=5/min'])]])}]]),
+      resources: new Map([['gpt-4', {limits: parseLimits(['rpm=5/min'])}]]),
+      entities: new Map([['py', {scopes: new Map([['gpt-4', {limits: parseLimits(['rpm=5/min'])}]])}]]),
     })
     expect(await stored(tenant, ofEntity)).toMatchObject({other: {BOOL: true}})
   })

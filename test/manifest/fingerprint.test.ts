@@ -28,6 +28,10 @@ describe('the hash of a manifest', () => {
     const empty = 'sha256:14c593457e8d50077bb8cc4dce15e59a138c52e3524aed09fc5f6b89fe38e110'
     expect(hashOf('namespace: default')).toBe(empty)
     expect(hashOf('{namespace: default, resources: {}, entities: {}}')).toBe(empty)
+    const flags =
+      '{namespace: default, resources: {g: {limits: {rpm: 5}, disabled: true, cascade: false}, h: {disabled: bypass}}'
+    const withFlags = `${flags}, entities: {u: {resources: {_default_: {cascade: true}}}}}`
+    expect(hashOf(withFlags)).toBe('sha256:5b4e8f692a7a85fbd716b4a2bcb4a0363e4e9d36a7920265e07efc0247ad7158')
     const policy = 'sha256:13098cf724afd165c00b44052acf834d7725397d91feaf040ef95d863c14738d'
     expect(hashOf('{namespace: default, system: {on_unavailable: block}}')).toBe(policy)
   })

@@ -44,14 +44,15 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
     const users = Array.from({length: 2000}, (_, at) => `  u${at}: *user`).join('\n')
     const {entities} = parse(`entities:\n  first: &user {limits: {rpm: 1/min, tpm: 2/min}}\n${users}`)
     expect(entities.size).toBe(2001)
-    expect(entities.get('u1999')?.limits.get('_default_')).toEqual([parseLimit('rpm=1/min'), parseLimit('tpm=2/min')])
+    const limits = [parseLimit('rpm=1/min'), parseLimit('tpm=2/min')]
+    expect(entities.get('u1999')?.scopes.get('_default_')).toEqual({limits, policies: {}})
   })
 
   it('by a merge list of thousands of aliases is refused', () => {
     const text = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 5000)}]}}}`
     expect(problemsOf(text)).toEqual([expect.stringContaining('<< merges 5,000 mappings; at most 100 can be merged')])
     const list = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 100)}]}}}`
-    expect(parseManifest(list, {file: 'f'}).resources.get('b')).toEqual([parseLimit('rpm=1/min')])
+    expect(parseManifest(list, {file: 'f'}).resources.get('b')?.limits).toEqual([parseLimit('rpm=1/min')])
   })
 
   it('by merges of many entries in many places is refused', () => {
@@ -67,7 +68,7 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
       return `  r${at + 1}: {limits: &m${at + 1} {<<: [*m${at}, *m${at}, *m${at}], l${at + 1}: 1}}`
     })
     const {resources} = parse(`resources:\n  r0: {limits: &m0 {l0: 1}}\n${levels.join('\n')}`)
-    expect(resources.get('r40')).toHaveLength(41)
+    expect(resources.get('r40')?.limits).toHaveLength(41)
   })
 
   it.each([
@@ -104,9 +105,9 @@ describe('names that objects have already', () => {
     )
     const manifest = parse(`resources:\n${scopes}\nentities:\n${entities}`)
     expect([...manifest.resources.keys()]).toEqual(NAMES)
-    expect(manifest.resources.get('constructor')?.map(({name}) => name)).toEqual([...NAMES].sort())
+    expect(manifest.resources.get('constructor')?.limits.map(({name}) => name)).toEqual([...NAMES].sort())
     expect([...manifest.entities.keys()]).toEqual(NAMES)
-    expect(manifest.entities.get('valueOf')).toEqual({parent: null, name: 'valueOf', limits: new Map()})
+    expect(manifest.entities.get('valueOf')).toEqual({parent: null, name: 'valueOf', scopes: new Map()})
     expect(fingerprint(manifest)).toMatch(/^sha256:/)
   })
 

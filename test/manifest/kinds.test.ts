@@ -7,7 +7,7 @@ import {parseManifest} from '../../src/lib/manifest/parse.js'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 const manifest = (limit: string) => `namespace: a\nresources:\n  g:\n    limits:\n      q: ${limit}\n`
-const parsed = (limit: string) => parseManifest(manifest(limit), {file: 'f'}).resources.get('g')
+const parsed = (limit: string) => parseManifest(manifest(limit), {file: 'f'}).resources.get('g')?.limits
 
 function problem(text: string): string {
   try {
@@ -51,6 +51,10 @@ describe('limits of all kinds in a manifest', () => {
     ['{capacity: 1, reset_schedule: [{cron: 0 0 * * *}, {cron: 0 1 * * *, tz: Asia/Tokyo}]}', 'not UTC and Asia/Tokyo'],
     ['{capacity: 1, soft: 1}', 'must be true or false'],
     ['5/day@UTC\n      r: 5/day@Asia/Tokyo', 'share one time zone'],
+    [
+      ['1/min', ...Array.from({length: 47}, (_, at) => `limit-${at}: 1/min`)].join('\n      '),
+      '48 limits are too many: a bucket can have 47',
+    ],
   ])('%s is refused', (written, why) => {
     expect(problem(manifest(written))).toContain(why)
   })

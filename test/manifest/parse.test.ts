@@ -22,6 +22,8 @@ function failureOf(text: string): {error: InvalidInput; problems: Problem[]} {
 const parse = (text: string) => parseManifest(`namespace: default\n${text}`, {file: 'limits.yaml'})
 const limits = (...texts: string[]) => texts.map(parseLimit)
 
+const scope = (...texts: string[]) => ({limits: limits(...texts), policies: {}})
+
 describe('a manifest', () => {
   it('states the system, resources, and entities with parents', () => {
     const manifest = parse(`
@@ -45,11 +47,11 @@ entities:
       namespace: 'default',
       system: {limits: limits('rpm=100/min', 'tpm=100k/min:200k'), onUnavailable: 'allow'},
       resources: new Map([
-        ['gpt-4', limits('rpm=10/sec:50')],
-        ['vendor/model.v2', limits('rpd=1M/day')],
+        ['gpt-4', scope('rpm=10/sec:50')],
+        ['vendor/model.v2', scope('rpd=1M/day')],
       ]),
       entities: new Map<string, object>([
-        ['org-1', {limits: new Map([['_default_', limits('rpm=5k/min')]])}],
+        ['org-1', {scopes: new Map([['_default_', scope('rpm=5k/min')]])}],
         [
           'user@example.com',
           {
@@ -57,17 +59,17 @@ entities:
             parent: 'org-1',
             cascade: true,
             metadata: {tier: 'gold', seats: 3, tags: ['a', 'b'], note: null, nested: {deep: false}},
-            limits: new Map([['gpt-4', limits('rpm=3/min')]]),
+            scopes: new Map([['gpt-4', scope('rpm=3/min')]]),
           },
         ],
-        ['loner', {parent: null, limits: new Map()}],
+        ['loner', {parent: null, scopes: new Map()}],
       ]),
     })
   })
 
   it('can be JSON, indented with tabs too', () => {
     const json = JSON.stringify({namespace: 'x', resources: {g: {limits: {rpm: '5/min'}}}}, undefined, '\t')
-    expect(parseManifest(json, {file: 'f'}).resources).toEqual(new Map([['g', limits('rpm=5/min')]]))
+    expect(parseManifest(json, {file: 'f'}).resources).toEqual(new Map([['g', scope('rpm=5/min')]]))
   })
 
   it.each([
@@ -79,7 +81,7 @@ entities:
     ['{capacity: 100, burst: 250, refill_amount: 100}', 'rpm=100/min:250'],
     ['{capacity: 1_000_000, refill_amount: 1_000}', 'rpm=1000/min:1M'],
   ])('accepts a limit in the syntax of the Python system: %s', (text, limit) => {
-    expect(parse(`resources: {g: {limits: {rpm: ${text}}}}`).resources.get('g')).toEqual(limits(limit))
+    expect(parse(`resources: {g: {limits: {rpm: ${text}}}}`).resources.get('g')).toEqual(scope(limit))
   })
 
   it('keeps names as they are written, whatever type YAML would make of them', () => {
@@ -97,16 +99,16 @@ resources:
   b: *a
   c: {limits: {<<: *l, rpm: 9/min}}
   d: {limits: {<<: [{rpm: 4/min}, *l]}}`)
-    expect(resources.get('b')).toEqual(limits('rpm=1/min', 'tpm=2/min'))
-    expect(resources.get('c')).toEqual(limits('rpm=9/min', 'tpm=2/min'))
-    expect(resources.get('d')).toEqual(limits('rpm=4/min', 'tpm=2/min'))
+    expect(resources.get('b')).toEqual(scope('rpm=1/min', 'tpm=2/min'))
+    expect(resources.get('c')).toEqual(scope('rpm=9/min', 'tpm=2/min'))
+    expect(resources.get('d')).toEqual(scope('rpm=4/min', 'tpm=2/min'))
   })
 
   it('may have no limits, and empty sections', () => {
     const nothing = {namespace: 'default', system: undefined, resources: new Map(), entities: new Map()}
     expect(parse('')).toEqual(nothing)
     expect(parse('resources: {}\nentities: {}')).toEqual(nothing)
-    expect(parse('entities: {a: {resources: {}}}').entities).toEqual(new Map([['a', {limits: new Map()}]]))
+    expect(parse('entities: {a: {resources: {}}}').entities).toEqual(new Map([['a', {scopes: new Map()}]]))
     expect(parse('system: {on_unavailable: block, limits: {}}').system).toEqual({limits: [], onUnavailable: 'block'})
   })
 })

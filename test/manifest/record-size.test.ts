@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import type {Manifest} from '../../src/lib/manifest/manifest.js'
 import {MAX_ITEM_BYTES, planManifest} from '../../src/lib/manifest/plan.js'
-import {ScopeSet, statedLimits} from '../../src/lib/manifest/scopes.js'
+import {ScopeSet, statedScopes} from '../../src/lib/manifest/scopes.js'
 import {itemBytes} from '../../src/lib/schema/item-size.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newNamespace} from './support.js'
@@ -12,11 +12,11 @@ const LIMITS = [{name: 'rpm', capacity: 1, refillAmount: 1, refillPeriodSeconds:
 /** Entities with long ids and limits of their own. */
 function manyEntities(count: number): Manifest {
   const ids = Array.from({length: count}, (_, at) => `user-${String(at).padStart(250, '0')}`)
-  const entities = new Map(ids.map(id => [id, {limits: new Map([['_default_', LIMITS]])}]))
+  const entities = new Map(ids.map(id => [id, {scopes: new Map([['_default_', {limits: LIMITS, policies: {}}]])}]))
   return {namespace: 'test', system: undefined, resources: new Map(), entities}
 }
 
-const managedBy = (manifest: Manifest) => new ScopeSet(statedLimits(manifest).map(({scope}) => scope)).managed()
+const managedBy = (manifest: Manifest) => new ScopeSet(statedScopes(manifest).map(({scope}) => scope)).managed()
 
 describeOnEngine('the record of managed scopes', () => {
   const table = useTable()

@@ -212,18 +212,4 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     await scene.pass(1)
     expect((await python({session: 1}, 20)).admitted + (await zael({session: 1}, 20)).admitted).toBe(12)
   })
-
-  it('G8: a top-up of 5 admits 5 more in this period, to both together', async () => {
-    await setLimits('u', quota('rpd', 10, DAILY))
-    expect((await zael({rpd: 1}, 7)).admitted + (await python({rpd: 1}, 12)).admitted).toBe(10)
-    const topUp = {entity_id: 'u', resource: 'gpt', amounts: {rpd: 5}, idempotency_key: 'purchase-1'}
-    await scene.client.repository('top_up', topUp)
-    expect(await zael({rpd: 1}, 2)).toMatchObject({admitted: 2})
-    await scene.client.repository('top_up', topUp)
-    expect(await python({rpd: 1}, 2)).toMatchObject({admitted: 2})
-    expect(await zael({rpd: 1}, 20)).toEqual({admitted: 1, refused: 19, errors: []})
-    expect(await scene.totals('u', 'gpt', 'rpd')).toEqual({tokens: 0, consumed: 15})
-    await scene.pass(DAY_MS)
-    expect((await zael({rpd: 1}, 7)).admitted + (await python({rpd: 1}, 12)).admitted).toBe(10)
-  })
 })

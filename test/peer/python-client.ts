@@ -4,6 +4,7 @@ import {join} from 'node:path'
 import {createInterface} from 'node:readline'
 import {fileURLToPath} from 'node:url'
 import {describe, inject} from 'vitest'
+import {type Outcome, run} from '../e2e/zael.js'
 import {pythonEnvironment} from '../helpers/python-environment.js'
 
 /** The releases of zae-limiter that the suites run: the first and the last one that share our table's layout. */
@@ -141,6 +142,13 @@ export interface Acquired {
   readonly errors: number
   /** The first refusal or error. */
   readonly first: {readonly type: string; readonly message: string} | null
+}
+
+/** Runs the command line of a release, `zae-limiter`, against the engine. */
+export async function runPythonProgram(release: Release, args: readonly string[]): Promise<Outcome> {
+  const access = {AWS_ACCESS_KEY_ID: 'testing', AWS_SECRET_ACCESS_KEY: 'testing', AWS_EC2_METADATA_DISABLED: 'true'}
+  const program = join(programs[release] ?? '', 'zae-limiter')
+  return run(program, [...args, '--endpoint-url', inject('engineEndpoint')], {env: {...access, AWS_MAX_ATTEMPTS: '1'}})
 }
 
 /** A namespace as one Python process has it open. */

@@ -1,13 +1,14 @@
-import {beforeEach, expect, it} from 'vitest'
+import {beforeEach, describe, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {exportForm} from '../../src/lib/manifest/export.js'
 import {surveyTable} from '../../src/lib/migrations/survey.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {ensureVersion} from '../../src/lib/repository/table/version.js'
+import {ensureVersion, markAggregator} from '../../src/lib/repository/table/version.js'
+import {AGGREGATOR_MARK} from '../../src/lib/repository/table/version-compatibility.js'
 import {useTable} from '../helpers/table.js'
 import {type PeerScene, usePeers} from './peers.js'
-import {describeWithPeers, limit, quota} from './python-client.js'
+import {describeWithPeers, limit, type PythonClient, quota, runPythonProgram} from './python-client.js'
 
 describeWithPeers('switches and tables of zae-limiter 0.17', () => {
   const peers = usePeers('0.17')
@@ -137,20 +138,59 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 3})).toMatchObject({admitted: 0, refused: 3})
   })
 
-  it('G10: on a table of zael Python has plain limits, and refuses what it cannot know to be kept', async () => {
-    const zael = new Repository({stack: ours.name, transport: ours.transport})
+  describe('G10: on a table of zael', () => {
+    const zael = () => new Repository({stack: ours.name, transport: ours.transport, clock: () => scene.nowMs})
     const clock = Date.now
     const backoff = {random: Math.random, sleep: async () => {}}
     const randomBytes = (count: number) => crypto.getRandomValues(new Uint8Array(count))
-    await ensureVersion({name: ours.name, transport: ours.transport, clock, backoff, randomBytes}, {by: 'zael:0.1.0'})
-    await zael.namespaces.register('shop')
-    const client = await peers.python.open(ours.name, 'shop')
-    await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 5)]})
-    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 8})).toMatchObject({admitted: 5, refused: 3})
-    const session = {entity_id: 'u', resource: 'gpt', limits: [quota('session', 10, {afterSeconds: 60})]}
-    await expect(client.repository('set_limits', session)).rejects.toThrow('VersionMismatchError')
-    expect(await client.repository('get_limits', {entity_id: 'u', resource: 'gpt'})).toMatchObject([{name: 'rpm'}])
-    expect((await zael.namespace('shop')).id).toBe(client.namespaceId)
+    const table = () => ({name: ours.name, transport: ours.transport, clock, backoff, randomBytes})
+    let client: PythonClient
+
+    beforeEach(async () => {
+      await ensureVersion(table(), {by: 'zael:0.1.0'})
+      await zael().namespaces.register('shop')
+      client = await peers.python.open(ours.name, 'shop')
+    })
+
+    it('Python has all that zael keeps: sessions, soft limits, cascade policies, bypasses, moves, top-ups', async () => {
+      const limits = [quota('session', 10, {afterSeconds: 60}), quota('rpd', 10, {cron: '0 0 * * *'})]
+      await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
+      expect(await client.repository('get_version_record')).toMatchObject({client_min_version: '0.15.0'})
+      expect(await client.acquire('u', 'gpt', {session: 1}, {times: 12})).toMatchObject({admitted: 10, refused: 2})
+      const soft = [limit('rpm', 5, 60, {soft: true})]
+      await client.repository('set_limits', {entity_id: 's', resource: 'gpt', limits: soft})
+      await client.repository('set_resource_cascade', {resource: 'gpt', cascade: false})
+      for (const entity_id of ['org', 'other']) await client.repository('create_entity', {entity_id})
+      await client.repository('create_entity', {entity_id: 'kid', parent_id: 'org', cascade: true})
+      await client.repository('set_parent', {entity_id: 'kid', parent_id: 'other'})
+      await client.acquire('u', 'gpt', {rpd: 1})
+      await client.repository('top_up', {entity_id: 'u', resource: 'gpt', amounts: {rpd: 5}})
+      await client.repository('bypass_entity', {entity_id: 's', resource: 'gpt'})
+      const version = {schema_version: '0.9.0', lambda_version: AGGREGATOR_MARK, client_min_version: '0.17.0'}
+      expect(await client.repository('get_version_record')).toMatchObject(version)
+      expect((await zael().namespace('shop')).id).toBe(client.namespaceId)
+    })
+
+    it('an upgrade by Python finds nothing to do, and touches neither stack nor function', async () => {
+      const {stdout, code} = await runPythonProgram('0.17', ['upgrade', '--name', ours.name, '--region', 'us-east-1'])
+      expect({stdout, code}).toMatchObject({
+        stdout: expect.stringContaining('Lambda code is already up to date'),
+        code: 0,
+      })
+      expect(stdout).not.toContain('Applying stack template')
+    })
+
+    it('without the mark, as older zael made it, Python refuses them until a deployment or an aggregator marks it', async () => {
+      const unmarked = {schema_version: '0.9.0', updated_by: 'zael:0.1.0', client_min_version: '0.0.0'}
+      await client.repository('set_version_record', unmarked)
+      const older = await peers.python.open(ours.name, 'shop')
+      const session = {entity_id: 'v', resource: 'gpt', limits: [quota('session', 10, {afterSeconds: 60})]}
+      await expect(older.repository('set_limits', session)).rejects.toThrow('VersionMismatchError')
+      expect(await older.acquire('u', 'gpt', {rpd: 1})).toMatchObject({admitted: 1})
+      await markAggregator(table())
+      await older.repository('set_limits', session)
+      expect(await older.acquire('v', 'gpt', {session: 1})).toMatchObject({admitted: 1})
+    })
   })
 
   it('G11: records of 0.17 are known to a survey, and an export has the quotas', async () => {

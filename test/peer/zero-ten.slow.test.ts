@@ -1,5 +1,7 @@
 import {expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
+import {markAggregator} from '../../src/lib/repository/table/version.js'
+import {AGGREGATOR_MARK} from '../../src/lib/repository/table/version-compatibility.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {type PeerScene, usePeers} from './peers.js'
@@ -65,5 +67,14 @@ describeWithPeers('a bucket that clients of zae-limiter 0.10 use', () => {
     }
     expect(count).toBe(4)
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({shard_count: n(1)})
+  })
+
+  it("is open to them on a table that has the mark of zael's aggregator, which they leave as it is", async () => {
+    const scene = await peers.scene()
+    await markAggregator(scene.tenant)
+    const client = await peers.python.open(scene.table.name, scene.client.namespace)
+    await client.repository('set_limits', {entity_id: 'm', resource: 'gpt', limits: [limit('rpm', 2)]})
+    expect(await client.acquire('m', 'gpt', {rpm: 1}, {times: 3})).toMatchObject({admitted: 2, refused: 1})
+    expect(await client.repository('get_version_record')).toMatchObject({lambda_version: AGGREGATOR_MARK})
   })
 })

@@ -34,6 +34,7 @@ describeOnEngine('a repository as its users see it', () => {
         window: 'hourly',
         start: '2026-01-01T11:00:00Z',
         tokens: {tpm: 11},
+        overdrawn: {},
         totalEvents: 1,
       },
     ])
@@ -46,7 +47,7 @@ describeOnEngine('a repository as its users see it', () => {
       totalEvents: 2,
       firstStart: '2026-01-01T10:00:00Z',
       lastStart: '2026-01-01T11:00:00Z',
-      limits: {tpm: {total: 21, average: 10.5, windows: 2}},
+      limits: {tpm: {total: 21, average: 10.5, windows: 2, overdrawn: 0}},
     })
     await expect(namespace.usageWindows({})).rejects.toMatchObject({code: 'usage.subject'})
   })

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {checkLimitName, checkResourceName} from '../../src/lib/core/names.js'
 import {attributes} from '../../src/lib/schema/attributes.js'
-import {encodeMigration} from '../../src/lib/schema/migration-record.js'
+import {encodeMigration} from '../../src/lib/schema/migration/migration-record.js'
 import {readString} from '../../src/lib/schema/read.js'
 import {readSources} from '../helpers/sources.js'
 import {samples} from './samples.js'
@@ -39,7 +39,7 @@ describe('attribute names and key prefixes', () => {
   })
 
   it('are reserved where a limit or a resource of that name would overwrite one', () => {
-    const {expiresAt, fractions: _, ...usage} = attributes.usage
+    const {expiresAt, fractions: _, refusals: __, ...usage} = attributes.usage
     for (const name of [...vocabulary.KEY_ATTRIBUTES, expiresAt]) {
       expect(() => checkLimitName(name)).toThrow('reserved')
       expect(() => checkResourceName(name)).toThrow('reserved')

@@ -9,8 +9,13 @@ const DECISION = {what: 'acquire u0', process: 0, fromMs: 10, untilMs: 20, bucke
 
 function shard(shardCount = 1): ShardChange {
   const stored: StoredShard = {
-    ...{refilledAt: 1n, shardCount, requests: 1, bypass: undefined},
-    ...{limits: new Map(), marks: new Map()},
+    refilledAt: 1n,
+    shardCount,
+    refused: new Map(),
+    requests: 1,
+    bypass: undefined,
+    limits: new Map(),
+    marks: new Map(),
   }
   return {namespace: 'ns', entity: 'u0', resource: 'gpt-4', shard: 0, bucket: BUCKET, before: stored, after: stored}
 }

@@ -41,9 +41,17 @@ if (values.help || isUnknown || isEmpty) {
   process.exit(values.help ? 0 : 2)
 }
 
+// Refused writes are errors, by the thousand, and their stacks are read by nobody.
+if (!values.log) Error.stackTraceLimit = 0
 const totals = new Totals()
 const explained = new Set<string>()
 let isBroken = false
+let isStopped = false
+// The seed under way is played to its end, so that the figures of all before it are not lost.
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => {
+    isStopped = true
+  })
 const beganMs = performance.now()
 await playSeeds()
 await exploreAll()
@@ -61,7 +69,7 @@ async function playSeeds(): Promise<void> {
   const first = Number(seed ?? from ?? 1)
   const count = seed === undefined ? Number(seeds ?? Number.POSITIVE_INFINITY) : 1
   const endMs = minutes === undefined ? Number.POSITIVE_INFINITY : beganMs + Number(minutes) * 60_000
-  for (let each = first; each < first + count && performance.now() < endMs; each++) {
+  for (let each = first; each < first + count && performance.now() < endMs && !isStopped; each++) {
     for (const profile of profiles) await playSeed(profile, each)
   }
 }

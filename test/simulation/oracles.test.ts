@@ -121,6 +121,54 @@ describe('S1: the rate bound', () => {
     expect(rates.fillTimeMs(BUCKET, 1000)).toBe(16_000)
   })
 
+  it('allows once for clocks that are ahead, also when one gets ahead later', () => {
+    const {verdicts, timeline, found} = judges()
+    let spreadMs = 1000
+    const rates = new RateBound(timeline, verdicts, () => spreadMs)
+    rates.observe(write(1000, [[undefined, bucket({tc: 11_000})]]))
+    spreadMs = 3000
+    rates.observe(write(1000, [[bucket({tc: 11_000}), bucket({tc: 13_000})]]))
+    expect(found()).toEqual([])
+    rates.observe(write(1000, [[bucket({tc: 13_000}), bucket({tc: 13_001})]]))
+    expect(found()).toEqual(['S1-rate'])
+  })
+
+  it('allows for clocks that are ahead by the rate of now, though the limits were lower in between', () => {
+    const judge = (more: number) => {
+      const {verdicts, timeline, found} = judges()
+      const rates = new RateBound(timeline, verdicts, () => 1000)
+      const stored = (tc: number, period: number): Item => ({...bucket({tc}), b_rpm_rp: n(period)})
+      rates.observe(write(1000, [[undefined, stored(0, 1000)]]))
+      timeline.observe(configure(10, 2000, 'operator', 60))
+      rates.observe(write(2000, [[stored(0, 1000), stored(0, 60_000)]]))
+      rates.tick(2000 + CACHE_PERIOD_MS + 1)
+      const raisedMs = 200_000
+      timeline.observe(configure(10, raisedMs, 'operator', 2))
+      rates.observe(write(raisedMs, [[stored(0, 60_000), stored(10_000, 2000)]]))
+      rates.observe(write(raisedMs, [[stored(10_000, 2000), stored(10_000 + more, 2000)]]))
+      return found()
+    }
+    expect(judge(500)).toEqual([])
+    expect(judge(501)).toEqual(['S1-rate'])
+  })
+
+  it('counts what another client takes of an overflow only as far as it does not come back', () => {
+    const python: Writer = {kind: 'python', process: -2}
+    const judge = (more: number, writer: Writer) => {
+      const {verdicts, timeline, found} = judges()
+      const rates = new RateBound(timeline, verdicts, () => 0)
+      rates.observe(write(1000, [[undefined, bucket({tk: 8000, tc: 2000, rf: 1000})]]))
+      // Full after two seconds, then three overflow: of four that are taken, three come back.
+      const taken = bucket({tk: 4000, tc: 6000, rf: 1000})
+      rates.observe(write(6000, [[bucket({tk: 8000, tc: 2000, rf: 1000}), taken]], writer))
+      rates.observe(write(6000, [[taken, bucket({tk: 0, tc: 6000 + more, rf: 6000})]]))
+      return found()
+    }
+    expect(judge(9000, python)).toEqual([])
+    expect(judge(9001, python)).toEqual(['S1-rate'])
+    expect(judge(6001, LIMITER)).toEqual(['S1-rate'])
+  })
+
   it('goes by lowered limits once the cache period is over', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
@@ -301,9 +349,9 @@ describe('L2, L3, L4, L6: what is told', () => {
     const {verdicts, found} = judges()
     const usage = new UsageTruth(verdicts)
     usage.observe(write(1, [[undefined, bucket({tc: 3000})]]))
-    usage.check([], new Set([BUCKET]))
+    usage.check([], new Set([BUCKET]), new Map())
     expect(found()).toEqual([])
-    usage.check([], new Set())
+    usage.check([], new Set(), new Map())
     expect(found()).toEqual(['L4-usage'])
   })
 })

@@ -1,7 +1,9 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
+  gathersInDoubt,
   leaseAcross,
   limitsChangeBehindClock,
   type Planned,
@@ -22,6 +24,8 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 export function scenarioOf(profile: Profile, seed: number): Scenario {
   return {seed, profile, ...PLANS[profile](new Draws(seed * 2_654_435 + profile.length))}
 }
+
+const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURCE}) as const
 
 const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   burst: draws => {
@@ -118,6 +122,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
+    if (draws.chance(0.2)) return gathersInDoubt(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {
@@ -252,8 +257,12 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       const entity = draws.pick(switched)
       const isBypassed = draws.chance(0.6)
       const deed: Deed = draws.chance(0.5)
-        ? {kind: 'switch', entity, access: isBypassed ? 'bypass' : draws.pick(['enabled', undefined])}
-        : {kind: 'python-switch', entity, isBypassed, misses: draws.chance(0.2)}
+        ? {
+            kind: 'set-access',
+            scope: scopeOf(entity),
+            access: isBypassed ? 'bypass' : draws.pick(['enabled', undefined]),
+          }
+        : {kind: 'peer-bypass', entity, isBypassed, misses: draws.chance(0.2)}
       steps.push({atMs: draws.int(0, untilMs), by: OTHERS, deed})
     }
     const others: Deed[] = [
@@ -263,7 +272,11 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     ]
     for (const deed of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
     for (const entity of switched)
-      steps.push({atMs: untilMs + 1000, by: OTHERS, deed: {kind: 'switch', entity, access: undefined}})
+      steps.push({
+        atMs: untilMs + 1000,
+        by: OTHERS,
+        deed: {kind: 'set-access', scope: scopeOf(entity), access: undefined},
+      })
     const faults = draws.chance(0.7) ? someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])) : []
     const lag = draws.chance(0.3) ? 3000 : undefined
     return {
@@ -274,6 +287,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       aggregatorLagMs: lag,
     }
   },
+  quotas: planQuotas,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

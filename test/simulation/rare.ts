@@ -87,6 +87,34 @@ export function firstWritesInDoubt(draws: Draws): Planned {
   return {...plain(processes, limits), steps, faults: lostAnswers(draws, processes, 0.3)}
 }
 
+/**
+ * Requests for which several shards are charged, while another process takes from them and returns it, and answers are
+ * lost: the first try of a transaction arrives when its repetition was refused.
+ */
+export function gathersInDoubt(draws: Draws): Planned {
+  const capacity = draws.int(20, 100)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 3600}]
+  const part = (low: number, high: number) => ({rpm: draws.int(Math.ceil(capacity * low), Math.floor(capacity * high))})
+  // Never full from here on, so that requests do not move the refill instant.
+  const steps: Step[] = [{atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: part(0.2, 0.3), actions: []}}]
+  steps.push({atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+  const rollback = (afterMs: number): LeaseAction[] => [{kind: 'rollback', afterMs}]
+  for (let round = 0; round < 24; round++) {
+    const atMs = 5000 + round * 3000
+    const whole: Deed = {kind: 'acquire', entity: 'u0', consume: part(0.5, 0.7), actions: rollback(1000)}
+    steps.push({atMs, by: 0, deed: whole})
+    for (let rival = 0; rival < draws.int(1, 3); rival++) {
+      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: part(0.1, 0.3), actions: rollback(draws.int(0, 100))}
+      steps.push({atMs: atMs + draws.int(30, 90), by: 1, deed})
+    }
+  }
+  const faults = Array.from({length: 100}, (_, at): Fault => {
+    const kind = draws.pick(['late', 'late', 'late', 'lost-before', 'lost-after'] as const)
+    return {by: 0, call: at + 1, operation: 'TransactWriteItems', kind, delayMs: draws.int(100, 400)}
+  })
+  return {...plain(2, limits), steps, faults: faults.filter(() => draws.chance(0.5))}
+}
+
 /** Limits change while one process is ahead of the others, whose writes do not move the refill instant, and answers are lost. */
 export function limitsChangeBehindClock(draws: Draws): Planned {
   const capacity = draws.int(20, 100)

@@ -2,9 +2,11 @@ import {LeasePlay} from './deeds/lease-play.js'
 import {look} from './deeds/look.js'
 import {expire, operate} from './deeds/operator.js'
 import {playPatient} from './deeds/patient.js'
+import {playPeer} from './deeds/peer.js'
 import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
 import {checkCosts} from './deeds/quiet.js'
+import {checkQuotaHealing} from './deeds/quota-healing.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -85,10 +87,15 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'python-consume':
       case 'python-adjust':
       case 'python-clone':
-      case 'python-switch':
       case 'heat':
       case 'poison':
         return playPython(stage, deed)
+      case 'peer-config':
+      case 'peer-access':
+      case 'peer-bypass':
+      case 'peer-consume':
+      case 'peer-grow':
+        return playPeer(stage, deed)
       case 'acquire':
         if (process?.isAlive) await new LeasePlay(stage, process, deed).play()
         return
@@ -145,8 +152,12 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
+  oracles.quotas.topUps.check()
+  const limiters = world.processes.flatMap(process => process.limiters)
+  oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
+  else if (scenario.profile === 'quotas') await checkQuotaHealing(stage)
   else await checkHealing(stage)
 }
 
@@ -156,7 +167,7 @@ async function drain({world, oracles}: Stage): Promise<void> {
   while (stream.waiting > 0 && time.nowMs < endMs) await time.runUntil(time.nowMs + 10_000)
   await time.runUntil(time.nowMs + 10_000)
   if (stream.waiting > 0) oracles.verdicts.report('L4-stalled', 'stream', `${stream.waiting} records wait for ever`)
-  else oracles.usage.check(world.items, oracles.removed)
+  else oracles.usage.check(world.items, oracles.removed, oracles.refusals.counted)
 }
 
 /** S11: a purge leaves nothing behind. */

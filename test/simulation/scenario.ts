@@ -1,5 +1,6 @@
 import type {Limit} from '../../src/lib/core/limit.js'
-import type {ConfigScope} from '../../src/lib/schema/config-record.js'
+import type {PolicyScope} from '../../src/lib/repository/limits/configs.js'
+import type {AccessSwitch, ConfigScope} from '../../src/lib/schema/config-record.js'
 
 /** Whole tokens per limit. */
 export type Tokens = Readonly<Record<string, number>>
@@ -15,6 +16,7 @@ export const PROFILES = [
   'aggregator',
   'bypass',
   'mixed',
+  'quotas',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -47,10 +49,11 @@ export type Deed =
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
+  | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: AccessSwitch | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
+  /** Adds whole tokens to the quota "q", once per key. */
+  | {readonly kind: 'top-up'; readonly entity: string; readonly tokens: number; readonly key: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
-  /** Has every request of an entity pass, or ends that. */
-  | {readonly kind: 'switch'; readonly entity: string; readonly access: 'bypass' | 'enabled' | undefined}
   | {readonly kind: 'purge'}
   /** Reads all that is shown of an entity, and verifies the table. */
   | {readonly kind: 'look'; readonly entity: string}
@@ -64,8 +67,26 @@ export type Deed =
   | {readonly kind: 'python-config'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'python-consume' | 'python-adjust'; readonly entity: string; readonly consume: Tokens}
   | {readonly kind: 'python-clone'; readonly entity: string}
-  /** As `switch`; the change may miss the buckets. */
-  | {readonly kind: 'python-switch'; readonly entity: string; readonly isBypassed: boolean; readonly misses: boolean}
+  // By a client of zae-limiter 0.17.
+  /** Replaces the whole item; `isSynced`: live buckets get the parameters, too. */
+  | {
+      readonly kind: 'peer-config'
+      readonly scope: ConfigScope
+      readonly limits: readonly Limit[]
+      readonly isSynced: boolean
+    }
+  | {readonly kind: 'peer-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
+  /** Has every request of an entity pass, or ends that; the change may miss the buckets. */
+  | {readonly kind: 'peer-bypass'; readonly entity: string; readonly isBypassed: boolean; readonly misses: boolean}
+  /** Takes from quotas; a session that it opens is announced to the other shards so much later, or never. */
+  | {
+      readonly kind: 'peer-consume'
+      readonly entity: string
+      readonly consume: Tokens
+      readonly spreadAfterMs: number | undefined
+    }
+  /** Doubles the number of shards, and copies the new ones so much later; without, they are left to others. */
+  | {readonly kind: 'peer-grow'; readonly entity: string; readonly cloneAfterMs: number | undefined}
   /** Writes what no usage record can hold. */
   | {readonly kind: 'poison'; readonly entity: string; readonly how: 'many-limits' | 'huge-number'}
 
@@ -99,8 +120,9 @@ export type FaultKind = (typeof FAULT_KINDS)[number]
 export interface Fault {
   /** Number of the process; -1 for the aggregator. */
   readonly by: number
-  /** Which of its calls, from 1. */
+  /** Which of its calls, from 1: of all, or of those of one operation. */
   readonly call: number
+  readonly operation?: 'TransactWriteItems'
   readonly kind: FaultKind
   /** How much later than usual, where the kind has a delay. */
   readonly delayMs: number

@@ -78,6 +78,9 @@ export function describeScenario({profile, seed, skewsMs, configs, children, ste
     ...limits.map(text => `  limits of ${text}`),
     ...Object.entries(children).map(([child, parent]) => `  ${child} shares with ${parent}`),
     ...ordered.map(({atMs, by, deed}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(deed)}`),
-    ...faults.map(({by, call, kind, delayMs}) => `  fault: call ${call} of ${who(by)} ${kind} (${delayMs} ms)`),
+    ...faults.map(
+      ({by, call, operation = 'call', kind, delayMs}) =>
+        `  fault: ${operation} ${call} of ${who(by)} ${kind} (${delayMs} ms)`,
+    ),
   ].join('\n')
 }

@@ -16,6 +16,7 @@ const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   aggregator: 6,
   bypass: 12,
   mixed: 8,
+  quotas: 10,
 }
 
 describe('the simulator', () => {

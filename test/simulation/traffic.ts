@@ -81,7 +81,7 @@ function someTokens(draws: Draws, limits: readonly Limit[]): Tokens {
 }
 
 /** Corrections of both signs, then an end; never more returned than held. */
-function someActions(draws: Draws, consume: Tokens): LeaseAction[] {
+export function someActions(draws: Draws, consume: Tokens): LeaseAction[] {
   const held = new Map(Object.entries(consume))
   const actions: LeaseAction[] = []
   for (let action = 0; action < draws.int(0, 3); action++) {

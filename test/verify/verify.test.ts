@@ -2,10 +2,12 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import type {Item, Key} from '../../src/lib/schema/attribute-value.js'
 import {attributes} from '../../src/lib/schema/attributes.js'
 import {limitAttribute} from '../../src/lib/schema/bucket-record.js'
 import {configAttribute} from '../../src/lib/schema/config-limits.js'
 import {keys} from '../../src/lib/schema/keys.js'
+import {usageMark} from '../../src/lib/schema/usage-record.js'
 import type {FindingKind} from '../../src/lib/verify/finding.js'
 import {verifyTable} from '../../src/lib/verify/verify.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -332,6 +334,37 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
         expect(records.filter(({action}) => action === 'verify_repaired').length).toBeGreaterThan(0)
       }
     })
+  })
+
+  it('finds nothing wrong with the usage of a day on which zael took over from an aggregator of zae-limiter', async () => {
+    const hour = 3_600_000
+    const {[usageMark(0)]: _, ...day} = await scene.get(dayOf(scene))
+    const entry = (key: Key, startMs: number, tpm: number): Item => ({
+      ...day,
+      ...{PK: text(key.PK), SK: text(key.SK), tpm: number(tpm)},
+      [usage.start]: text(new Date(startMs).toISOString().replace('.000', '')),
+    })
+    const keyAt = (startMs: number) =>
+      keys.usage(
+        scene.table.namespace,
+        'user-1',
+        'gpt-4',
+        'hourly',
+        new Date(startMs).toISOString().replace('.000', ''),
+      )
+    // 70 before, in an hour of its own and in the hour in which zael began; the day has no type in its key.
+    await scene.put(entry(keyAt(scene.startMs), scene.startMs, 70))
+    const secondMs = scene.startMs + 2 * hour
+    const second = {...entry(keyAt(secondMs), secondMs, 30), [usage.window]: text('hourly')}
+    await scene.put(second)
+    await scene.change(keyAt(scene.startMs + 3 * hour), {tpm: number(140)})
+    expect((await scene.findings()).filter(({kind}) => kind === 'usage')).toEqual([])
+    // What its bucket had consumed before is in no month.
+    const uncounted = CORRUPTIONS.find(({name}) => name === 'consumption that was never counted')
+    await uncounted?.plant(scene)
+    const {PK} = keys.entity(scene.table.namespace, 'user-2')
+    await scene.put({...second, PK: text(PK), [usage.entity]: text('user-2')})
+    expect((await scene.findings()).filter(({kind}) => kind === 'usage')).toEqual([])
   })
 
   it('knows all kinds of limits: finds nothing wrong with their buckets, and a bucket that has another kind than is configured', async () => {

@@ -21,3 +21,17 @@ it.each([
   const readings = IDS.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}})))
   expect(rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).toSorted()).toEqual(ids)
 })
+
+it('a whole status is that one only, and its beginning all that begin so', () => {
+  const rpm = {capacity: 9, left: 0}
+  const readings = [
+    readingOf(bucketOf('soft#r', {limits: {rpm: {...rpm, soft: true}}})),
+    readingOf(bucketOf('hard#r', {limits: {rpm}})),
+  ]
+  const found = (filter: string) =>
+    rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter: `status:${filter}`}).toSorted()
+  expect(found('over')).toEqual(['hard#r'])
+  expect(found('overdrawn')).toEqual(['soft#r'])
+  expect(found('overd')).toEqual(['soft#r'])
+  expect(found('ove')).toEqual(['hard#r', 'soft#r'])
+})

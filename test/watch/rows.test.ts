@@ -34,6 +34,19 @@ describe('a row', () => {
     )
   })
 
+  it('is overdrawn and not over when only a soft limit is empty, unless another limit may refuse', () => {
+    const rpm = {capacity: 100, refillPerSecond: 0.001, left: -30, soft: true} as const
+    const of = (tpmLeft: number) => {
+      const tpm = {capacity: 100, refillPerSecond: 0.001, left: tpmLeft}
+      return rowAt(readingOf(bucketOf('a#b', {limits: {rpm, tpm}})), READ_AT_MS)
+    }
+    expect(of(50)).toMatchObject({status: 'overdrawn', tightest: {name: 'rpm', level: -30, debt: 30, soft: true}})
+    expect(of(10)).toMatchObject({status: 'near', tightest: {name: 'tpm'}})
+    expect(of(0)).toMatchObject({status: 'over', tightest: {name: 'tpm'}})
+    const left = rowAt(readingOf(bucketOf('a#b', {limits: {rpm: {...rpm, left: 5}}})), READ_AT_MS)
+    expect(left).toMatchObject({status: 'ok', tightest: {name: 'rpm'}})
+  })
+
   it('is not over because of the debt of one shard: a request takes from every shard', () => {
     const rpm = {capacity: 100, refillPerSecond: 0.001}
     const bucket = bucketOf('a#b', {limits: {rpm: {...rpm, left: -30}}}, {limits: {rpm: {...rpm, left: 5}}})

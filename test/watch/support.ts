@@ -24,6 +24,7 @@ export interface LimitSketch {
   /** Period of `refillPerSecond`; default: a second. */
   readonly refillPeriodMs?: number
   readonly remainder?: number
+  readonly soft?: true
 }
 
 export interface ShardSketch {
@@ -49,7 +50,9 @@ export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredB
     const full = shareOfRate(name, rate, shard, shardCount).capacityMilli
     const tokensMilli = left === undefined ? full : BigInt(Math.round(left * 1000))
     const consumedMilli = BigInt(Math.round(consumed * 1000))
-    limits.set(name, {...rate, tokensMilli, remainder: BigInt(remainder), consumedMilli})
+    // Also when the instant is over until which clients may rely on it.
+    const kind = limit.soft && {kind: {definition: '', softUntilMs: READ_AT_MS - 1}}
+    limits.set(name, {...rate, tokensMilli, remainder: BigInt(remainder), consumedMilli, ...kind})
   }
   const pressure = {
     tokensMilli: WRITE_PRESSURE_RATE.capacityMilli,

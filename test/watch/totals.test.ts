@@ -18,6 +18,7 @@ describe('totals', () => {
           buckets: rows.length,
           over: rows.filter(({status}) => status === 'over').length,
           near: rows.filter(({status}) => status === 'near').length,
+          overdrawn: rows.filter(({status}) => status === 'overdrawn').length,
           inDebt: rows.filter(({view}) => view.limits.some(({debt}) => debt > 0)).length,
           shards: sum(rows.map(({shardCount}) => shardCount)),
         })

@@ -1,8 +1,9 @@
 import {string as stringArg} from '@oclif/core/args'
-import {boolean, string} from '@oclif/core/flags'
+import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
+import {actionFlag} from '../../lib/cli/flags/audit.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
@@ -21,7 +22,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
 
   static override flags = {
     ...timeFlags,
-    action: string({description: 'Only events with this action, such as limits_set.', helpValue: 'ACTION'}),
+    action: actionFlag(),
     follow: boolean({
       char: 'f',
       description: 'Print new events until Ctrl-C.',

@@ -2,7 +2,8 @@ import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {resetLine} from '../../lib/cli/data/bucket-presenter.js'
+import {resetJson, resetLines} from '../../lib/cli/data/bucket-operations.js'
+import {idempotencyKey} from '../../lib/cli/flags/idempotency-key.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {BucketResetResult} from '../../lib/cli/results/bucket.js'
 
@@ -10,8 +11,9 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
 
   static override description =
-    'Sets every limit of the bucket to its capacity, on every shard. Recorded usage does not change. An audit event is ' +
-    'written.'
+    'Sets every limit of the bucket, or those given, to its capacity, on all shards at once. A quota starts a new period, ' +
+    'without what was topped up; a session ends, and the next use opens it anew. Recorded usage does not change. An audit ' +
+    'event is written. With --idempotency-key the command can be repeated: the bucket is reset once.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -19,24 +21,31 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
 
   static override flags = {
     resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
+    only: stringFlag({description: 'Reset only this limit; may be repeated.', helpValue: 'LIMIT', multiple: true}),
+    'idempotency-key': idempotencyKey,
     yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then refill'},
-    {command: 'zael bucket reset user-1 --resource gpt-4 --yes', description: 'In a script'},
+    {command: 'zael bucket reset user-1 --resource gpt-4 --only rpd', description: 'One of its limits'},
+    {
+      command: 'zael bucket reset user-1 --resource gpt-4 --idempotency-key case-17 --yes',
+      description: 'In a script that may run twice',
+    },
   ]
 
   protected async work(stack: StackContext): Promise<BucketResetResult> {
     const {entity} = this.args
-    const {resource, yes} = this.flags
+    const {resource, only: limits, 'idempotency-key': key, yes} = this.flags
     const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     // Throws for a missing bucket before asking for confirmation.
-    await bucketsOf(repository, entity, resource, stack.table.clock())
-    await confirm(`This refills every limit of ${entity} for ${resource} and clears its debt`, {yes})
-    const {shards, reset, ghosts} = await repository.resetBucket(entity, resource)
-    this.log(resetLine(entity, resource, {shards, reset, ghosts}))
-    return {entity, resource, shards, reset, ghosts}
+    if (key === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
+    const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
+    await confirm(`This refills ${which} of ${entity} for ${resource} and clears its debt`, {yes})
+    const result = await repository.resetBucket(entity, resource, {limits, idempotencyKey: key})
+    this.print(resetLines({entity, resource, result, units: await repository.configs.units()}))
+    return resetJson({entity, resource, result})
   }
 }

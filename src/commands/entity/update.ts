@@ -14,7 +14,9 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
 
   static override description =
     'Fields that are not given, including other metadata, do not change. A change of parent or cascade is written to live ' +
-    'buckets before the command ends; a bucket that was created in the last seconds follows within 60 seconds.'
+    'buckets before the command ends; a bucket that was created in the last seconds follows within 60 seconds. What was charged ' +
+    'to the parent before is not moved: open leases return it there. A cascade policy (`zael entity cascade`, ' +
+    '`zael resource cascade`) counts before --cascade.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -46,8 +48,8 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const setMetadata = parseMetadata(metadata)
     const {entities} = await stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
-    const {before, after} = await entities.change(this.args.id, change)
-    this.print(entityUpdatedLines(before, after))
-    return {...entityJson(after), changed: changesOf(before, after)}
+    const {before, after, buckets} = await entities.change(this.args.id, change)
+    this.print(entityUpdatedLines(before, after, buckets))
+    return {...entityJson(after), changed: changesOf(before, after), buckets}
   }
 }

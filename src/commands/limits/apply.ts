@@ -3,8 +3,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
-import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
-import {applyWithProgress} from '../../lib/cli/limits/run.js'
+import {applyLines, applyQuestion, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {applyWithProgress, lossOf} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LimitsApplyResult} from '../../lib/cli/results/manifest.js'
 import {EXIT} from '../../lib/core/errors.js'
@@ -16,12 +16,13 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
 
   static override description =
     'Sets everything in the manifest. Deletes only limits that an earlier apply created and that are no longer in the ' +
-    'manifest, and asks before it does. After a failure or interruption, run the command again to apply the rest.'
+    'manifest. Asks before it updates or deletes anything, and before live buckets lose a limit that they are charged ' +
+    'for; in a pipeline give --yes. After a failure or interruption, run the command again to apply the rest.'
 
   static override flags = {
     ...manifestFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before deleting limits.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before updating and deleting.'}),
   }
 
   static override examples = [
@@ -34,11 +35,12 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.print(manifestPlanLines(plan))
-    const planned = {dryRun, ...manifestPlanJson(plan)}
+    const loss = await lossOf(namespace, plan, stack.table.clock())
+    this.print(manifestPlanLines(plan, loss))
+    const planned = {dryRun, ...manifestPlanJson(plan, loss)}
     if (dryRun) return {...planned, result: null}
-    const {delete: doomed} = plan.counts
-    if (doomed > 0) await confirm(`This deletes the limits of ${doomed} ${doomed === 1 ? 'scope' : 'scopes'}`, {yes})
+    const question = applyQuestion(plan, loss)
+    if (question !== undefined) await confirm(question, {yes})
     const result = await applyWithProgress(namespace, plan)
     this.print(applyLines(result))
     process.exitCode = EXIT_OF[result.outcome]

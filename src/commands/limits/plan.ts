@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {lossOf} from '../../lib/cli/limits/run.js'
 import type {LimitsPlanResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
@@ -22,7 +23,8 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.print(manifestPlanLines(plan))
-    return manifestPlanJson(plan)
+    const loss = await lossOf(namespace, plan, stack.table.clock())
+    this.print(manifestPlanLines(plan, loss))
+    return manifestPlanJson(plan, loss)
   }
 }

@@ -1,19 +1,24 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {appliedJson, changeLines, copyLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
 import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
-import {changeLines, pythonNameWarning} from '../../lib/cli/limits/presenter.js'
+import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LimitsSetResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
 
   static override description =
-    'Other limits of the scope do not change unless --replace is given. Of the levels system, resource, entity, and entity ' +
-    'with resource, the most specific one that has limits applies as a whole. See `zael help limit-syntax`.'
+    'What is not named stays in force unless --only is given. Of the levels system, resource, entity, and entity with ' +
+    'resource, the most specific one that has limits applies as a whole; so a scope without limits of its own starts with ' +
+    'a copy of those that apply there now. Asks before live buckets lose a limit that they are charged for. See `zael ' +
+    'help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -21,7 +26,11 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
 
   static override flags = {
     ...scopeFlags,
-    replace: boolean({description: 'Remove limits of the scope that are not given.'}),
+    only: boolean({
+      description: 'Nothing but the given limits shall apply; others are removed, and none are copied.',
+      aliases: ['replace'],
+      deprecateAliases: true,
+    }),
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
       description: 'Whether to admit requests while the table is unavailable; unchanged unless given.',
@@ -33,6 +42,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       min: 1,
     }),
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before live buckets lose a limit.'}),
   }
 
   static override examples = [
@@ -43,7 +53,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   ]
 
   protected async work(stack: StackContext): Promise<LimitsSetResult> {
-    const {replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false} = this.flags
+    const {only: replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false, yes = false} = this.flags
     const {'audit-retention-days': auditRetentionDays} = this.flags
     const {parseLimits} = await import('../../lib/core/syntax/limit-text.js')
     const {calendarCheck} = await import('../../lib/calendar/calendar-check.js')
@@ -51,12 +61,19 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
     const options = {replace, onUnavailable, auditRetentionDays}
     const namespace = await stack.namespace()
+    const preview = await namespace.configs.preview(scope, limits, options)
+    const effect = await effectOf(namespace, preview, stack.table.clock())
+    const question = lossQuestion(scope, effect)
+    if (question !== undefined && !dryRun) await confirm(question, {yes})
     const change: ChangeOutcome = dryRun
-      ? await namespace.configs.preview(scope, limits, options)
+      ? preview
       : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
-    this.print(changeLines(change, dryRun))
+    const {copied} = change
+    this.print(changeLines(change, effect, dryRun))
+    this.print(copyLines(copied, scope, typedFlags(this.settings)))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
-    return {dryRun, ...changeJson(change), buckets: change.buckets ?? null}
+    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(effect)}
+    return {dryRun, ...result, buckets: change.buckets ?? null}
   }
 }

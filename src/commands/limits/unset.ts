@@ -3,19 +3,20 @@ import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {changeLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
-import {changeLines, unsetQuestion} from '../../lib/cli/limits/presenter.js'
+import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LimitsUnsetResult} from '../../lib/cli/results/limits.js'
 import {InvalidInput} from '../../lib/core/errors.js'
-import type {LimitsChange} from '../../lib/repository/repository.js'
 
 export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override summary = 'Remove one limit, or all limits of a scope'
 
   static override description =
-    'Live buckets are updated to the limits that then apply. With --all and --system, the outage policy is removed too.'
+    'Live buckets are updated to the limits that then apply. Asks before they lose a limit that they are charged for, ' +
+    'and before everything is removed. With --all and --system, the outage policy is removed too.'
 
   static override args = {
     name: string({description: 'Limit name, such as rpm.', ignoreStdin: true}),
@@ -24,7 +25,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override flags = {
     ...scopeFlags,
     all: boolean({description: 'Remove everything that is set for this scope.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before removing everything.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before removing limits.'}),
   }
 
   static override examples = [
@@ -45,15 +46,18 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       })
     }
     const namespace = await stack.namespace()
-    if (name !== undefined)
-      return this.#report(await changeWithProgress(sync => namespace.unsetLimit(scope, name, sync)))
     const {getRemovable} = await import('../../lib/repository/limits/pages.js')
-    await confirm(unsetQuestion(await getRemovable(namespace.configs, scope)), {yes})
-    return this.#report(await changeWithProgress(sync => namespace.deleteLimits(scope, sync)))
-  }
-
-  #report(change: LimitsChange): LimitsUnsetResult {
-    this.print(changeLines(change, false))
-    return {...changeJson(change), buckets: change.buckets}
+    const removed = name === undefined ? await getRemovable(namespace.configs, scope) : undefined
+    const before = (removed ?? (await namespace.configs.get(scope)))?.limits ?? []
+    const after = before.filter(limit => removed === undefined && limit.name !== name)
+    const effect = await effectOf(namespace, {scope, before, after}, stack.table.clock())
+    const loss = lossQuestion(scope, effect)
+    if (removed) await confirm(unsetQuestion(removed, loss), {yes})
+    else if (loss !== undefined) await confirm(loss, {yes})
+    const change = await changeWithProgress(sync =>
+      name === undefined ? namespace.deleteLimits(scope, sync) : namespace.unsetLimit(scope, name, sync),
+    )
+    this.print(changeLines(change, effect, false))
+    return {...changeJson(change), ...effectJson(effect), buckets: change.buckets}
   }
 }

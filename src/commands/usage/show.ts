@@ -19,7 +19,8 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
 
   static override description =
     'Usage of an entity, of a resource over all entities (--resource), or of both. The aggregator records consumption with a ' +
-    'short delay. The bar compares it with what the current limits allow per window. A cascading request is also charged ' +
+    'short delay. The bar compares it with what the current limits allow per window. REFUSED counts requests that a limit had ' +
+    'too little for, as limiters of zael report them: up to 10 s later. A cascading request is also charged ' +
     'to the parent; totals over several entities count it once.'
 
   static override args = {entity: string({description: 'Only usage of this entity.', ignoreStdin: true})}
@@ -41,12 +42,12 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const {reportUsage} = await import('../../lib/inspect/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
-    const {windows, requests, totals, next} = report
+    const {windows, requests, refused, totals, next} = report
     this.log(usageTitle(scope))
     await this.list(usageListing(windows, scope, this.format === 'csv'))
     for (const line of usageFooter(windows, report, {...scope, isPart: next !== undefined})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
     this.suggestNextPage(next)
-    return {...usageScopeJson(scope), requests, windows, totals, next: next ?? null}
+    return {...usageScopeJson(scope), requests, refused, windows, totals, next: next ?? null}
   }
 }

@@ -19,7 +19,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
 
   static override description =
     'Usage of an entity, of a resource over all entities (--resource), or of both. Averages cover only windows with usage. ' +
-    'A cascading request is also charged to the parent; it is counted once here.'
+    'REFUSED counts requests that a limit had too little for. A cascading request is also charged to the parent; it is counted once here.'
 
   static override args = {entity: string({description: 'Only usage of this entity.', ignoreStdin: true})}
 
@@ -37,14 +37,14 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const namespace = await stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {totalUsage} = await import('../../lib/inspect/usage-report.js')
-    const {totals, requests, windows, complete} = await totalUsage(namespace, {
+    const {totals, requests, refused, windows, complete} = await totalUsage(namespace, {
       ...{entity, resource, window},
       ...range,
     })
     this.log(usageTitle(scope))
-    await this.list(summaryListing(totals, scope))
-    if (windows > 0) this.print(['', summaryFooter(requests, windows)])
+    await this.list(summaryListing(totals, scope, this.format === 'csv'))
+    if (windows > 0) this.print(['', summaryFooter({requests, refused}, windows)])
     if (!complete) this.warn(partialText(windows))
-    return {...usageScopeJson(scope), requests, windows, totals, complete}
+    return {...usageScopeJson(scope), requests, refused, windows, totals, complete}
   }
 }

@@ -18,7 +18,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override flags = {
     ...usageFlags,
     by: string({
-      description: 'Rank by "requests", or by the tokens of a limit.',
+      description: 'Rank by "requests", by "refused" requests, or by the tokens of a limit.',
       default: 'requests',
       helpValue: 'LIMIT',
     }),
@@ -35,6 +35,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override examples = [
     {command: 'zael usage top', description: 'Most requests in the last 24 hours'},
     {command: 'zael usage top --resource gpt-4 --by tpm', description: 'Most tokens of a resource'},
+    {command: 'zael usage top --by refused --since 1h', description: 'Who is refused most'},
     {command: 'zael usage top --window daily --since 30d --limit 50', description: 'One month, 50 rows'},
   ]
 

@@ -99,6 +99,8 @@ export class Batch {
       .map(({dynamodb}) => dynamodb?.SequenceNumber)
       .filter(number => this.#failures.has(number))
     counts.failed = failures.length
+    for (const {sequenceNumber, refused} of this.changes)
+      if (!this.#failures.has(sequenceNumber)) counts.refused += refused?.requests ?? 0
     counts.uncounted = counts.malformed + this.#uncounted.size
     counts.lagMs = Number.isFinite(this.#newestMs) ? Math.max(0, nowMs - this.#newestMs) : 0
     this.#log({level: 'info', message: 'batch', ...counts})

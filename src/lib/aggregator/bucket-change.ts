@@ -10,7 +10,9 @@ import {
   type StoredBucket,
 } from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
+import type {RefusalCounts} from '../schema/refusal-counts.js'
 import {isUsageCounter} from '../schema/usage-record.js'
+import {refusedBy} from './refusals.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** A record older than this is not used to judge the present state of a bucket. */
@@ -42,10 +44,14 @@ export interface BucketChange extends ShardId {
   readonly atMs: number
   /** Net millitokens consumed, per limit; only limits that changed. */
   readonly consumedMilli: ReadonlyMap<string, bigint>
+  /** Soft limits that the write took from and left in debt. */
+  readonly overdrawn: readonly string[]
   /** What changed by more than can be counted: names of limits, `requests`. */
   readonly uncounted: readonly string[]
   /** Net number of requests admitted; negative when a counted request was rolled back. */
   readonly admitted: number
+  /** Requests refused since the last write that counted some; `undefined` when none were. */
+  readonly refused: RefusalCounts | undefined
   readonly after: StoredBucket
   /** The item's shard count before the write; 1 where the item did not exist. */
   readonly shardsBefore: number
@@ -68,7 +74,8 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   const {namespace, entity, resource, shard} = key
   const {consumedMilli, uncounted} = difference(before, after)
   // A new shard other than the first comes from a split, or copies the counters of another shard.
-  const admitted = eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli)
+  const isCopy = eventName === 'INSERT' && shard > 0
+  const admitted = isCopy ? 0 : admittedBy(before, after, consumedMilli)
   const areRequestsCounted = Math.abs(admitted) <= MAX_ADMITTED
   return {
     namespace,
@@ -79,8 +86,10 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     position: positionOf(record),
     atMs: occurredAtMs(record),
     consumedMilli,
+    overdrawn: overdrawnBy(consumedMilli, stored),
     uncounted: areRequestsCounted ? uncounted : [...uncounted, 'requests'],
     admitted: areRequestsCounted ? admitted : 0,
+    refused: isCopy ? undefined : refusedBy(before, after),
     after: stored,
     shardsBefore: readShardCount(before),
   }
@@ -106,6 +115,17 @@ function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMill
     else uncounted.push(limit)
   }
   return {consumedMilli, uncounted}
+}
+
+/** As zae-limiter counts it: a limit is soft while the bucket says so, whether or not that has to be renewed. */
+function overdrawnBy(consumedMilli: ReadonlyMap<string, bigint>, after: StoredBucket): string[] {
+  if (after.kind !== 'bucket') return []
+  const {limits} = after.record.state
+  return [...consumedMilli].flatMap(([name, milli]) => {
+    const limit = limits.get(name)
+    const isOverdrawn = milli > 0n && limit?.kind?.softUntilMs !== undefined && limit.tokensMilli < 0n
+    return isOverdrawn ? [name] : []
+  })
 }
 
 /** From the client's request counter; for a client without one, a write that consumed anything is one request. */

@@ -14,6 +14,8 @@ export interface BatchCounts {
   failed: number
   /** Usage records written. */
   snapshots: number
+  /** Requests that limiters refused, as these records count them. */
+  refused: number
   refills: number
   splits: number
   /** Audit events archived. */
@@ -33,6 +35,7 @@ export function noCounts(): BatchCounts {
     uncounted: 0,
     failed: 0,
     snapshots: 0,
+    refused: 0,
     refills: 0,
     splits: 0,
     archived: 0,
@@ -44,6 +47,7 @@ export function noCounts(): BatchCounts {
 const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit: 'Count' | 'Milliseconds'])[] = [
   ['Records', 'records', 'Count'],
   ['Snapshots', 'snapshots', 'Count'],
+  ['RefusedRequests', 'refused', 'Count'],
   ['Refills', 'refills', 'Count'],
   ['Splits', 'splits', 'Count'],
   ['Archived', 'archived', 'Count'],

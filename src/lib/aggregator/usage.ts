@@ -11,12 +11,14 @@ import {keys, wireKey} from '../schema/keys.js'
 import {
   encodeFractions,
   isUsageCounter,
+  overdrawnCounter,
   readProgress,
   type UsageProgress,
   usageIdentity,
   usageMark,
 } from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
+import {countRefusals} from './refusals.js'
 
 /** The changes of a batch that belong to one usage record. */
 export interface UsageGroup {
@@ -55,13 +57,13 @@ interface UsageRetention {
 }
 
 /**
- * One group per usage record, over all shards of the bucket. Skips changes that neither consumed nor admitted anything,
+ * One group per usage record, over all shards of the bucket. Skips changes that consumed, admitted and refused nothing,
  * such as refills. Keeps pairs of changes that cancel out, because a retry may deliver only one of the two.
  */
 export function groupUsage(changes: readonly BucketChange[], windows: readonly Window[]): UsageGroup[] {
   const groups = new Map<string, Omit<UsageGroup, 'changes'> & {changes: Map<number, BucketChange[]>}>()
   for (const change of inStreamOrder(changes)) {
-    if (change.consumedMilli.size === 0 && change.admitted === 0) continue
+    if (change.consumedMilli.size === 0 && change.admitted === 0 && !change.refused) continue
     const {namespace, entity, resource, shard} = change
     for (const window of windows) {
       const start = windowStart(window, change.atMs)
@@ -99,13 +101,13 @@ export async function addUsage(table: Table, group: UsageGroup, retention: Usage
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)
     if (pending.size === 0) return {isCounted: false, leftOut: []}
     const {counted, leftOut} = countedLimits(pending)
-    const update = usageUpdate(table, group, {pending, counted, stored}, retention)
+    const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, retention)
     try {
       await retrying(() => table.transport.send('UpdateItem', update), {
         ...table.backoff,
         retryable: isRetryableWhenIdempotent,
       })
-      return {isCounted: true, leftOut}
+      return {isCounted: true, leftOut: [...leftOut, ...refusalsLeftOut]}
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error
       stored = readProgress(error.oldItem)
@@ -147,7 +149,7 @@ function usageUpdate(
   group: UsageGroup,
   addition: UsageAddition,
   {ttlSeconds}: UsageRetention,
-): OperationInput<'UpdateItem'> {
+): {update: OperationInput<'UpdateItem'>; refusalsLeftOut: readonly string[]} {
   const {namespace, entity, resource, window, start} = group
   const {pending, stored} = addition
   const e = new ExpressionBuilder()
@@ -155,15 +157,18 @@ function usageUpdate(
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
+  const refusals = [...pending.values()].flat().flatMap(({refused}) => refused ?? [])
+  const refusalsLeftOut = countRefusals(e, refusals, stored)
   const fractions = e.name(attributes.usage.fractions)
   const before = stored?.fractionText
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
-  return {
+  const update: OperationInput<'UpdateItem'> = {
     TableName: table.name,
     Key: wireKey(keys.usage(namespace, entity, resource, window, start)),
     ...e.update(),
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
+  return {update, refusalsLeftOut}
 }
 
 /** The stored mark must be unchanged; when it was not read, it must be earlier than the first of these changes. */
@@ -186,11 +191,15 @@ function moveMark(
 function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAddition): void {
   const {fractions} = stored ?? NO_PROGRESS
   const totals = new Map(fractions)
+  const overdrawn = new Map<string, number>()
   let admitted = 0
   for (const change of [...pending.values()].flat()) {
     admitted += change.admitted
     for (const [limit, milli] of change.consumedMilli) {
       if (counted.has(limit)) totals.set(limit, (totals.get(limit) ?? 0n) + milli)
+    }
+    for (const limit of change.overdrawn) {
+      if (counted.has(limit)) overdrawn.set(limit, (overdrawn.get(limit) ?? 0) + 1)
     }
   }
   const rest = new Map<string, bigint>()
@@ -199,6 +208,7 @@ function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAdditi
     rest.set(limit, milli - tokens * MILLI)
     if (tokens !== 0n) e.add(limit, n(tokens))
   }
+  for (const [limit, writes] of overdrawn) e.add(overdrawnCounter(limit), n(writes))
   e.add(attributes.usage.totalEvents, n(admitted))
   const after = encodeFractions(rest)
   if (after !== undefined) e.set(attributes.usage.fractions, s(after))

@@ -1,4 +1,12 @@
-import {boundaryAfter, type LimitKind, type Quota, rateAt, resetTarget, sessionEndMs} from './limit-kind.js'
+import {
+  boundaryAfter,
+  type LimitKind,
+  type Quota,
+  rateAt,
+  resetTarget,
+  sessionEndMs,
+  wholeRateAt,
+} from './limit-kind.js'
 import {type Balance, type Rate, retryAfterMs} from './token-math.js'
 
 /** A limit with its balance, of any kind. */
@@ -199,6 +207,12 @@ export function waitUntilFull(limit: KindedLimit, nowMs: number): number {
   return waitFor(limit, nowMs, ({capacityMilli}) => capacityMilli)
 }
 
+/** The first instant after `atMs` at which a limit can hold more. To one that is full only another capacity gives room. */
+function helpAfter(held: KindedLimit, atMs: number): number | undefined {
+  const isFull = held.tokensMilli >= held.capacityMilli
+  return isFull ? held.kind?.schedule && wholeRateAt(held, atMs).untilMs : boundaryAfter(held, atMs)
+}
+
 function waitFor(limit: KindedLimit, nowMs: number, needed: (held: KindedLimit) => bigint): number {
   let atMs = nowMs
   let held = withRateAt(limit, nowMs)
@@ -209,7 +223,7 @@ function waitFor(limit: KindedLimit, nowMs: number, needed: (held: KindedLimit) 
     const storedPeriodMs = held.kind?.share?.whole.refillPeriodMs ?? held.refillPeriodMs
     const remainder = (held.remainder * BigInt(held.refillPeriodMs)) / BigInt(storedPeriodMs)
     const waitMs = retryAfterMs(held, {...held, remainder}, needed(held))
-    const nextMs = boundaryAfter(held, atMs)
+    const nextMs = helpAfter(held, atMs)
     if (nextMs === undefined || atMs + waitMs < nextMs) return atMs - nowMs + waitMs
     // From the start, which loses no fraction; a quota is restored by the rule that is in force then, whatever was between.
     const isFromStart = limit.kind?.quota !== undefined || boundaries < EXACT_BOUNDARIES

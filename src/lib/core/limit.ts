@@ -2,6 +2,7 @@ import {InvalidInput} from './errors.js'
 import {checkLimitName} from './names.js'
 import {canonicalCron, cronFields} from './notation/cron-text.js'
 import {knownCurrencies} from './notation/money.js'
+import {asSentence} from './text.js'
 import {type Rate, toMilli} from './token-math.js'
 
 /**
@@ -196,5 +197,6 @@ function checkWhole(name: string, what: string, value: number, largest: number):
 }
 
 function invalid(name: string, why: string): InvalidInput {
-  return new InvalidInput('limit.invalid', `The limit "${name}" is not valid: ${why}.`, {details: {limit: name, why}})
+  const reason = asSentence(`The limit "${name}" is not valid: ${why}`)
+  return new InvalidInput('limit.invalid', reason, {details: {limit: name, why}})
 }

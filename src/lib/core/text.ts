@@ -18,6 +18,9 @@ export function formatTokens(tokens: number, unit: string | undefined): string {
   return unit === undefined ? formatCount(tokens) : formatMoney(tokens, unit)
 }
 
+/** With a full stop, unless it ends in a question. */
+export const asSentence = (text: string): string => (text.endsWith('?') ? text : `${text}.`)
+
 /** A count and its noun: `1 bucket`, `1,000 buckets`, `2 batches`. */
 export function formatPlural(count: number, singular: string, plural = `${singular}s`): string {
   return `${formatCount(count)} ${count === 1 ? singular : plural}`
@@ -119,6 +122,11 @@ export function formatTimeOfDay(epochMs: number): string {
 /** `a`, `a and b`, `a, b and c`. */
 export function formatList(items: readonly string[]): string {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
+}
+
+/** A word quoted for a POSIX shell where needed. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
 function twoUnits(amount: number, size: number, large: string, small: string): string {

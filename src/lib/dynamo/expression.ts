@@ -83,6 +83,19 @@ export class ExpressionBuilder {
     return this
   }
 
+  /** Adds to a number within a map, which the item must have; a missing number counts as zero. */
+  addWithin(map: string, entry: string, value: AttributeValue): this {
+    const path = `${this.name(map)}.${this.name(entry)}`
+    this.#set.push(`${path}=if_not_exists(${path},${this.value({N: '0'})})+${this.value(value)}`)
+    return this
+  }
+
+  /** Sets an entry of a map, which the item must have. */
+  setWithin(map: string, entry: string, value: AttributeValue): this {
+    this.#set.push(`${this.name(map)}.${this.name(entry)}=${this.value(value)}`)
+    return this
+  }
+
   remove(attribute: string): this {
     this.#remove.push(this.name(attribute))
     return this

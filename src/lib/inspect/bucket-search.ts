@@ -1,6 +1,6 @@
 import {checkEntityId} from '../core/names.js'
-import {bucketMissing} from '../repository/buckets/reset.js'
 import {type BucketView, viewBucket} from '../repository/buckets/view.js'
+import {bucketMissing} from '../repository/operations/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../repository/table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../repository/table/query.js'

@@ -7,9 +7,11 @@ import {shareOfRecord} from '../limiter/known-bucket.js'
 import {currentRecord} from '../limiter/reads.js'
 import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import {entityMissing} from '../repository/entities/errors.js'
+import type {Resolution} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
+import {type SharedCharge, sharedCharge} from './family-limits.js'
 
 /** The limits of an entity, and what is left of them. */
 export interface EntityOverview {
@@ -28,6 +30,8 @@ export interface ResourceOverview {
   readonly resource: string | undefined
   /** The level whose limits apply; `undefined` when there are none. */
   readonly source: Level | undefined
+  /** `undefined` for an entity without a parent. */
+  readonly cascade: SharedCharge | undefined
   readonly limits: readonly LimitOverview[]
   /** 0 when the entity has no bucket here. */
   readonly shards: number
@@ -60,6 +64,16 @@ export async function entityOverview(
 
   const ownLimits = limitsByResource(own)
   const resourceLimits = limitsByResource(ofResources)
+  const policies = {own: policiesByResource(own), resources: policiesByResource(ofResources)}
+  const policyFor = (resource = ''): Resolution['cascade'] => {
+    const levels = [
+      ['entity', policies.own.get(resource)],
+      ['entity_default', policies.own.get(DEFAULT_RESOURCE)],
+      ['resource', policies.resources.get(resource)],
+    ] as const
+    for (const [level, cascade] of levels) if (cascade !== undefined) return {cascade, level}
+    return undefined
+  }
   const overview = (resource: string | undefined): ResourceOverview => {
     const resolved = resolveLimits({
       entity: ownLimits.get(resource ?? '') ?? [],
@@ -67,7 +81,12 @@ export async function entityOverview(
       resource: resourceLimits.get(resource ?? '') ?? [],
       system: system?.limits ?? [],
     })
-    return {resource, source: resolved?.source, ...levels(live.get(resource ?? ''), resolved?.limits ?? [], nowMs)}
+    return {
+      resource,
+      source: resolved?.source,
+      cascade: sharedCharge(record, policyFor(resource)),
+      ...levels(live.get(resource ?? ''), resolved?.limits ?? [], nowMs),
+    }
   }
   const names = new Set([...ownLimits.keys(), ...resourceLimits.keys(), ...live.keys()])
   names.delete(DEFAULT_RESOURCE)
@@ -77,6 +96,10 @@ export async function entityOverview(
     parents: record?.parent === undefined ? [] : await entities.parents(id),
     resources: [...[...names].sort(), undefined].map(overview),
   }
+}
+
+function policiesByResource(records: readonly ConfigRecord[]): Map<string, boolean | undefined> {
+  return new Map(records.flatMap(({scope, cascade}) => (scope.level === 'system' ? [] : [[scope.resource, cascade]])))
 }
 
 function limitsByResource(records: readonly ConfigRecord[]): Map<string, readonly Limit[]> {

@@ -5,8 +5,10 @@ import {type Consumption, checkConsumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
+import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
+import {topUpsOf} from '../limiter/limit-steps.js'
 import {asSwitched, checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
@@ -14,10 +16,16 @@ import {type Resolution, requireSupportedLimits} from '../repository/limits/reso
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
-import {resolveFamily} from './family-limits.js'
+import type {UsageRecord} from '../schema/usage-record.js'
+import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
+import {type RecentUsage, recentUsage} from './recent-usage.js'
+import {type LimitRefused, NOT_REFUSED, type Refused} from './refused.js'
 
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
+
+/** Policies of children read at a time. */
+const CONCURRENT_READS = 8
 
 /** What one shard holds of a limit, in whole tokens. */
 export interface ShardShare {
@@ -43,7 +51,11 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly resetsAtMs: number | undefined
   /** Nothing is taken of it now, and it refuses nothing. */
   readonly isBypassed: boolean
+  /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
+  readonly toppedUp: number
   readonly shards: readonly ShardShare[]
+  /** Requests that it had too little for, since `Explanation.refusedSince`. */
+  readonly refused: LimitRefused
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
   readonly drainedBy: readonly CapacityConsumer[]
 }
@@ -63,6 +75,8 @@ export interface Explanation {
   readonly isRegistered: boolean
   /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
+  /** Whether charges are shared, and what says so; `undefined` for an entity without a parent. */
+  readonly cascade: SharedCharge | undefined
   /** Epoch ms of this state. */
   readonly atMs: number
   /** Start of the hour of `drainedBy`. */
@@ -74,6 +88,15 @@ export interface Explanation {
   readonly disabled: SetSwitch | undefined
   /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
   readonly bypassed: readonly SetSwitch[]
+  /**
+   * The request that is explained: as asked; the average of the last hours; or one token of every limit, where no usage is
+   * recorded.
+   */
+  readonly basis: 'asked' | 'typical' | 'one-token'
+  /** Requests of the entity that were refused lately. */
+  readonly refused: Refused
+  /** Start of the hour from which refusals are counted. */
+  readonly refusedSince: string
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -81,7 +104,7 @@ export interface Explanation {
 export interface Question {
   readonly entity: string
   readonly resource: string
-  /** One token of every limit that applies when absent. */
+  /** The average of the last hours when absent. */
   readonly consume?: Consumption | undefined
 }
 
@@ -97,7 +120,7 @@ export async function explain(
   clock: () => number,
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
-  const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
+  const {own, parent, isRegistered, cascade} = await resolveFamily(namespace, entity, resource)
   const switched = (which: AccessSwitch) =>
     [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
       each => each ?? [],
@@ -107,14 +130,16 @@ export async function explain(
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
   const names = own.limits.map(({name}) => name)
-  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, 1])))
-  checkKnown(entity, resource, amounts, names)
   const atMs = clock()
+  const recent = await recentUsage(namespace, entity, resource, atMs)
+  const typical = Object.fromEntries(names.map(name => [name, recent.typical?.[name] ?? 1]))
+  const amounts = asked ?? checkConsumption(typical)
+  checkKnown(entity, resource, amounts, names)
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
     : [
-        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity'}),
+        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', recent}),
         ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
       ]
   const limits = (await Promise.all(asking)).flat()
@@ -123,12 +148,16 @@ export async function explain(
     resource,
     isRegistered,
     parent: parent?.entity,
+    cascade,
     atMs,
     hour: windowStart('hourly', atMs),
     admitted: !disabled && limits.every(limit => !limit.exceeded),
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
     bypassed: disabled ? [] : switched('bypass'),
+    basis: asked ? 'asked' : recent.typical ? 'typical' : 'one-token',
+    refused: recent.refused,
+    refusedSince: recent.refusedSince,
     limits,
   }
 }
@@ -140,6 +169,8 @@ interface LevelQuestion {
   readonly amounts: Amounts
   readonly atMs: number
   readonly level: RefusalStatus['level']
+  /** Read here when absent. */
+  readonly recent?: RecentUsage
 }
 
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
@@ -156,13 +187,16 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
+  const {refused} = question.recent ?? (await recentUsage(namespace, entity, resource, nowMs))
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
   return statuses.map(({shard: _, ...status}) => ({
     ...status,
     scope,
     ...configuredIn(limits, status.name, nowMs),
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
+    toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
+    refused: refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
 }
@@ -182,17 +216,24 @@ function shardShare(record: BucketRecord, name: string): ShardShare {
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
 
-/** The counted usage in this hour of the children that share their charges with an entity. */
+/** The counted usage in this hour of the children that share their charges of a resource with an entity. */
 async function consumers(
-  {entities, usage}: NamespaceRepository,
+  {entities, configs, usage}: NamespaceRepository,
   parent: string,
   resource: string,
   nowMs: number,
 ): Promise<{entity: string; tokens: ReadonlyMap<string, number>}[]> {
-  const children = new Set((await entities.children(parent)).flatMap(each => (each.cascade ? [each.entity] : [])))
+  const children = new Map((await entities.children(parent)).map(each => [each.entity, each]))
   if (children.size === 0) return []
   const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
-  return records.filter(record => children.has(record.entity))
+  const used = records.filter(({entity}) => children.has(entity))
+  const charged = new Set<string>()
+  await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
+    const {entity} = record as UsageRecord
+    const {cascade} = await configs.resolve(entity, resource)
+    if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
+  })
+  return used.filter(({entity}) => charged.has(entity))
 }
 
 function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): CapacityConsumer[] {

@@ -2,7 +2,7 @@ import {ZaelError} from '../core/errors.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {didYouMean, nearestNames} from '../core/nearest.js'
 import {entityMissing} from '../repository/entities/errors.js'
-import type {SwitchScope} from '../repository/limits/configs.js'
+import type {PolicyScope} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 
 /** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
@@ -31,7 +31,7 @@ export async function configuredResources({configs}: NamespaceRepository): Promi
 }
 
 /** What to tell about a name that a switch is set for and that nothing has used before; `undefined` for a known one. */
-export async function newNameNotice(repository: NamespaceRepository, scope: SwitchScope): Promise<string | undefined> {
+export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
   const {resource} = scope
   try {
     if (scope.level === 'entity') await needEntity(repository, scope.entity)

@@ -8,6 +8,7 @@ import type {PageRequest} from '../repository/table/query.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {needEntity, needResource} from './known-names.js'
+import {type LimitRefused, limitNames, NOT_REFUSED, type Refused, refusedIn} from './refused.js'
 import {type AskedUsage, withAsked} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
@@ -29,10 +30,14 @@ export interface UsageSubject {
 export interface LimitShare {
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** What the current limit allows in such a window; `null` where no limit of that name applies. */
   readonly budget: number | null
   /** tokens / budget. */
   readonly share: number | null
+  /** Requests that this limit had too little for. */
+  readonly refused: LimitRefused
 }
 
 /** Consumption in one window. */
@@ -42,24 +47,36 @@ export interface UsageWindow {
   readonly start: string
   readonly end: string
   readonly requests: number
+  readonly refused: RefusedRequests
   readonly limits: readonly LimitShare[]
 }
+
+/** Requests that were refused, apart from the limits that refused them. */
+export type RefusedRequests = Pick<Refused, 'requests' | 'byParent'>
 
 /** Consumption of one limit of one resource over all windows of a range. */
 export interface LimitTotal {
   readonly resource: string
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** Windows in which it was used, and the average tokens of those. */
   readonly windows: number
   readonly average: number
   /** The largest window of one entity, including what it was charged for its children. */
   readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
+  /** Requests that it had too little for. */
+  readonly refused: LimitRefused
 }
 
-/** Totals over windows. A request that cascades is in the windows of its parent too, and counts once here. */
+/**
+ * Totals over windows. A request that cascades is in the windows of its parent too, and counts once here. One that both
+ * refused counts for both.
+ */
 export interface UsageTotals {
   readonly requests: number
+  readonly refused: RefusedRequests
   readonly totals: readonly LimitTotal[]
 }
 
@@ -113,20 +130,29 @@ async function totalsOf(repository: NamespaceRepository, records: readonly Usage
     requests += usage.asked.totalEvents
     addUp(totals, usage)
   }
-  return {requests, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
+  const refused = requestsOf(refusedIn(records))
+  return {requests, refused, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
 }
+
+const requestsOf = ({requests, byParent}: Refused): RefusedRequests => ({requests, byParent})
 
 /** Adds a window to the totals of its resource. */
 function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): void {
   const {entity, resource, start} = record
-  for (const [name, charged] of record.tokens) {
+  const {limits} = refusedIn([record])
+  for (const name of limitNames([record])) {
+    const charged = record.tokens.get(name) ?? 0
     const id = `${resource} ${name}`
     const soFar = totals.get(id)
     const own = asked.tokens.get(name) ?? 0
     const tokens = (soFar?.tokens ?? 0) + own
     const windows = (soFar?.windows ?? 0) + (own === 0 ? 0 : 1)
     const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
-    totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak})
+    const average = windows === 0 ? 0 : tokens / windows
+    const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
+    const [before, now] = [soFar?.refused ?? NOT_REFUSED, limits.get(name) ?? NOT_REFUSED]
+    const refused = {requests: before.requests + now.requests, tokens: before.tokens + now.tokens}
+    totals.set(id, {resource, name, tokens, overdrawn, windows, average, peak, refused})
   }
 }
 
@@ -160,13 +186,18 @@ async function limitsOf({configs}: NamespaceRepository, records: readonly UsageR
 
 function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
   const {entity, resource, window, start, totalEvents: requests} = record
-  const shares = Array.from(record.tokens, ([name, tokens]) => {
+  const refused = refusedIn([record])
+  const shares = limitNames([record]).map(name => {
+    const tokens = record.tokens.get(name) ?? 0
     const limit = limits.find(each => each.name === name)
     // What a quota or a schedule allows in a window of usage depends on the calendar.
     const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
-    return {name, tokens, budget, share: budget === null ? null : tokens / budget}
+    const share = budget === null ? null : tokens / budget
+    const overdrawn = record.overdrawn?.get(name) ?? 0
+    return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}
   })
-  return {entity, resource, start, end: isoSeconds(windowEndMs(window, start)), requests, limits: shares}
+  const end = isoSeconds(windowEndMs(window, start))
+  return {entity, resource, start, end, requests, refused: requestsOf(refused), limits: shares}
 }
 
 const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`

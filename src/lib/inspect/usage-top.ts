@@ -2,6 +2,7 @@ import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {configuredResources, needResource} from './known-names.js'
+import {type Refused, refusedIn} from './refused.js'
 import {withAsked} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
@@ -17,6 +18,9 @@ export interface TopConsumer {
   readonly resource: string
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: ReadonlyMap<string, number>
+  readonly refused: Refused
   /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
   readonly share: number
 }
@@ -32,12 +36,16 @@ export interface TopConsumers {
 
 /** How to rank. */
 export interface TopRequest extends Omit<UsageSubject, 'entity'> {
-  /** `requests`, or the name of a limit. */
+  /** `requests`, `refused`, or the name of a limit. */
   readonly by: string
   readonly most: number
 }
 
-type Tally = Omit<TopConsumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
+type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn' | 'refused'> & {
+  readonly limits: Map<string, number>
+  readonly overdrawn: Map<string, number>
+  readonly records: UsageRecord[]
+}
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(repository: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
@@ -54,7 +62,8 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
       complete
     for (const {record, asked} of await withAsked(repository, records)) {
       add(tallies, record)
-      whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
+      if (by === 'refused') whole += record.refused?.requests ?? 0
+      else whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
     }
   }
   if (tallies.size === 0 && resource !== undefined) await needResource(repository, resource)
@@ -62,22 +71,31 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
   return {consumers, total: tallies.size, resources: found.resources, complete}
 }
 
-function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, totalEvents}: UsageRecord): void {
+function add(tallies: Map<string, Tally>, record: UsageRecord): void {
+  const {entity, resource, totalEvents} = record
   const id = `${entity} ${resource}`
-  const soFar = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
-  for (const [name, tokens] of used) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  const none = {requests: 0, limits: new Map(), overdrawn: new Map(), records: []}
+  const soFar: Tally = tallies.get(id) ?? {entity, resource, ...none}
+  soFar.records.push(record)
+  for (const [name, tokens] of record.tokens) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  for (const [name, writes] of record.overdrawn ?? [])
+    soFar.overdrawn.set(name, (soFar.overdrawn.get(name) ?? 0) + writes)
   tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
 }
 
 function rank(
-  tallies: readonly Tally[],
+  all: readonly Tally[],
   {by, most, whole}: {readonly by: string; readonly most: number; readonly whole: number},
 ): TopConsumer[] {
-  const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
+  const tallies = all.map(({records, ...tally}) => ({...tally, refused: refusedIn(records)}))
+  const measure = ({requests, limits, refused}: Omit<TopConsumer, 'share'>): number => {
+    if (by === 'refused') return refused.requests
+    return by === 'requests' ? requests : (limits.get(by) ?? 0)
+  }
   const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
-  if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {
+  if (tallies.length > 0 && by !== 'requests' && by !== 'refused' && !names.includes(by)) {
     throw new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
-      hint: `Use requests, or one of ${names.join(', ')}.`,
+      hint: `Use requests, refused, or one of ${names.join(', ')}.`,
       details: {by, limits: names},
     })
   }

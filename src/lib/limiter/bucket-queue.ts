@@ -12,11 +12,12 @@ import {type Correction, writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
 import {asCharged, KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {LimitsInForce} from './limit-source.js'
-import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
 import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {CorrectOptions, QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refusal.js'
+import {writeRefusals} from './refusals/flush.js'
 
 /** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
@@ -30,6 +31,12 @@ const LONGEST_WAIT_MS = 8
 /** Tries to return tokens, the first included. */
 const RETURN_ATTEMPTS = 10
 
+/** Someone who waits for a write. */
+interface Deferred {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
 /**
  * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
  * batched into the next, in order. A request that finds the queue idle is sent at once.
@@ -42,6 +49,7 @@ export class BucketQueue {
   #requests: PendingRequest[] = []
   #corrections: Correction[] = []
   #isCorrecting = false
+  #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
   /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
@@ -100,6 +108,14 @@ export class BucketQueue {
     await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
   }
 
+  /** Writes the refusals of the bucket that wait for a write, unless one comes anyway. */
+  writeRefusals(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#refusalWriters.push({resolve, reject})
+      this.#running ??= this.#run()
+    })
+  }
+
   /** Learns a state that was read apart from the queue, not before `sinceMs`. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     this.#bucket.learnRecord(record, sinceMs, this.#now())
@@ -110,9 +126,9 @@ export class BucketQueue {
     this.#bucket.noteDoubt()
   }
 
-  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue. */
-  forget(mark?: WriteMark): void {
-    this.#bucket.forget(mark)
+  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue, `written` the item after it. */
+  forget(mark?: WriteMark, written?: BucketRecord): void {
+    this.#bucket.forget(mark, written)
   }
 
   /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
@@ -125,6 +141,15 @@ export class BucketQueue {
     return writeCorrections({...this.#item(), bucket: this.#bucket, ttlMultiplier}, corrections)
   }
 
+  async #writeRefusals(writers: readonly Deferred[]): Promise<void> {
+    try {
+      await writeRefusals({...this.#item(), bucket: this.#bucket}, this.#services.refusals)
+      for (const {resolve} of writers) resolve()
+    } catch (error) {
+      for (const {reject} of writers) reject(error)
+    }
+  }
+
   #item() {
     const {table} = this.#services
     return {table, address: this.#address, write: (guarded: GuardedWrite) => this.#write(guarded)}
@@ -135,7 +160,7 @@ export class BucketQueue {
   }
 
   async #run(): Promise<void> {
-    while (this.#corrections.length > 0 || this.#requests.length > 0) {
+    while (this.#corrections.length > 0 || this.#requests.length > 0 || this.#refusalWriters.length > 0) {
       const corrections = this.#corrections
       this.#corrections = []
       this.#isCorrecting = corrections.length > 0
@@ -150,6 +175,9 @@ export class BucketQueue {
       }
       for (const request of requests) request.finish()
       if (requests.length > 0) this.#bucket.noteDecided()
+      const refusalWriters = this.#refusalWriters
+      this.#refusalWriters = []
+      if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
     }
     this.#running = undefined
   }
@@ -237,6 +265,10 @@ export class BucketQueue {
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
     if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
+    // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
+    const isStamped = state.exists && state.seen.record.isDisabled
+    if (inForce.applied.disabledAt !== undefined && !isStamped)
+      inForce = await limits.inForce(address, performance.now() - settings.denyCacheMs)
     // How long a bypass is stamped counts from the read of the configuration.
     if (inForce.applied.isBypassed) inForce = await limits.inForce(address, sinceMs)
     const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
@@ -244,7 +276,7 @@ export class BucketQueue {
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
-    if (state.exists && !hasLimits(state.seen, inForce.applied)) this.#bucket.noteDoubt()
+    if (state.exists && !isInLine(state.seen, inForce)) this.#bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
     const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
@@ -252,7 +284,7 @@ export class BucketQueue {
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
     const after = this.#bucket.state
-    if (after?.exists && hasLimits(after.seen, inForce.applied)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
   async #performWrite(step: WriteStep): Promise<void> {
@@ -268,12 +300,14 @@ export class BucketQueue {
 
   /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
   async #write(write: GuardedWrite): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
-    const {table, settings, nextMark} = this.#services
+    const {table, settings, nextMark, refusals} = this.#services
     const [bucket, mark] = [this.#bucket, nextMark()]
     const {lastRecord} = bucket
+    const ride = refusals.ride(this.#address, write)
     try {
       const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
-      const outcome = await sendGuarded(table, write, mark, options)
+      const outcome = await sendGuarded(table, ride ?? write, mark, options)
+      ride?.settle(outcome)
       const seen = bucket.learn(outcome.item, mark, this.#now())
       if (seen) this.#onSeen(seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
@@ -281,6 +315,7 @@ export class BucketQueue {
       return {...outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
       // The write may have been applied: the state may no longer hold.
+      ride?.fail(error)
       bucket.forget()
       throw error
     }

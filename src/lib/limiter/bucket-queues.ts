@@ -8,10 +8,11 @@ import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/buck
 import {Lru} from '../repository/table/lru.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {type Family, isOlderGeneration} from '../schema/family.js'
 import {BucketQueue} from './bucket-queue.js'
 import type {Holding} from './grant.js'
 import type {SeenLoad} from './known-bucket.js'
-import type {AppliedLimits, Family, LimitSource} from './limit-source.js'
+import type {AppliedLimits, LimitSource} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Deadline,
@@ -23,6 +24,7 @@ import {
 } from './pending-request.js'
 import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
 
 /** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
@@ -39,6 +41,8 @@ export interface BucketRequest {
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
   readonly level: Demand['level']
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -54,6 +58,7 @@ interface BucketQueuesOptions {
 /** The queues of all bucket items in a namespace, and the work that follows from what they see. */
 export class BucketQueues {
   readonly services: QueueServices
+  readonly refusals: RefusalTally
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
   /** The bucket last seen of each resource: most entities have the same limits. */
@@ -84,7 +89,12 @@ export class BucketQueues {
     }
     const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
       void this.run(spreadSessions(table, record, opened, startMs))
-    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed, onOpened}
+    this.refusals = new RefusalTally({
+      clock: table.clock,
+      flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
+    })
+    const nextMark = markSource(table.randomBytes)
+    this.services = {table, settings, limits, shards, refusals: this.refusals, nextMark, supposed, onOpened}
   }
 
   /** The queue of one bucket item. */
@@ -111,10 +121,10 @@ export class BucketQueues {
 
   /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
   async ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): Promise<QueueAnswer> {
-    const {entity, resource, amounts, requests, level, deadline} = request
+    const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
     if (refused) return refused
-    const pending = new PendingRequest(amounts, level, requests)
+    const pending = new PendingRequest(amounts, level, requests, isStrict)
     deadline.watch(pending)
     if (pending.isAbandoned) return pending.answer
     this.at({entity, resource, shard}).ask(pending)
@@ -204,8 +214,10 @@ export class BucketQueues {
  * one after every call: its answer, and those to concurrent requests, may have shown more.
  */
 export class KnownRefusals implements Demand {
+  readonly asked: Amounts
   amounts: Amounts
   readonly level: Demand['level']
+  readonly isStrict: boolean
   readonly #byShard = new Map<number, Refused | undefined>()
 
   constructor(
@@ -213,8 +225,10 @@ export class KnownRefusals implements Demand {
     readonly request: BucketRequest,
     readonly shardCount: number,
   ) {
+    this.asked = request.amounts
     this.amounts = request.amounts
     this.level = request.level
+    this.isStrict = request.isStrict
   }
 
   /** The refusal of one shard. */
@@ -245,19 +259,32 @@ export class KnownRefusals implements Demand {
   }
 }
 
-/** What answers have shown of entities: their parent, and the number of shards of their buckets. */
+/** What answers have shown of entities: their parent, whether it is charged too, and the number of shards of their buckets. */
 export class EntityCache {
   readonly #families: Lru<Family>
+  /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. Every answer shows it anew. */
+  readonly #policies: Lru<boolean>
   /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
   readonly #shardCounts: Lru<number>
 
   constructor({maxEntries = 10_000, ...options}: {clock: () => number; ttlMs: number; maxEntries?: number}) {
     this.#families = new Lru({...options, maxEntries})
+    this.#policies = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
     this.#shardCounts = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
   }
 
-  family(entity: string): Family | undefined {
-    return this.#families.get(entity)
+  /** Of a resource that was not seen yet, the family is supposed to be that of another one. */
+  family(entity: string, resource: string): Family | undefined {
+    const family = this.#families.get(entity)
+    const cascade = family && this.#policies.get(`${entity}#${resource}`)
+    return cascade === undefined ? family : {...family, parent: family?.parent, cascade}
+  }
+
+  /** The family of a bucket. A shard that a move has not reached yet still names the parent before it. */
+  familyOf(record: BucketRecord): Family {
+    const known = this.#families.get(record.entity)
+    const isOutdated = known && isOlderGeneration(record.parentGeneration, known.parentGeneration)
+    return isOutdated ? {...known, cascade: record.cascade} : record
   }
 
   /** 1 as long as nothing else was seen. */
@@ -267,13 +294,22 @@ export class EntityCache {
 
   /** Learns from the state of a bucket. */
   notice(record: BucketRecord): void {
-    const {entity, resource, cascade, parent, shardCount} = record
-    const known = this.#families.get(entity)
-    if (known?.cascade !== cascade || known.parent !== parent) this.#families.set(entity, {cascade, parent})
+    const {entity, resource, shardCount} = record
+    this.#noticeFamily(record)
     // Only shard 0 shows that there are fewer shards; the others may be behind.
     const before = this.shardCount(entity, resource)
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
     if (count !== before) this.setShardCount(entity, resource, count)
+  }
+
+  #noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
+    const known = this.#families.get(entity)
+    if (isOlderGeneration(parentGeneration, known?.parentGeneration)) return
+    const isKnown = known?.parent === parent && !isOlderGeneration(known?.parentGeneration, parentGeneration)
+    if (!known || !isKnown) this.#families.set(entity, {cascade, parent, parentGeneration})
+    const key = `${entity}#${resource}`
+    if (!known || !isKnown || known.cascade === cascade) this.#policies.delete(key)
+    else if (this.#policies.get(key) !== cascade) this.#policies.set(key, cascade)
   }
 
   setShardCount(entity: string, resource: string, count: number): void {

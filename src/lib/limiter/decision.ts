@@ -10,6 +10,8 @@ export interface AdmittedDecision<Name extends string = string> {
   readonly bypassed: boolean
   /** What is left; empty when the table was unreachable and the policy let the request through. */
   readonly limits: LimitBalances<Name>
+  /** What was asked for and is not configured, so that it was not limited; empty in strict mode, which throws. */
+  readonly unlimited: readonly Name[]
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** For the response: the IETF `RateLimit` and `RateLimit-Policy`. */
@@ -48,6 +50,9 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
     waitedMs,
     get limits() {
       return lease.limits
+    },
+    get unlimited() {
+      return lease.unlimited
     },
     headers: () => lease.headers(),
   }

@@ -1,13 +1,14 @@
-import {periodsOf} from '../core/bucket.js'
+import {type Amounts, periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
-import {Throttled, TransactionCancelled} from '../dynamo/errors.js'
+import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
+import {writeTogether} from '../repository/buckets/joint-write.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, changesLimits, planBucket, plannedLimits, type SeenBucket} from '../repository/buckets/plan.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
-import {type TransactItem, transact} from '../repository/table/transact.js'
+import type {TransactItem} from '../repository/table/transact.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
@@ -15,7 +16,8 @@ import {ResourceDisabled} from './errors.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
-import {expiryOf, hasLimits, plannedRecord} from './limit-steps.js'
+import {expiryOf, hasLimits, impossibility, plannedRecord, topUpsOf} from './limit-steps.js'
+import {knownAmounts} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 
 const ATTEMPTS = 5
@@ -66,9 +68,10 @@ export class ShardGatherer {
    * what it can, in one transaction. Losing to competitors every time is a refusal, not a failure.
    */
   async #readAndTake(request: BucketRequest, expectedCount: number): Promise<Grant | Refusal> {
-    const {entity, resource, amounts, level} = request
+    const {entity, resource, level} = request
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
+    let isFilled = false
     for (let attempt = 1; ; attempt++) {
       const sinceMs = table.clock()
       const [seen, cached] = await Promise.all([
@@ -97,12 +100,15 @@ export class ShardGatherer {
           throw new Throttled('acquire', new Error('the switch changes faster than it can be read'))
         continue
       }
-      if (seen.size < count && attempt === 1) {
-        // Without all of them a request for the whole capacity could never be admitted.
+      const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
+      if ((seen.size < count || isBehind) && !isFilled) {
+        // Without all of them a request for the whole capacity could never be admitted. One that is behind gains too much.
         await shards.fill({entity, resource, shard: count - 1})
+        isFilled = true
         continue
       }
       const nowMs = table.clock()
+      const amounts = chargedAmounts(request, applied)
       const plans = new Map(
         [...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits, {opensSessions: true})]),
       )
@@ -116,6 +122,13 @@ export class ShardGatherer {
             : await this.#takeParts(request, plans, parts, applied)
         if (grant) return grant
       }
+      // What is left of a bypass that has ended does not admit any more.
+      const records = [...plans.values()].map(plan => ({...plannedRecord(plan), bypassUntilMs: undefined}))
+      if (!parts) {
+        // A single shard cannot tell what was bought on the others.
+        const tooLarge = impossibility(request, amounts, applied, topUpsOf(records))
+        if (tooLarge) throw tooLarge
+      }
       if (!parts || attempt >= ATTEMPTS) {
         for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
@@ -124,7 +137,6 @@ export class ShardGatherer {
         await Promise.all(
           outdated.map(({seen: each}) => this.#bringInLine(planBucket(each, nowMs, applied.limits), applied)),
         )
-        const records = [...plans.values()].map(plan => ({...plannedRecord(plan), bypassUntilMs: undefined}))
         return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
       }
       await pause(attempt, {...table.backoff, baseMs: 5})
@@ -188,17 +200,14 @@ export class ShardGatherer {
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
-    try {
-      await transact(table, items)
-    } catch (error) {
-      const isContended =
-        error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
-      if (isContended) return undefined
-      throw error
-    }
-    // What the queues know is from before the transaction.
-    for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
+    const {seen} = plans.get(countingShard as number) as BucketPlan
+    if (!(await writeTogether(table, items, seen))) return undefined
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    // What the queues know is from before the transaction, perhaps from another period of a quota.
+    for (const [shard, mark] of marks) {
+      const written = charged.find(record => record.shard === shard)
+      this.#queues.at({entity, resource, shard}).forget(mark, written)
+    }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {
@@ -216,6 +225,12 @@ export class ShardGatherer {
     if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
     return {holdings, record: charged[0] as BucketRecord, shards: charged}
   }
+}
+
+/** As for a single bucket: only a strict request demands that the entity has all limits. */
+function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: AppliedLimits): Amounts {
+  if (level === 'entity' && isStrict) return amounts
+  return knownAmounts(amounts, new Set(limits.map(({name}) => name)))
 }
 
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)

@@ -92,10 +92,11 @@ export class KnownBucket {
     this.#lastRecord = record
   }
 
-  /** Forgets the state; `mark` is that of a write that was not sent by the queue. */
-  forget(mark?: WriteMark): void {
+  /** Forgets the state; `mark` is that of a write that was not sent by the queue, `written` the bucket after it. */
+  forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined
     if (mark) this.#slotMark = mark.nonce
+    if (written) this.#lastRecord = written
   }
 
   noteRequest(amounts: Amounts): void {
@@ -163,7 +164,7 @@ export class KnownBucket {
     return ageMs < 0 || ageMs >= this.#settings.configCheckMs
   }
 
-  /** Drops the limits that a parent lacks; which these are is known once the configuration was read. */
+  /** Drops the limits that the bucket lacks; which these are is known once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
     if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
     leaveOutMissing(demand, this.#state.seen.record.state.limits)
@@ -180,6 +181,7 @@ export class KnownBucket {
     if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
       return undefined
     if (needsLimits(record, amounts) || this.isCheckDue(nowMs) || isBucketExpired(record, nowMs)) return undefined
+    if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
     return wouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, nowMs)
   }
 
@@ -209,6 +211,11 @@ export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
 /** Whether a shard would admit at an instant, by arithmetic alone. */
 export function wouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
   return tryConsumeBucket(shareOfRecord(record), amounts, nowMs).admitted
+}
+
+/** Whether one of the limits was soft, and has to be confirmed as such before it can refuse. */
+function hasLapsedSoftness({state}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  return [...amounts.keys()].some(name => (state.limits.get(name)?.kind?.softUntilMs ?? Infinity) <= nowMs)
 }
 
 /** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */

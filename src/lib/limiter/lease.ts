@@ -2,14 +2,17 @@ import {type Amounts, negateAmounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
+import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
-import {LeaseEnded} from './errors.js'
+import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
 import {book, type Grant, type Holding, heldBy, partsOf, takenBy} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
   correct(holding: Holding, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
@@ -22,10 +25,27 @@ export interface LeaseActions {
   clock(): number
 }
 
+/** What was asked of one resource. */
+interface AskedResource {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+}
+
 /** What a lease holds of one resource. */
 export type LeasePart<Name extends string = string> = Pick<
   Lease<Name>,
-  'entity' | 'resource' | 'isMetered' | 'bypassed' | 'consumed' | 'limits' | 'parent' | 'adjust' | 'release' | 'consume'
+  | 'entity'
+  | 'resource'
+  | 'isMetered'
+  | 'bypassed'
+  | 'consumed'
+  | 'limits'
+  | 'unlimited'
+  | 'parent'
+  | 'adjust'
+  | 'release'
+  | 'consume'
 >
 
 /**
@@ -48,6 +68,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly #actions: LeaseActions | undefined
   readonly #underway = new Set<Promise<void>>()
   readonly #others = new Map<string, Lease<Name>>()
+  readonly #unlimited = new Set<string>()
   #ended: 'committed' | 'rolled back' | undefined
 
   /**
@@ -55,12 +76,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    *
    * @internal
    */
-  constructor(entity: string, resource: string, grants: readonly Grant[] = [], actions?: LeaseActions) {
+  constructor({entity, resource, amounts}: AskedResource, grants: readonly Grant[] = [], actions?: LeaseActions) {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
     this.#grants = [...grants]
     this.#actions = actions
+    this.#noteUnlimited(amounts, grants)
   }
 
   /**
@@ -115,6 +137,11 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return [...new Set(names)].sort() as Name[]
   }
 
+  /** What was asked for and is not configured, for the entity or its parent: it was not limited. */
+  get unlimited(): readonly Name[] {
+    return [...this.#unlimited].sort() as Name[]
+  }
+
   /** `limits` as HTTP fields: the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     return balanceHeaders(this.limits)
@@ -132,15 +159,16 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
 
   /**
    * Corrects the charge after the fact: positive amounts charge more, into debt if need be, negative ones return. It never
-   * refuses for want of tokens. Any limit of the bucket may be named, not only those acquired.
+   * refuses for want of tokens. Any limit of the bucket may be named, not only those acquired; one that was not
+   * configured when the lease was acquired does not count, unless `strict` is set.
    */
   async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
-    const amounts = signedAmountsOf(deltas as Consumption)
+    const asked = signedAmountsOf(deltas as Consumption)
     const [own] = this.#grants
     if (!own) return
-    this.#checkKnown(own, amounts)
-    this.#checkNotMoreThanHeld(own, amounts)
+    const amounts = this.#knownAmounts(own, asked)
+    this.#checkNotMoreThanHeld(amounts)
     await this.#track(this.#correctAll(amounts))
   }
 
@@ -214,6 +242,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   async #takeMore(amounts: Amounts): Promise<void> {
     try {
       const taken = (await this.#actions?.takeMore(amounts)) ?? []
+      this.#noteUnlimited(amounts, taken)
       for (const [index, grant] of taken.entries()) {
         const mine = this.#grants[index]
         if (!mine) this.#grants.push(grant)
@@ -246,23 +275,45 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (this.#ended) throw new LeaseEnded(this.#ended)
   }
 
-  #checkKnown({record}: Grant, amounts: Amounts): void {
-    const unknown = [...amounts.keys()].filter(name => !record.state.limits.has(name))
-    if (unknown.length === 0) return
-    throw new InvalidInput(
-      'limit.unknown',
-      `No limit ${unknown.map(name => `"${name}"`).join(', ')} applies to ${this.entity} for ${this.resource}.`,
-    )
+  /** What no grant was charged for is configured nowhere. */
+  #noteUnlimited(asked: Amounts, grants: readonly Grant[]): void {
+    if (grants.length === 0) return
+    const charged = grants.map(heldBy)
+    this.#addUnlimited([...asked.keys()].filter(name => !charged.some(held => held.has(name))))
   }
 
-  #checkNotMoreThanHeld(grant: Grant, amounts: Amounts): void {
-    const holding = heldBy(grant)
+  #addUnlimited(names: readonly string[]): void {
+    for (const name of names) this.#unlimited.add(name)
+    warnUnlimited(names, this)
+  }
+
+  /** Without the limits that nobody has, and without returns of what was never charged because it was not limited. */
+  #knownAmounts({record}: Grant, asked: Amounts): Amounts {
+    const {isStrict = false} = this.#actions ?? {}
+    const levels = isStrict ? [record] : this.#grants.map(grant => grant.record)
+    const unknown = [...asked.keys()].filter(name => !levels.some(({state}) => state.limits.has(name)))
+    if (unknown.length > 0 && isStrict) {
+      throw unknownLimit(this.entity, this.resource, unknown, [...visibleLimits(record).keys()])
+    }
+    this.#addUnlimited(unknown)
+    const isReturnOfNothing = (name: string, milli: bigint) =>
+      milli < 0n && this.#unlimited.has(name) && this.#held(name) === 0n
+    return new Map([...asked].filter(([name, milli]) => !unknown.includes(name) && !isReturnOfNothing(name, milli)))
+  }
+
+  /** What the lease holds of a limit: of the entity's or, where only the parent has it, of the parent's. */
+  #held(name: string): bigint {
+    const grant = this.#grants.find(({record}) => record.state.limits.has(name))
+    return (grant && heldBy(grant).get(name)) ?? 0n
+  }
+
+  #checkNotMoreThanHeld(amounts: Amounts): void {
     for (const [name, milli] of amounts) {
-      if (milli >= 0n || -milli <= (holding.get(name) ?? 0n)) continue
-      const has = toTokens(holding.get(name) ?? 0n)
+      const held = this.#held(name)
+      if (milli >= 0n || -milli <= held) continue
       throw new InvalidInput(
         'lease.over-release',
-        `The lease holds ${has} ${name} and cannot return ${toTokens(-milli)}.`,
+        `The lease holds ${toTokens(held)} ${name} and cannot return ${toTokens(-milli)}.`,
       )
     }
   }

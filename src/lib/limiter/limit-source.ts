@@ -4,9 +4,9 @@ import {nothingApplies} from '../repository/limits/checks.js'
 import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
 import {Lru} from '../repository/table/lru.js'
 import {getItem, type NamespaceTable} from '../repository/table/table.js'
-import {decodeEntity} from '../schema/entity-record.js'
+import {decodeEntity, type EntityRecord} from '../schema/entity-record.js'
+import {type Family, familyOf} from '../schema/family.js'
 import {keys} from '../schema/keys.js'
-import type {ParentGeneration} from '../schema/parent-generation.js'
 
 /** The limits that apply to an entity and resource, and where they come from. */
 export interface AppliedLimits {
@@ -18,14 +18,6 @@ export interface AppliedLimits {
   readonly disabledAt?: Level | undefined
   /** A switch admits every request: it is counted, and nothing is taken. */
   readonly isBypassed?: boolean | undefined
-}
-
-/** The parent that an entity shares its budget with. */
-export interface Family {
-  readonly cascade: boolean
-  readonly parent: string | undefined
-  /** The generation of the parent; absent where no client counts moves. */
-  readonly parentGeneration?: ParentGeneration | undefined
 }
 
 /** Everything that the configuration determines about a bucket. */
@@ -51,18 +43,17 @@ interface LimitSourceOptions {
 /** Looks up limits and families, through caches. */
 export class LimitSource {
   readonly #options: LimitSourceOptions
-  readonly #families: Lru<{readonly family: Family; readonly readFromMs: number}>
+  readonly #entities: Lru<{readonly record: EntityRecord | undefined; readonly readFromMs: number}>
 
   constructor(options: LimitSourceOptions) {
     this.#options = options
-    this.#families = new Lru({clock: options.table.clock, ttlMs: options.cacheMs, maxEntries: 10_000})
+    this.#entities = new Lru({clock: options.table.clock, ttlMs: options.cacheMs, maxEntries: 10_000})
   }
 
   /** Both at once; throws when no limits are configured. With `after`, as `CachedReadOptions` has it, nothing older counts. */
   async inForce({entity, resource}: EntityAndResource, after?: number): Promise<LimitsInForce> {
-    const [applied, family] = await Promise.all([this.limitsOf(entity, resource, after), this.familyOf(entity, after)])
-    const {cascade = family.cascade} = applied
-    return {applied, family: {...family, cascade}}
+    const [applied, record] = await Promise.all([this.limitsOf(entity, resource, after), this.#entity(entity, after)])
+    return {applied, family: familyOf(record, applied.cascade)}
   }
 
   /** The limits in force; throws when there are none. */
@@ -81,7 +72,8 @@ export class LimitSource {
   #applied(resolution: Resolution, whose: EntityAndResource): AppliedLimits | undefined {
     requireSupportedLimits(resolution, whose)
     const {defaultLimits} = this.#options
-    const {source, limits, cascade, access} = resolution
+    const {source, limits, access} = resolution
+    const cascade = resolution.cascade?.cascade
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
     const isBypassed = access?.access === 'bypass'
     if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed}
@@ -89,17 +81,15 @@ export class LimitSource {
     return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
   }
 
-  /** From the entity's own record; an entity need not have one to be limited. */
-  async familyOf(entity: string, after = Number.NEGATIVE_INFINITY): Promise<Family> {
-    const cached = this.#families.get(entity)
-    if (cached && cached.readFromMs > after) return cached.family
+  /** An entity need not have a record to be limited. */
+  async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {
+    const cached = this.#entities.get(entity)
+    if (cached && cached.readFromMs > after) return cached.record
     const {table} = this.#options
     const readFromMs = performance.now()
     const item = await getItem(table, keys.entity(table.namespace, entity))
     const record = item && decodeEntity(item)
-    const {cascade = false, parent, parentGeneration} = record ?? {}
-    const family = {cascade, parent, ...(parentGeneration && {parentGeneration})}
-    this.#families.set(entity, {family, readFromMs})
-    return family
+    this.#entities.set(entity, {record, readFromMs})
+    return record
   }
 }

@@ -19,10 +19,10 @@ import {
 import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
-import {isLaterGeneration} from '../schema/parent-generation.js'
+import {isSameFamily} from '../schema/family.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
-import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
+import type {AppliedLimits, LimitsInForce} from './limit-source.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
@@ -59,7 +59,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied, topUpsOf(state))
+    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state))
     if (reason) impossible.set(request, reason)
     else possible.push(request)
   }
@@ -95,17 +95,31 @@ function largestCapacity(limit: Limit): bigint {
   return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
 }
 
-/** What was bought on top of quotas. */
-function topUpsOf(state: KnownState): Map<string, bigint> {
+/** What was bought on top of quotas, over all shards of a bucket. */
+export function topUpsOf(records: readonly BucketRecord[]): Map<string, bigint> {
+  const sums = new Map<string, bigint>()
+  for (const {state} of records) {
+    for (const [name, {kind}] of state.limits) sums.set(name, (sums.get(name) ?? 0n) + (kind?.quota?.topUpMilli ?? 0n))
+  }
+  return sums
+}
+
+/** More than can be bought. */
+const UNKNOWN_TOP_UP = 10n ** 30n
+
+/** What may have been bought: of several shards, only those that are gathered tell together. */
+function possibleTopUps(state: KnownState): Map<string, bigint> {
   if (!state.exists) return new Map()
-  return new Map([...state.seen.record.state.limits].map(([name, {kind}]) => [name, kind?.quota?.topUpMilli ?? 0n]))
+  const {record} = state.seen
+  if (record.shardCount === 1) return topUpsOf([record])
+  return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
 }
 
 /** The first write of a bucket: full, less what fits; where limits are bypassed, everything does, and takes nothing. */
 function planCreation(
   residue: ReadonlyMap<string, Residue>,
   requests: readonly PendingRequest[],
-  {table, address, inForce, settings, nowMs, bypassUntilMs}: LimitStepInput,
+  {table, address, inForce, settings, nowMs, isCertain, bypassUntilMs}: LimitStepInput,
 ): QueueStep {
   const isBypassed = bypassUntilMs !== undefined
   const limits = new Map<string, LimitState>()
@@ -129,6 +143,9 @@ function planCreation(
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
     bypassUntilMs,
   }
+  // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
+  if (fitting.length === 0 && residue.size === 0)
+    return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
   return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
@@ -160,7 +177,7 @@ function planRewrite(
     isCompared: true,
     opens: true,
     bypassUntilMs,
-    ...(isSameFamily(record, family) ? {} : {family: {...family, parent: family.parent ?? null}}),
+    ...(isSameFamily(record, family) ? {} : {family}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
   const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
@@ -170,9 +187,13 @@ function planRewrite(
 }
 
 /** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
-export function differsFrom({record, incomplete}: SeenBucket, {applied, family}: LimitsInForce): boolean {
-  if (record.validUntilMs !== undefined) return true
-  return !isSameFamily(record, family) || !hasLimits({record, incomplete}, applied)
+export function differsFrom(seen: SeenBucket, inForce: LimitsInForce): boolean {
+  return seen.record.validUntilMs !== undefined || !isInLine(seen, inForce)
+}
+
+/** Whether a bucket has exactly these limits, the same switch, and its family. */
+export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): boolean {
+  return isSameFamily(seen.record, family) && hasLimits(seen, applied)
 }
 
 /** Whether a bucket has exactly these limits, and the same switch. */
@@ -237,10 +258,4 @@ function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, n
   if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
   const nowSeconds = nowMs / 1000
   return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds
-}
-
-/** Whether a bucket needs no other family; one of a later move is never replaced. */
-function isSameFamily(record: BucketRecord, family: Family): boolean {
-  if (isLaterGeneration(record.parentGeneration, family.parentGeneration)) return true
-  return record.cascade === family.cascade && record.parent === family.parent
 }

@@ -1,17 +1,19 @@
 import type {Amounts} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
+import {Aborted} from '../dynamo/errors.js'
 import {readRealShards} from '../repository/buckets/split.js'
 import type {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {chargedParent} from '../schema/family.js'
 import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
 import {needsLimits} from './known-bucket.js'
-import {type Family, LimitSource} from './limit-source.js'
-import {impossibility} from './limit-steps.js'
+import {LimitSource} from './limit-source.js'
+import {impossibility, topUpsOf} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
@@ -37,6 +39,8 @@ export interface EntityRequest {
   readonly amounts: Amounts
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -69,7 +73,7 @@ export class NamespaceLimiter {
 
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
   async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
-    const expected = parentOf(this.#entities.family(request.entity))
+    const expected = this.#expectedParent(request)
     const levels = this.#levels(request)
 
     // Neither is charged when one of them is known to refuse.
@@ -81,7 +85,7 @@ export class NamespaceLimiter {
     const grants = await this.#allOrNothing(request, asked)
     if (grants instanceof RateLimitExceeded) return grants
     const [own, shared] = grants as [Grant, Grant?]
-    const actual = parentOf(own.record)
+    const actual = chargedParent(this.#entities.familyOf(own.record))
     if (actual === expected) return shared ? [own, shared] : [own]
 
     // The bucket names another parent than was known, or one that was not known yet.
@@ -103,9 +107,13 @@ export class NamespaceLimiter {
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
+  #expectedParent({entity, resource}: EntityRequest): string | undefined {
+    return chargedParent(this.#entities.family(entity, resource))
+  }
+
   /** The buckets to charge, as far as the parent is known. */
   #levels(request: EntityRequest): BucketRequest[] {
-    const parent = parentOf(this.#entities.family(request.entity))
+    const parent = this.#expectedParent(request)
     const own: BucketRequest = {...request, level: 'entity'}
     return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
   }
@@ -125,7 +133,7 @@ export class NamespaceLimiter {
     const {record, amounts, nowMs, source} = refused as Refused
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
-    const gathering = this.#gatherer.gather({...request, amounts}, count)
+    const gathering = this.#gatherer.gather(request, count)
     try {
       return await deadline.until(gathering)
     } finally {
@@ -161,9 +169,9 @@ export class NamespaceLimiter {
     return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
   }
 
-  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out. */
+  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out in time. */
   async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
-    const parent = parentOf(this.#entities.family(request.entity))
+    const parent = this.#expectedParent(request)
     const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
     if (parent === undefined || !asked) return exceeded(refusals)
     const isParentMissing = asked.level === 'entity'
@@ -177,7 +185,8 @@ export class NamespaceLimiter {
 
   async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
     return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
-      if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
+      const isDecision = error instanceof RequestTooLarge || error instanceof ResourceDisabled
+      if (isDecision || error instanceof Aborted) throw error
       return undefined
     })
   }
@@ -190,7 +199,7 @@ export class NamespaceLimiter {
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
-    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts)
+    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts, records)
     if (!first) return undefined
     const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
     const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
@@ -198,10 +207,15 @@ export class NamespaceLimiter {
   }
 
   /** What the limits in force could never hold is not a matter of waiting. */
-  async #checkCapacity(entity: string, resource: string, amounts: Amounts): Promise<void> {
+  async #checkCapacity(
+    entity: string,
+    resource: string,
+    amounts: Amounts,
+    records: readonly BucketRecord[],
+  ): Promise<void> {
     const applied = await this.limits.limitsOf(entity, resource)
     const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, applied)
+    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records))
     if (reason) throw reason
   }
 
@@ -222,10 +236,6 @@ export class NamespaceLimiter {
     for (const [shard, record] of shards) this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
     return [...shards.values()]
   }
-}
-
-function parentOf(family: Family | undefined): string | undefined {
-  return family?.cascade ? family.parent : undefined
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

@@ -4,6 +4,7 @@ import {checkMs} from '../core/duration.js'
 import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import {checkNamespaceName, isNamespaceId} from '../core/names.js'
+import {tooManyLimits} from '../repository/limits/checks.js'
 import type {ConnectionOptions, TableSeams} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 
@@ -22,6 +23,11 @@ export interface RateLimiterOptions extends ConnectionOptions {
   readonly denyCacheMs?: number
   /** How long configurations and entities are cached, in ms; 60,000 unless said otherwise. */
   readonly configCacheMs?: number
+  /**
+   * Whether a request for a limit that is not configured throws. Otherwise that limit does not count: the decision lists
+   * it as `unlimited`, and the process warns once per name.
+   */
+  readonly strict?: boolean
   /** Limits where nothing is configured at any level. */
   readonly defaultLimits?: readonly Limit[]
   /** Idle buckets expire after this many times they take to fill up; 7 unless said otherwise, 0: never. */
@@ -50,6 +56,8 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly also?: Readonly<Record<string, Consumption<Name>>>
   /** Instead of the limiter's. */
   readonly onUnavailable?: OnUnavailable
+  /** Instead of the limiter's. */
+  readonly strict?: boolean
   /** How long each decision may take, in ms; instead of the limiter's. */
   readonly timeoutMs?: number
   /**
@@ -83,6 +91,8 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
     throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
   }
+  const tooMany = tooManyLimits(options.defaultLimits ?? [])
+  if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {
     denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
     // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.

@@ -8,20 +8,35 @@ import type {AppliedLimits} from './limit-source.js'
 
 /** What is asked of one bucket. */
 export interface Demand {
+  /** In full, also where the bucket lacks some of the limits. */
+  readonly asked: Amounts
+  /** What is charged. */
   amounts: Amounts
   readonly level: RefusalStatus['level']
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
 }
 
-/** A parent is charged only for the limits it has: drops the others. */
+/**
+ * A bucket is charged only for the limits it has; only a strict request demands that the entity has all. Starts from what
+ * was asked: a limit that was missing a moment ago may have been added.
+ */
 export function leaveOutMissing(demand: Demand, limits: {has(name: string): boolean}): void {
-  if (demand.level !== 'parent') return
-  demand.amounts = new Map([...demand.amounts].filter(([name]) => limits.has(name)))
+  if (demand.level === 'entity' && demand.isStrict) return
+  demand.amounts = knownAmounts(demand.asked, limits)
+}
+
+/** The amounts of limits that exist; the same map when all do. */
+export function knownAmounts(asked: Amounts, limits: {has(name: string): boolean}): Amounts {
+  for (const name of asked.keys())
+    if (!limits.has(name)) return new Map([...asked].filter(([each]) => limits.has(each)))
+  return asked
 }
 
 export interface Admitted {
   readonly admitted: true
   readonly address: BucketAddress
-  /** What was charged; less than asked for where a parent lacks a limit. */
+  /** What was charged; less than asked for where the bucket lacks a limit. */
   readonly amounts: Amounts
   readonly requests: number
   /** Nothing was taken: a bypass admits every request, and counts it. */
@@ -61,12 +76,13 @@ export class PendingRequest implements Demand {
   #reject!: (error: unknown) => void
 
   constructor(
-    amounts: Amounts,
+    readonly asked: Amounts,
     readonly level: Demand['level'],
     /** How many requests an admission counts as: 0 when it only takes more for one that was counted. */
     readonly requests: 0 | 1 = 1,
+    readonly isStrict = false,
   ) {
-    this.amounts = amounts
+    this.amounts = asked
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject

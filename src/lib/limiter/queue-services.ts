@@ -5,6 +5,7 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AppliedLimits, LimitSource} from './limit-source.js'
 import type {SupposedBucket} from './next-step.js'
 import type {LimiterSettings} from './options.js'
+import type {RefusalTally} from './refusals/tally.js'
 import type {ShardRepair} from './shard-repair.js'
 
 /** What a correction is besides its amounts. */
@@ -25,6 +26,7 @@ export interface QueueServices {
   readonly settings: LimiterSettings
   readonly limits: LimitSource
   readonly shards: ShardRepair
+  readonly refusals: RefusalTally
   readonly nextMark: () => WriteMark
   /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
   readonly supposed: (

@@ -52,6 +52,7 @@ const POLICY_TIMEOUT_MS = 250
  */
 export class RateLimiter<Name extends string = string> implements AsyncDisposable {
   readonly #onUnavailable: OnUnavailable | undefined
+  readonly #isStrict: boolean
   readonly #table: Table
   readonly #closeTable: () => Promise<void>
   readonly #settings: LimiterSettings
@@ -64,6 +65,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   constructor(options: RateLimiterOptions & LimiterSeams)
   constructor(options: RateLimiterOptions & LimiterSeams = {}) {
     this.#onUnavailable = options.onUnavailable
+    this.#isStrict = options.strict ?? false
     this.#settings = settingsOf(options)
     const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
     this.#table = table
@@ -72,7 +74,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Charges the request, or tells why not. Throws only when there is no decision: for bad input, when the table cannot be
+   * Charges the request, or tells why not. A limit that is not configured does not count and is listed as `unlimited`,
+   * unless `strict` is set; where no limits are configured at any level, it throws. Apart from that, throws only when there is no decision: for bad input, when the table cannot be
    * reached in time and the policy is to block (`RateLimiterUnavailable`), when the signal aborts (`Aborted`), and after
    * `close` (`LimiterClosed`).
    */
@@ -109,8 +112,9 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /** Whether a request would be admitted now; writes nothing. */
-  async check(request: BucketName & Pick<AcquireRequest<Name>, 'consume'>): Promise<CheckResult> {
-    return (await this.#read(request)).check(checkConsumption(request.consume as Consumption))
+  async check(request: BucketName & Pick<AcquireRequest<Name>, 'consume' | 'strict'>): Promise<CheckResult> {
+    const availability = await this.#read(request)
+    return availability.check(checkConsumption(request.consume as Consumption), request.strict ?? this.#isStrict)
   }
 
   /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
@@ -119,7 +123,9 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /** Milliseconds until a request could be admitted if no other comes first; 0: now, `null`: never. */
-  async timeUntilAvailable(request: BucketName & Pick<AcquireRequest<Name>, 'consume'>): Promise<number | null> {
+  async timeUntilAvailable(
+    request: BucketName & Pick<AcquireRequest<Name>, 'consume' | 'strict'>,
+  ): Promise<number | null> {
     return (await this.check(request)).retryAfterMs
   }
 
@@ -133,9 +139,14 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
-  /** Ends waits, finishes the requests, refunds and splits under way, then closes the connections. May be called again. */
+  /**
+   * Ends waits, finishes the requests, refunds and splits under way, writes the refusals that are not written yet, then
+   * closes the connections. May be called again.
+   */
   async close(): Promise<void> {
     this.#closing.abort()
+    await this.settled()
+    await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
     await this.#closeTable()
   }
@@ -154,8 +165,27 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return this.close()
   }
 
-  /** One attempt, or several with waits in between. */
+  /**
+   * Requests that were refused and are in no bucket for all that is known.
+   *
+   * @internal
+   */
+  get uncountedRefusals(): number {
+    return this.#lookup.found?.queues.refusals.uncounted ?? 0
+  }
+
+  /** One attempt, or several with waits in between; what is refused in the end counts as refused, once. */
   async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
+    const decided = await this.#untilDecided(request)
+    this.#noteRefusal(request.entity, decided.outcome)
+    return decided
+  }
+
+  #noteRefusal(entity: string, outcome: unknown): void {
+    if (outcome instanceof RateLimitExceeded) this.#lookup.found?.queues.refusals.note(entity, outcome)
+  }
+
+  async #untilDecided(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
     const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
@@ -167,13 +197,14 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   async #attempt(request: RequestRules, parts: readonly ResourcePart[]): Promise<AcquireOutcome> {
+    const isStrict = request.strict ?? this.#isStrict
     try {
       return await this.#withDeadline(request, async deadline => {
         const limiter = await deadline.until(this.#open())
         this.#readPolicyOnce(request, limiter)
         const grants = await acquireTogether(
           limiter,
-          parts.map(part => ({...part, requests: 1, deadline})),
+          parts.map(part => ({...part, requests: 1, isStrict, deadline})),
         )
         if (grants instanceof RateLimitExceeded) return grants
         return this.#lease(parts, (part, index) => [grants[index] ?? [], this.#actionsFor(limiter, request, part)])
@@ -190,9 +221,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     parts: readonly ResourcePart[],
     contentOf: (part: ResourcePart, index: number) => [grants?: readonly Grant[], actions?: LeaseActions],
   ): Lease {
-    const [main, ...others] = parts.map(
-      (part, index) => new Lease(part.entity, part.resource, ...contentOf(part, index)),
-    )
+    const [main, ...others] = parts.map((part, index) => new Lease(part, ...contentOf(part, index)))
     return (main as Lease).including(others)
   }
 
@@ -210,11 +239,14 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
+    const isStrict = request.strict ?? this.#isStrict
     return {
+      isStrict,
       correct: (holding, deltas) => queues.correct(holding, deltas),
       takeMore: amounts =>
         this.#withDeadline(request, async deadline => {
-          const grants = await limiter.acquire({entity, resource, amounts, requests: 0, deadline})
+          const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
+          this.#noteRefusal(entity, grants)
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
         }),
@@ -256,4 +288,4 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 }
 
 /** How one request is decided. */
-type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'timeoutMs' | 'signal'>
+type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'strict' | 'timeoutMs' | 'signal'>

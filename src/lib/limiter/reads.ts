@@ -15,6 +15,7 @@ import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {plannedRecord} from './limit-steps.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
+import {knownAmounts} from './pending-request.js'
 import {explainRefusal} from './refusal.js'
 
 /** What an acquire would answer. */
@@ -25,12 +26,15 @@ export interface CheckResult {
   /** A switch lets the entity pass whatever its limits: the request would be counted, and nothing taken. */
   readonly bypassed: boolean
   readonly statuses: readonly RefusalStatus[]
+  /** What was asked for and is not configured, so that it does not count. */
+  readonly unlimited: readonly string[]
 }
 
 /** A bucket and its parent's as they were read, from which several questions can be answered. */
 export interface Availability {
   available(): Record<string, number>
-  check(amounts: Amounts): CheckResult
+  /** With `isStrict`, throws for a limit that the entity lacks. */
+  check(amounts: Amounts, isStrict: boolean): CheckResult
 }
 
 interface Level {
@@ -62,13 +66,11 @@ export async function readAvailability(
       }
       return Object.fromEntries(tokens)
     },
-    check: amounts => {
-      const known = levels[0]?.applied.limits.map(({name}) => name) ?? []
-      checkKnown(entity, resource, amounts, known)
-      const statuses = levels.flatMap(({records, applied, level}) => {
-        const asked = new Map(
-          [...amounts].filter(([name]) => level === 'entity' || applied.limits.some(limit => limit.name === name)),
-        )
+    check: (amounts, isStrict) => {
+      const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
+      if (isStrict) checkKnown(entity, resource, amounts, [...(known[0] ?? [])])
+      const statuses = levels.flatMap(({records, applied, level}, at) => {
+        const asked = knownAmounts(amounts, known[at] ?? new Set())
         return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level).statuses
       })
       const waitMs = Math.max(0, ...statuses.map(status => status.retryAfterMs))
@@ -77,6 +79,7 @@ export async function readAvailability(
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
         bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
         statuses,
+        unlimited: [...amounts.keys()].filter(name => !known.some(names => names.has(name))),
       }
     },
   }

@@ -1,7 +1,7 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
 import {isBypassedAt} from '../core/bypass.js'
-import {isSoftAt, wholeRateAt} from '../core/limit-kind.js'
-import {availableTogether, timeUntilTogether, withoutExcess} from '../core/shards.js'
+import {wholeRateAt} from '../core/limit-kind.js'
+import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
 import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
 import {stampUpdate} from '../repository/buckets/switch-write.js'
@@ -9,7 +9,7 @@ import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type RefusalStatus, ResourceDisabled} from './errors.js'
-import {type KnownState, shareOfRecord} from './known-bucket.js'
+import type {KnownState} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {basisOf} from './next-step.js'
 import type {PendingRequest} from './pending-request.js'
@@ -33,7 +33,9 @@ export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
 ): Refusal {
-  const shares = records.map(record => withoutExcess(shareOfRecord(record), nowMs))
+  // A shard that is behind gains less once it learns the number of shards: no wait may count on more.
+  const count = Math.max(...records.map(({shardCount}) => shardCount))
+  const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const isBypassed = records.some(record => isBypassedAt(record, nowMs))
@@ -41,7 +43,9 @@ export function explainRefusal(
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, nowMs).rate
-    const exceeded = availableMilli < milli && !isBypassed && !(limit && isSoftAt(limit, nowMs))
+    const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
+    // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
+    const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
       name,
@@ -50,7 +54,7 @@ export function explainRefusal(
       level,
       shard: records.length === 1 ? first.shard : undefined,
       source,
-      capacity: toTokens(rate?.capacityMilli ?? 0n),
+      capacity: toTokens((rate?.capacityMilli ?? 0n) + boughtMilli),
       refillAmount: toTokens(rate?.refillAmountMilli ?? 0n),
       refillPeriodSeconds: (rate?.refillPeriodMs ?? 0) / 1000,
       available,
@@ -98,9 +102,11 @@ export async function refuseDisabled(
 ): Promise<boolean> {
   if (disabledAt === undefined) return false
   if (state.exists && !state.seen.record.isDisabled) {
-    const update = (mark: WriteMark) => stampUpdate(table, address, {access: 'disabled', readAtMs: table.clock()}, mark)
+    const {record} = state.seen
+    const access = {access: 'disabled', readAtMs: table.clock()} as const
+    const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
     // The refusal stands without it.
-    await write({update, basis: basisOf(state.seen.record)}).catch(() => {})
+    await write({update, basis: basisOf(record)}).catch(() => {})
   }
   for (const request of requests) request.fail(new ResourceDisabled(address.entity, address.resource, disabledAt))
   return true

@@ -1,8 +1,8 @@
 import {ZaelError} from '../core/errors.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
 import type {EntityChange} from '../repository/entities/entities.js'
-import type {SyncResult} from '../repository/limit-sync.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import type {SyncResult} from '../repository/sync/bucket-sync.js'
 import type {PlannedChange, ScopeChange} from './plan.js'
 import type {EntityRecordChange} from './plan-entities.js'
 
@@ -15,12 +15,13 @@ export async function applyChange(repository: NamespaceRepository, change: Plann
   return NO_BUCKETS
 }
 
-async function set(repository: NamespaceRepository, {scope, after, onUnavailable}: ScopeChange): Promise<SyncResult> {
+async function set(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
+  const {scope, after, onUnavailable, policies} = change
   if (scope.level === 'system' && after.length === 0) {
     return setPolicyOnly(repository, onUnavailable?.after)
   }
   const policy = onUnavailable ? {onUnavailable: onUnavailable.after} : {}
-  const {buckets} = await repository.setLimits(scope, after, {replace: true, ...policy})
+  const {buckets} = await repository.setLimits(scope, after, {replace: true, ...policy, policies})
   return buckets
 }
 
@@ -38,7 +39,7 @@ async function setPolicyOnly(
 
 async function remove(repository: NamespaceRepository, {scope}: ScopeChange): Promise<SyncResult> {
   try {
-    const {buckets} = await repository.deleteLimits(scope)
+    const {buckets} = await repository.deleteConfig(scope)
     return buckets
   } catch (error) {
     if (hasCode(error, 'limits.missing')) return NO_BUCKETS // already deleted by another writer

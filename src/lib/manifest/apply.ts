@@ -1,13 +1,13 @@
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
-import type {SyncResult} from '../repository/limit-sync.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import type {SyncResult} from '../repository/sync/bucket-sync.js'
 import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
 import type {Plan, PlannedChange} from './plan.js'
-import {ScopeSet, statedLimits} from './scopes.js'
+import {ScopeSet, statedScopes} from './scopes.js'
 
 /** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
@@ -91,7 +91,7 @@ class ApplyRun {
   async execute(): Promise<SeenProvisioner> {
     const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
-    const intended = new ScopeSet([...this.#managed, ...statedLimits(this.#plan.manifest).map(({scope}) => scope)])
+    const intended = new ScopeSet([...this.#managed, ...statedScopes(this.#plan.manifest).map(({scope}) => scope)])
     const needsRecord = changes.length > 0 && !intended.equals(this.#managed)
     const recorded = needsRecord ? await this.#repository.provisioner.save(intended.managed(), seen) : seen
     for (const scope of this.#plan.adopted) this.#managed.add(scope)
@@ -139,7 +139,7 @@ class ApplyRun {
 
   /** After a complete run, exactly the stated scopes are managed. */
   #statedScopes(): ScopeSet {
-    return new ScopeSet(statedLimits(this.#plan.manifest).map(({scope}) => scope))
+    return new ScopeSet(statedScopes(this.#plan.manifest).map(({scope}) => scope))
   }
 
   /** Concurrently; changes that failed by contention are retried once, one at a time. */

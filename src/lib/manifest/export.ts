@@ -9,7 +9,7 @@ import {UnsupportedFeature} from '../repository/table/unsupported-feature.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import type {Json} from '../schema/json-attribute.js'
-import {byText} from './manifest.js'
+import {byText, policiesForm} from './manifest.js'
 
 const CONCURRENT_LISTINGS = 4
 
@@ -37,9 +37,9 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
     ...systemForm(system),
     ...section(
       'resources',
-      resources.filter(hasLimits).map(record => [resourceOf(record), limitsForm(record.limits)]),
+      resources.filter(saysSomething).map(record => [resourceOf(record), scopeForm(record)]),
     ),
-    ...section('entities', entityForms(entities.records, entityConfigs.filter(hasLimits))),
+    ...section('entities', entityForms(entities.records, entityConfigs.filter(saysSomething))),
   }
 }
 
@@ -52,20 +52,19 @@ async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigR
   return found.flat()
 }
 
-/** Left out or as a plain rate, a limit would change where the manifest is applied. Switches and policies no manifest changes. */
+/** Left out or as a plain rate, a limit would change where the manifest is applied. */
 function requireExpressible({scope, unsupported}: ConfigRecord): void {
   if (unsupported) throw new UnsupportedFeature(`In a manifest, ${nameOf(scope)}`, unsupported, {scope})
 }
 
-/** A record without limits is not exported. */
-const hasLimits = (record: ConfigRecord): boolean => record.limits.length > 0
+/** A record without limits and policies is not exported. */
+const saysSomething = (record: ConfigRecord): boolean => Object.keys(scopeForm(record)).length > 0
 
 const resourceOf = ({scope}: ConfigRecord): string => (scope.level === 'system' ? '' : scope.resource)
 
 function systemForm(record: ConfigRecord | undefined): {system?: Json} {
   const policy = record?.onUnavailable
-  const limits = record && hasLimits(record) ? limitsForm(record.limits) : {}
-  const system = {...(policy === undefined ? {} : {on_unavailable: policy}), ...limits}
+  const system = {...(policy === undefined ? {} : {on_unavailable: policy}), ...limitsForm(record?.limits ?? [])}
   return Object.keys(system).length === 0 ? {} : {system}
 }
 
@@ -80,7 +79,8 @@ function entityForms(records: readonly EntityRecord[], configs: readonly ConfigR
     else byId.set(entity, {configs: [config]})
   }
   return [...byId].map(([id, {record, configs: ownConfigs}]) => {
-    const ownDefault = ownConfigs.find(config => resourceOf(config) === DEFAULT_RESOURCE)
+    // The short form has limits only.
+    const ownDefault = ownConfigs.find(config => resourceOf(config) === DEFAULT_RESOURCE && !hasPolicies(config))
     const others = ownConfigs.filter(config => config !== ownDefault)
     return [
       id,
@@ -89,7 +89,7 @@ function entityForms(records: readonly EntityRecord[], configs: readonly ConfigR
         ...(ownDefault && limitsForm(ownDefault.limits)),
         ...section(
           'resources',
-          others.map(config => [resourceOf(config), limitsForm(config.limits)]),
+          others.map(config => [resourceOf(config), scopeForm(config)]),
         ),
       },
     ]
@@ -107,7 +107,15 @@ function recordForm({entity, name, parent, cascade, metadata}: EntityRecord): {[
   return Object.keys(form).length === 0 ? {name} : form
 }
 
-function limitsForm(limits: readonly Limit[]): {limits: Json} {
+/** The limits and policies of a scope, as a file states them. */
+function scopeForm(record: ConfigRecord): {[key: string]: Json} {
+  return {...policiesForm(record), ...limitsForm(record.limits)}
+}
+
+const hasPolicies = (record: ConfigRecord): boolean => Object.keys(policiesForm(record)).length > 0
+
+function limitsForm(limits: readonly Limit[]): {limits?: Json} {
+  if (limits.length === 0) return {}
   return {
     limits: Object.fromEntries(limits.map(limit => [limit.name, formatLimit(limit).slice(limit.name.length + 1)])),
   }

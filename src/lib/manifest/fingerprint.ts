@@ -2,7 +2,7 @@ import {createHash} from 'node:crypto'
 import type {Limit} from '../core/limit.js'
 import {kindForm} from '../schema/audit-record.js'
 import type {Json} from '../schema/json-attribute.js'
-import {byText, type Manifest, type ManifestEntity} from './manifest.js'
+import {byText, type Manifest, type ManifestEntity, type ManifestScope, policiesForm} from './manifest.js'
 
 /**
  * The hash that the Python system stores for a manifest: of its normal form as JSON with sorted keys, formatted like
@@ -28,12 +28,14 @@ function normalForm({namespace, system, resources, entities}: Manifest): Json {
   }
 }
 
-function entityForm({limits, ...record}: ManifestEntity): Json {
-  return {...(record as {[key: string]: Json}), resources: scopesForm(limits)}
+function entityForm({scopes, ...record}: ManifestEntity): Json {
+  return {...(record as {[key: string]: Json}), resources: scopesForm(scopes)}
 }
 
-function scopesForm(scopes: ReadonlyMap<string, readonly Limit[]>): Json {
-  return Object.fromEntries([...scopes].map(([name, limits]) => [name, {limits: limitsForm(limits)}]))
+function scopesForm(scopes: ReadonlyMap<string, ManifestScope>): Json {
+  return Object.fromEntries(
+    [...scopes].map(([name, {limits, policies}]) => [name, {limits: limitsForm(limits), ...policiesForm(policies)}]),
+  )
 }
 
 function limitsForm(limits: readonly Limit[]): Json {

@@ -4,7 +4,7 @@ import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {type Manifest, statesRecord} from './manifest.js'
-import {ScopeSet, scopeName, statedLimits} from './scopes.js'
+import {ScopeSet, scopeName, statedScopes} from './scopes.js'
 
 // Ten requests of a hundred keys, four at a time; then a progress report.
 const RECORDS_PER_REPORT = 1000
@@ -31,7 +31,7 @@ export async function readLiveState(
 ): Promise<LiveState> {
   const provisioner = await repository.provisioner.get()
   const scopes = ScopeSet.of(provisioner.record)
-  for (const {scope} of statedLimits(manifest)) scopes.add(scope)
+  for (const {scope} of statedScopes(manifest)) scopes.add(scope)
   const scopeList: ConfigScope[] = [...scopes]
   const entityIds = [...entitiesOf(manifest)]
 

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
-import type {OnUnavailable} from '../schema/config-record.js'
+import type {OnUnavailable, Policies} from '../schema/config-record.js'
 import type {Json} from '../schema/json-attribute.js'
 
 /** The desired limits of one namespace, as a file states them. Limits are sorted by name. */
@@ -9,8 +9,16 @@ export interface Manifest {
   /** The name, not the id. */
   readonly namespace: string
   readonly system: ManifestSystem | undefined
-  readonly resources: ReadonlyMap<string, readonly Limit[]>
+  readonly resources: ReadonlyMap<string, ManifestScope>
   readonly entities: ReadonlyMap<string, ManifestEntity>
+}
+
+/** What a file states about a resource, or about an entity and a resource. */
+export interface ManifestScope {
+  /** All limits of the scope. */
+  readonly limits: readonly Limit[]
+  /** Switch and cascade policy; those that are left out stay, and those that are `undefined` are removed. */
+  readonly policies: Policies
 }
 
 export interface ManifestSystem {
@@ -27,12 +35,20 @@ export interface ManifestEntity {
   readonly cascade?: boolean
   readonly metadata?: {readonly [key: string]: Json}
   /** By resource; the entity's default is `_default_`. */
-  readonly limits: ReadonlyMap<string, readonly Limit[]>
+  readonly scopes: ReadonlyMap<string, ManifestScope>
 }
 
 /** Whether the file states any field of the entity's record. */
 export function statesRecord({name, parent, cascade, metadata}: ManifestEntity): boolean {
   return name !== undefined || parent !== undefined || cascade !== undefined || metadata !== undefined
+}
+
+/** Policies that have a value, as a file states them. */
+export function policiesForm({access, cascade}: Policies): {[key: string]: Json} {
+  return {
+    ...(access !== undefined && {disabled: access === 'bypass' ? access : access === 'disabled'}),
+    ...(cascade !== undefined && {cascade}),
+  }
 }
 
 /** By code unit, in the table's sort order. */

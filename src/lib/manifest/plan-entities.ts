@@ -4,7 +4,7 @@ import type {EntityRecord} from '../schema/entity-record.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
 
 /** The fields of an entity's record. `parent` is `null` for none. */
-type EntityFields = Omit<ManifestEntity, 'limits'>
+type EntityFields = Omit<ManifestEntity, 'scopes'>
 
 /** An entity to create, or fields to change. */
 export interface EntityRecordChange {
@@ -33,7 +33,7 @@ export function planEntities(
   const depths = depthsIn(entities)
   const changes: EntityRecordChange[] = []
   const missing: string[] = []
-  for (const [entity, {limits: _, ...fields}] of stated) {
+  for (const [entity, {scopes: _, ...fields}] of stated) {
     const record = live.get(entity)
     const before = record ? differing(record, fields) : {}
     const after = record ? pick(fields, Object.keys(before)) : fields

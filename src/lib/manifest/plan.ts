@@ -3,12 +3,12 @@ import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {ConfigRecord, ConfigScope, OnUnavailable} from '../schema/config-record.js'
+import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
 import {itemBytes} from '../schema/item-size.js'
 import {type LiveState, type ReadOptions, readLiveState} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
 import {type EntityRecordChange, planEntities} from './plan-entities.js'
-import {ScopeSet, scopeName, statedLimits} from './scopes.js'
+import {ScopeSet, type StatedScope, scopeName, statedScopes} from './scopes.js'
 
 /** DynamoDB's limit per item. */
 export const MAX_ITEM_BYTES = 400 * 1024
@@ -16,7 +16,13 @@ export const MAX_ITEM_BYTES = 400 * 1024
 /** Kept free for the record's revision, hash and time, and for attributes of other tools. */
 const RESERVED_BYTES = 1024
 
-/** Limits of one scope to set or delete. */
+/** A value before and after; `undefined` for none. */
+interface Change<T> {
+  readonly before: T | undefined
+  readonly after: T | undefined
+}
+
+/** What is configured for one scope, to set or delete. */
 export interface ScopeChange {
   readonly kind: 'limits'
   readonly action: 'create' | 'update' | 'delete'
@@ -24,7 +30,12 @@ export interface ScopeChange {
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
   /** The outage policy, if it changes; system level only. */
-  readonly onUnavailable?: {readonly before: OnUnavailable | undefined; readonly after: OnUnavailable | undefined}
+  readonly onUnavailable?: Change<OnUnavailable>
+  /** The switch and the cascade policy, if they change; not at the system level. */
+  readonly access?: Change<AccessSwitch>
+  readonly cascade?: Change<boolean>
+  /** As the file states them, changed or not; nothing for a deletion, which removes them. */
+  readonly policies: Policies
   /** The limits exist but were not managed; from now on they are. */
   readonly adopts: boolean
 }
@@ -65,13 +76,13 @@ export async function planManifest(
   const live = await readLiveState(repository, manifest, options)
   const seen = live.provisioner
   const managed = ScopeSet.of(seen.record)
-  const stated = statedLimits(manifest)
+  const stated = statedScopes(manifest)
   const sets: ScopeChange[] = []
   const adopted: ConfigScope[] = []
-  for (const {scope, limits} of stated) {
-    const change = planScope(manifest, scope, limits, live, managed)
+  for (const each of stated) {
+    const change = planScope(manifest, each, live, managed)
     if (change) sets.push(change)
-    else if (!managed.has(scope)) adopted.push(scope)
+    else if (!managed.has(each.scope)) adopted.push(each.scope)
   }
   const entities = planEntities(manifest, live.entities)
   const deletes = planDeletes(new ScopeSet(stated.map(({scope}) => scope)), managed, live)
@@ -91,8 +102,7 @@ export async function planManifest(
 
 function planScope(
   manifest: Manifest,
-  scope: ConfigScope,
-  after: readonly Limit[],
+  {scope, limits: after, policies}: StatedScope,
   live: LiveState,
   managed: ScopeSet,
 ): ScopeChange | undefined {
@@ -100,7 +110,8 @@ function planScope(
   const before = record?.limits ?? []
   const policy = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
   const changesPolicy = policy !== undefined && policy !== record?.onUnavailable
-  if (isDeepStrictEqual(before, after) && !changesPolicy) return undefined
+  const changed = policyChanges(record, {...record, ...policies})
+  if (isDeepStrictEqual(before, after) && !changesPolicy && Object.keys(changed).length === 0) return undefined
   const exists = isConfigured(record)
   return {
     kind: 'limits',
@@ -109,7 +120,17 @@ function planScope(
     before,
     after,
     ...(changesPolicy && {onUnavailable: {before: record?.onUnavailable, after: policy}}),
+    ...changed,
+    policies,
     adopts: exists && !managed.has(scope),
+  }
+}
+
+/** The policies that differ. */
+function policyChanges(before: Policies | undefined, after: Policies): Pick<ScopeChange, 'access' | 'cascade'> {
+  return {
+    ...(before?.access !== after.access && {access: {before: before?.access, after: after.access}}),
+    ...(before?.cascade !== after.cascade && {cascade: {before: before?.cascade, after: after.cascade}}),
   }
 }
 
@@ -120,7 +141,8 @@ function planDeletes(stated: ScopeSet, managed: ScopeSet, live: LiveState): Scop
     if (stated.has(scope) || !record || !isConfigured(record)) return []
     const {limits: before, onUnavailable: policy} = record
     const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
-    return [{kind: 'limits', action: 'delete', scope, before, after: [], ...onUnavailable, adopts: false}]
+    const changed = {...onUnavailable, ...policyChanges(record, {})}
+    return [{kind: 'limits', action: 'delete', scope, before, after: [], ...changed, policies: {}, adopts: false}]
   })
   // Scope names begin with the level, and entity < resource < system.
   return deletes.sort((a, b) => byText(scopeName(a.scope), scopeName(b.scope)))

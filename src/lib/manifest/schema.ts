@@ -15,8 +15,10 @@ import {parseLimits} from '../core/syntax/limit-text.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../documents/issues.js'
 import {notOneOf} from '../documents/problems.js'
 import {asRead, asText, describeValue, WrittenScalar} from '../documents/values.js'
+import {tooManyLimits} from '../repository/limits/checks.js'
 import {entryOfForm} from '../schema/audit-record.js'
-import {byText, type Manifest, type ManifestEntity} from './manifest.js'
+import type {AccessSwitch} from '../schema/config-record.js'
+import {byText, type Manifest, type ManifestEntity, type ManifestScope} from './manifest.js'
 import {metadataSchema} from './metadata.js'
 
 /** A limit without its name. */
@@ -95,6 +97,8 @@ function wholeNumber(what: string, largest: number, least = 1) {
 
 const tokens = (what: string) => wholeNumber(what, MAX_TOKENS)
 
+const booleanValue = z.boolean({error: ({input}) => `must be true or false, not ${describeValue(input)}`})
+
 /** Some entries; one without any is a mistake. */
 function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
   const error = ({input}: {readonly input?: unknown}) =>
@@ -141,10 +145,7 @@ const rateFields = fieldsOf('a limit', {
   reset_after_seconds: wholeNumber('session', MAX_PERIOD_SECONDS)
     .optional()
     .describe('A quota: full again this long after its first use.'),
-  soft: z
-    .preprocess(asRead, z.boolean({error: ({input}) => `must be true or false, not ${describeValue(input)}`}))
-    .optional()
-    .describe('Counted, but never a reason to refuse.'),
+  soft: z.preprocess(asRead, booleanValue).optional().describe('Counted, but never a reason to refuse.'),
 }).transform((fields, ctx): Rate => {
   const {capacity, burst, schedule, reset_schedule: resets, reset_after_seconds: afterSeconds} = fields
   const full = burst ?? capacity
@@ -203,15 +204,62 @@ const limits = entriesOf('limits', limitName, rate)
     const zones = [...new Set(value.flatMap(({timeZone}) => timeZone ?? []))]
     const message = `all limits of a scope share one time zone, not ${zones.join(' and ')}`
     if (zones.length > 1) issues.push({code: 'custom', input: value, path: [], message})
+    const tooMany = tooManyLimits(value)
+    if (tooMany !== undefined) issues.push({code: 'custom', input: value, path: [], message: tooMany})
   })
 
 const someLimits = limits.refine(({length}) => length > 0, 'no limits are given; add one, such as rpm: 100/min')
 
-/** A mapping whose only key is `limits`. */
-const scope = fieldsOf('this', {limits: someLimits.optional()})
-  .refine(({limits}) => limits !== undefined, 'no limits are given; add "limits"')
-  .meta({id: 'scope', required: ['limits']})
-  .transform(({limits = []}) => limits)
+const switchValue = z.union([
+  z.boolean({error: ({input}) => `must be true, false or bypass, not ${describeValue(input)}`}),
+  z.literal('bypass'),
+])
+
+/** The limits of a scope and its policies. One without limits has a policy, as in the Python system. */
+const scope = fieldsOf('this', {
+  limits: limits.optional(),
+  disabled: z
+    .preprocess(asRead, switchValue.nullable())
+    .optional()
+    .describe(
+      'Refuse every request, or with false none; bypass: let all pass. null: the next level decides. If absent, the stored value stays.',
+    ),
+  cascade: z
+    .preprocess(asRead, booleanValue.nullable())
+    .optional()
+    .describe(
+      'Whether requests are also charged to the parent. null: the next level decides. If absent, the stored value stays.',
+    ),
+})
+  .check(({value, issues}) => {
+    const {limits, disabled = null, cascade = null} = value
+    if (disabled !== null || cascade !== null || (limits ?? []).length > 0) return
+    const [message, path] =
+      limits === undefined
+        ? ['no limits are given; add "limits"', []]
+        : ['no limits are given; add one, such as rpm: 100/min', ['limits']]
+    issues.push({code: 'custom', input: value, path, message})
+  })
+  .meta({id: 'scope', anyOf: ['limits', 'disabled', 'cascade'].map(statedValue)})
+  .transform(
+    ({limits = [], disabled, cascade}): ManifestScope => ({
+      limits,
+      policies: {
+        ...(disabled !== undefined && {access: accessOf(disabled)}),
+        ...(cascade !== undefined && {cascade: cascade ?? undefined}),
+      },
+    }),
+  )
+
+/** For editors: a key with a value. */
+function statedValue(key: string): object {
+  return {required: [key], properties: {[key]: {not: {type: 'null'}}}}
+}
+
+function accessOf(disabled: boolean | 'bypass' | null): AccessSwitch | undefined {
+  if (disabled === null) return undefined
+  return disabled === 'bypass' ? disabled : disabled ? 'disabled' : 'enabled'
+}
 
 const mapOf = <T>(entries: Readonly<Record<string, T>>): ReadonlyMap<string, T> => new Map(Object.entries(entries))
 
@@ -253,20 +301,20 @@ const entity = fieldsOf('an entity', {
     .optional()
     .describe('The entity whose budget it shares; null for none.'),
   cascade: z
-    .preprocess(asRead, z.boolean({error: ({input}) => `must be true or false, not ${describeValue(input)}`}))
+    .preprocess(asRead, booleanValue)
     .optional()
-    .describe('Whether every request is also charged to the parent.'),
+    .describe('Whether every request is also charged to the parent, where no cascade policy says otherwise.'),
   metadata: metadataSchema.optional().describe('Free-form data.'),
   limits: someLimits.optional(),
   resources: entriesOf('resources', configResource, scope)
     .optional()
-    .describe(`Limits of this entity for a resource; ${DEFAULT_RESOURCE} is the same as limits.`),
+    .describe(`Limits and policies of this entity for a resource; ${DEFAULT_RESOURCE} is for all others.`),
 })
   .meta({description: 'Keys that are absent stay unchanged.'})
   .transform(({limits, resources = {}, ...record}): ManifestEntity => {
-    const own = new Map(limits ? [[DEFAULT_RESOURCE, limits]] : [])
-    for (const [name, theirs] of Object.entries(resources)) own.set(name, theirs)
-    return {...stated(record), limits: own}
+    const scopes = new Map<string, ManifestScope>(limits ? [[DEFAULT_RESOURCE, {limits, policies: {}}]] : [])
+    for (const [name, theirs] of Object.entries(resources)) scopes.set(name, theirs)
+    return {...stated(record), scopes}
   })
 
 /** Without the fields that are absent. */
@@ -288,7 +336,9 @@ export const manifestSchema = fieldsOf('a manifest', {
     )
     .describe('Name of the namespace that the file is for.'),
   system: system.optional(),
-  resources: entriesOf('resources', resourceName, scope).optional().describe('Limits of all entities for a resource.'),
+  resources: entriesOf('resources', resourceName, scope)
+    .optional()
+    .describe('Limits and policies of all entities for a resource.'),
   entities: entriesOf('entities', entityId, entity)
     .optional()
     .describe('Entities, the parents whose budget they share, and their own limits.'),

@@ -1,7 +1,6 @@
-import type {Limit} from '../core/limit.js'
 import type {Managed} from '../repository/provisioner.js'
 import type {ConfigScope} from '../schema/config-record.js'
-import {byText, type Manifest} from './manifest.js'
+import {byText, type Manifest, type ManifestScope} from './manifest.js'
 
 /** Unique per scope: entity and resource names contain no spaces. */
 export function scopeName(scope: ConfigScope): string {
@@ -59,20 +58,18 @@ export class ScopeSet {
   }
 }
 
-/** The limits of each stated scope: the system, then resources, then entities, each sorted by name. */
-export function statedLimits({
-  system,
-  resources,
-  entities,
-}: Manifest): Array<{scope: ConfigScope; limits: readonly Limit[]}> {
+/** A scope, and what a file states about it. */
+export interface StatedScope extends ManifestScope {
+  readonly scope: ConfigScope
+}
+
+/** Each stated scope: the system, then resources, then entities, each sorted by name. */
+export function statedScopes({system, resources, entities}: Manifest): StatedScope[] {
   return [
-    ...(system ? [{scope: {level: 'system'} as const, limits: system.limits}] : []),
-    ...sorted(resources).map(([resource, limits]) => ({scope: {level: 'resource', resource} as const, limits})),
-    ...sorted(entities).flatMap(([entity, stated]) =>
-      sorted(stated.limits).map(([resource, limits]) => ({
-        scope: {level: 'entity', entity, resource} as const,
-        limits,
-      })),
+    ...(system ? [{scope: {level: 'system'} as const, limits: system.limits, policies: {}}] : []),
+    ...sorted(resources).map(([resource, stated]) => ({scope: {level: 'resource', resource} as const, ...stated})),
+    ...sorted(entities).flatMap(([entity, {scopes}]) =>
+      sorted(scopes).map(([resource, stated]) => ({scope: {level: 'entity', entity, resource} as const, ...stated})),
     ),
   ]
 }

@@ -4,7 +4,7 @@ import {checkCompatibility, laterRelease, recordedRelease} from '../repository/t
 import type {Item} from '../schema/attribute-value.js'
 import {legacyVersionKey} from '../schema/legacy/key.js'
 import {readSchemaVersion} from '../schema/legacy/record-shapes.js'
-import type {MigrationRecord} from '../schema/migration-record.js'
+import type {MigrationRecord} from '../schema/migration/migration-record.js'
 import {PEER_FEATURES, type PeerFeature} from '../schema/peer-features.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {MigrationContext} from './records/finding.js'

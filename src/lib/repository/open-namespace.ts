@@ -1,7 +1,7 @@
 import {ZaelError} from '../core/errors.js'
 import {Denied} from '../dynamo/errors.js'
 import {keys} from '../schema/keys.js'
-import {migrationRecordKey} from '../schema/migration-record.js'
+import {migrationRecordKey} from '../schema/migration/migration-record.js'
 import {decodeVersion} from '../schema/version-record.js'
 import {namespaceMissing} from './namespaces/errors.js'
 import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces/namespaces.js'

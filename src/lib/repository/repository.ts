@@ -7,14 +7,18 @@ import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
-import {type ResetResult, resetBucket} from './buckets/reset.js'
 import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
-import {type SyncOptions, type SyncResult, syncLimits, syncSwitch} from './limit-sync.js'
-import {type ConfigChange, Configs, type SetOptions, type SwitchScope} from './limits/configs.js'
+import {type ConfigChange, Configs, type PolicyScope, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
+import {type OperationOptions, type OperationResult, operateOnBucket} from './operations/operate.js'
+import {resetOf, topUpOf} from './operations/operation.js'
 import {Provisioner} from './provisioner.js'
+import {type SyncOptions, type SyncResult, syncBuckets} from './sync/bucket-sync.js'
+import {familySync} from './sync/family-sync.js'
+import {limitSync} from './sync/limit-sync.js'
+import {switchSync} from './sync/switch-sync.js'
 import {type ConnectionOptions, type OpenTable, openTable, type TableSeams} from './table/open-table.js'
 import type {PageRequest, RecordPage} from './table/query.js'
 import type {NamespaceTable} from './table/table.js'
@@ -38,6 +42,8 @@ export interface WindowUsage {
   readonly start: string
   /** Per limit; negative when more was returned than taken. */
   readonly tokens: Readonly<Record<string, number>>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: Readonly<Record<string, number>>
   readonly totalEvents: number
 }
 
@@ -128,7 +134,10 @@ export class NamespaceRepository {
     this.provisioner = new Provisioner(table)
   }
 
-  /** Sets limits and updates the live buckets they apply to. Limits of other names stay unless `replace` is set. */
+  /**
+   * Sets limits and updates the live buckets they apply to. What is not given stays in force, unless `replace` is set: a
+   * scope without limits of its own starts with a copy of those that apply there now.
+   */
   async setLimits(
     scope: ConfigScope,
     limits: readonly Limit[],
@@ -142,9 +151,18 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.unset(scope, name), options)
   }
 
-  /** Removes all limits of a scope; live buckets get the limits that apply then. */
+  /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
   async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope), options)
+  }
+
+  /**
+   * Removes everything that is configured for a scope.
+   *
+   * @internal
+   */
+  async deleteConfig(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope, {withPolicies: true}), options)
   }
 
   /**
@@ -153,12 +171,22 @@ export class NamespaceRepository {
    * counts: of the entity for the resource, of the entity, of the resource.
    */
   async setAccess(
-    scope: SwitchScope,
+    scope: PolicyScope,
     access: AccessSwitch | undefined,
     options: SyncOptions = {},
   ): Promise<LimitsChange> {
     const change = await this.configs.setAccess(scope, access)
-    return {...change, buckets: await syncSwitch(this.#table, scope, options)}
+    return {...change, buckets: await syncBuckets(this.#table, scope, [switchSync], options)}
+  }
+
+  /**
+   * Says whether requests are charged to the parent of an entity too, or lets the next less specific level decide
+   * (`undefined`); stamps the live buckets. The most specific policy counts: of the entity for the resource, of the entity,
+   * of the resource; without any, the entity's own `cascade`.
+   */
+  async setCascade(scope: PolicyScope, cascade: boolean | undefined, options: SyncOptions = {}): Promise<LimitsChange> {
+    const change = await this.configs.setCascade(scope, cascade)
+    return {...change, buckets: await syncBuckets(this.#table, scope, [familySync], options)}
   }
 
   /** A bucket as it is now, with all its shards; `undefined` when it was never used, or has expired. */
@@ -184,16 +212,45 @@ export class NamespaceRepository {
     return {...summary, limits: Object.fromEntries(limits)}
   }
 
-  /** Fills every limit of a bucket, which also cancels debts. */
-  resetBucket(entity: string, resource: string): Promise<ResetResult> {
-    return resetBucket(this.#table, this.audit, entity, resource)
+  /**
+   * Fills the limits of a bucket, or some of them, which also cancels debts; quotas start a new period. Applied once per
+   * idempotency key, also after a lost answer.
+   */
+  async resetBucket(
+    entity: string,
+    resource: string,
+    {limits, ...options}: OperationOptions & {readonly limits?: readonly string[] | undefined} = {},
+  ): Promise<OperationResult> {
+    return operateOnBucket(this.#table, this.audit, {entity, resource}, resetOf(limits), options)
   }
 
+  /**
+   * Adds whole tokens to limits of a bucket: to a quota exactly the amount, above its allowance if need be, until its next
+   * reset; to other limits at most what is missing to their capacity. Applied once per idempotency key.
+   */
+  async topUpBucket(
+    entity: string,
+    resource: string,
+    amounts: Readonly<Record<string, number>>,
+    options: OperationOptions = {},
+  ): Promise<OperationResult> {
+    return operateOnBucket(this.#table, this.audit, {entity, resource}, topUpOf(amounts), options)
+  }
+
+  /** Live buckets follow everything that has changed, in one walk. */
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
-    return {...change, buckets: await syncLimits(this.#table, change.scope, options)}
+    const {scope, previous, record} = change
+    const syncs = [
+      limitSync,
+      ...(previous?.access === record?.access ? [] : [switchSync]),
+      ...(previous?.cascade === record?.cascade ? [] : [familySync]),
+    ]
+    return {...change, buckets: await syncBuckets(this.#table, scope, syncs, options)}
   }
 }
 
-function windowUsage({entity, resource, window, start, tokens, totalEvents}: UsageRecord): WindowUsage {
-  return {entity, resource, window, start, tokens: Object.fromEntries(tokens), totalEvents}
+function windowUsage(record: UsageRecord): WindowUsage {
+  const {entity, resource, window, start, tokens, overdrawn, totalEvents} = record
+  const counters = {tokens: Object.fromEntries(tokens), overdrawn: Object.fromEntries(overdrawn ?? [])}
+  return {entity, resource, window, start, ...counters, totalEvents}
 }

@@ -34,7 +34,7 @@ export const attributes = {
     parentIncarnation: 'pinc',
   },
 
-  /** Besides these, five numbers per limit: `limitAttribute`; and the marks of the last writes: `markAttribute`. */
+  /** Besides these, five numbers per limit: `limitAttribute`; the marks of the last writes: `markAttribute`; and `refusals`. */
   bucket: {
     entity: 'entity_id',
     resource: 'resource',
@@ -69,6 +69,18 @@ export const attributes = {
     parentIncarnation: 'pinc',
   },
 
+  /**
+   * Numbers in buckets that count refused requests since the item exists; other clients ignore them, and copy them with
+   * everything else when they add a shard. Of each limit `{requests}_{limit}` and `{tokens}_{limit}`.
+   */
+  refusals: {
+    requests: 'x',
+    tokens: 'xt',
+    byParent: 'xp',
+    /** Epoch ms. */
+    lastAt: 'xl',
+  },
+
   /** Besides these, three to six attributes per limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',
@@ -84,6 +96,25 @@ export const attributes = {
     cascade: 'cascade',
     /** Of all schedules in the item. */
     timeZone: 'sched_tz',
+  },
+
+  /** A reset or top-up of a bucket, kept so that none is applied twice. */
+  operation: {
+    entity: 'entity_id',
+    resource: 'resource',
+    /** `reset` or `top_up`. */
+    operation: 'operation',
+    /** Names the call that has written it. */
+    writer: 'writer',
+    /** The creation of the entity that it belongs to. */
+    incarnation: 'ent',
+    /** How many shards it has changed. */
+    shards: 'shards',
+    /** Whole tokens per limit: added by a top-up, restored by a reset. */
+    amounts: 'amounts',
+    /** Whole tokens per limit that a top-up was asked for. Other clients do not keep it. */
+    asked: 'asked',
+    expiresAt: 'ttl',
   },
 
   /** Besides this, the registry of entity configurations has one number per resource, named after it. */
@@ -127,6 +158,8 @@ export const attributes = {
     totalEvents: 'total_events',
     /** Millitokens beyond the whole tokens in the counters, spelled `tpm:250,rpm:3`. */
     fractions: '_milli',
+    /** A map of refused requests: `readUsageRefusals`. */
+    refusals: '_refused',
     expiresAt: 'ttl',
   },
 

@@ -28,7 +28,7 @@ export interface ConfigRecord {
   readonly auditRetentionDays: number | undefined
   /** Whether requests are admitted at all, and whether limits count; absent where the next level decides. Not at the system level. */
   readonly access?: AccessSwitch | undefined
-  /** Whether requests are charged to the parent too; absent where the next level or the entity decides. */
+  /** Whether requests are charged to the parent too; absent where the next level or the entity decides. Not at the system level. */
   readonly cascade?: boolean | undefined
   /** Features of its limits that zael does not know how to honour. Absent when there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
@@ -48,11 +48,8 @@ export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolea
   return hasPolicy(item) || hasOtherLimits
 }
 
-/** Whether nothing would be left of a configuration without its switch: no limit, readable or not, no setting, no policy. */
-export function holdsOnlySwitch(item: Item): boolean {
-  const others = POLICY_ATTRIBUTES.filter(name => name !== names.disabled)
-  return limitAttributesIn(item).length === 0 && !hasSettings(item) && !others.some(name => name in item)
-}
+/** Whether nothing would be left of a configuration without its policies: no limit, readable or not, no setting. */
+export const holdsOnlyPolicies = (item: Item): boolean => limitAttributesIn(item).length === 0 && !hasSettings(item)
 
 const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
 
@@ -167,28 +164,53 @@ export const hasSettings = (item: Item): boolean => names.onUnavailable in item 
 /** Whether an item is marked as a configuration; it may have lost all its limits, or have only a policy. */
 export const hasConfigVersion = (item: Item): boolean => names.version in item || hasPolicy(item)
 
-/** The switch as audit events show it: as it is stored. */
-export function accessDetails(record: ConfigRecord | undefined): {[key: string]: Json} {
-  const {access} = record ?? {}
-  return {[names.disabled]: access === undefined ? null : access === 'bypass' ? access : access === 'disabled'}
+/** What a configuration decides besides limits. A field that is left out stays as it is; `undefined` lets the next level decide. */
+export type Policies = Pick<ConfigRecord, 'access' | 'cascade'>
+
+/** Policies as attributes; those that are undefined are to be removed. */
+export function policyAttributes(policies: Policies): Map<string, AttributeValue | undefined> {
+  const {access, cascade} = policies
+  const attributes = new Map<string, AttributeValue | undefined>()
+  if ('access' in policies) attributes.set(names.disabled, access && encodeAccess(access))
+  if ('cascade' in policies) attributes.set(names.cascade, cascade === undefined ? undefined : bool(cascade))
+  return attributes
 }
 
-/** A switch in an audit event. */
-interface AuditedSwitch {
-  /** The part of the details that is about it. */
-  readonly keys: readonly string[]
+/** Policies as audit events show them: as they are stored. */
+export function policiesDetails(policies: Policies, of: Policies = policies): {[key: string]: Json} {
+  const {access, cascade} = of
+  const disabled = access === undefined ? null : access === 'bypass' ? access : access === 'disabled'
+  return {
+    ...('access' in policies && {[names.disabled]: disabled}),
+    ...('cascade' in policies && {[names.cascade]: cascade ?? null}),
+  }
+}
+
+/** A policy in an audit event. */
+interface AuditedPolicy {
+  /** As it is stored. */
+  readonly name: string
   /** Absent in events of other clients. */
   readonly before: Json | undefined
   readonly after: Json
 }
 
-/** The reverse of {@link accessDetails}; `undefined` for other events. */
-export function switchInDetails(details: {readonly [key: string]: Json}): AuditedSwitch | undefined {
-  const {[names.disabled]: after, before} = details
-  if (after === undefined) return undefined
+/** The reverse of {@link policiesDetails}, and the details that are about something else. */
+export function policiesInDetails(details: {readonly [key: string]: Json}): {
+  policies: readonly AuditedPolicy[]
+  others: {readonly [key: string]: Json}
+} {
+  const {before, ...after} = details
   const isPlain = typeof before === 'object' && before !== null && !Array.isArray(before)
-  const was = isPlain ? before[names.disabled] : undefined
-  return {keys: was === undefined ? [names.disabled] : [names.disabled, 'before'], before: was, after}
+  const policies = POLICY_ATTRIBUTES.flatMap((name): AuditedPolicy[] => {
+    const {[name]: value} = after
+    return value === undefined ? [] : [{name, before: isPlain ? before[name] : undefined, after: value}]
+  })
+  const others = Object.fromEntries(Object.entries(after).filter(([name]) => !POLICY_ATTRIBUTES.includes(name)))
+  return {
+    policies,
+    others: policies.length > 0 && isPlain ? others : {...others, ...(before !== undefined && {before})},
+  }
 }
 
 /** The policy of a system configuration, as audit events show it; empty for other scopes. */

@@ -1,8 +1,8 @@
 import {bool, type Item, NULL, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
+import {generationAttributes, type ParentGeneration, readGeneration} from './family.js'
 import {fromJson, type Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {generationAttributes, type ParentGeneration, readGeneration} from './parent-generation.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 
 /** Who is limited, and whose budget it shares. */

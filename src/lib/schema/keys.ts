@@ -41,7 +41,7 @@ export const keyParts = {
     usage: '#USAGE#',
   },
   /** Sort keys of the indexes. */
-  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#'},
+  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#', operation: 'OP#'},
 } as const
 
 const {partition: kind, sort, indexSort} = keyParts
@@ -65,6 +65,11 @@ export const keys = {
   bucket: (namespace: string, entity: string, resource: string, shard: number): Key => ({
     PK: inNamespace(namespace, `${kind.bucket}${entity}#${resource}#${shard}`),
     SK: sort.bucket,
+  }),
+  /** In the partition of the first shard. */
+  operation: (namespace: string, entity: string, resource: string, id: string): Key => ({
+    PK: keys.bucket(namespace, entity, resource, 0).PK,
+    SK: `${sort.operation}${id}`,
   }),
   entityConfig: (namespace: string, entity: string, resource: string): Key => ({
     PK: entityPk(namespace, entity),
@@ -127,6 +132,10 @@ export const indexKeys = {
     GSI4PK: namespace,
     GSI4SK: `${indexSort.bucket}${entity}#${resource}#${shard}`,
   }),
+  operationInNamespace: (namespace: string, entity: string, resource: string, id: string) => ({
+    GSI4PK: namespace,
+    GSI4SK: `${indexSort.operation}${entity}#${resource}#${id}`,
+  }),
 }
 
 /** A primary key, parsed. */
@@ -145,8 +154,8 @@ export type ParsedKey =
   | {record: 'units'; namespace: string}
   /** Of zae-limiter 0.17: a part of a manifest that its provisioner has yet to bring to buckets. */
   | {record: 'pending-apply'; namespace: string}
-  /** Of zae-limiter 0.17: a reset or top-up of a bucket, kept for three days so that it is not repeated. */
-  | {record: 'operation'; namespace: string; entity: string; resource: string}
+  /** A reset or top-up of a bucket, kept for three days so that it is not repeated. */
+  | {record: 'operation'; namespace: string; entity: string; resource: string; id: string}
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
@@ -224,8 +233,10 @@ function parseEntitySk(namespace: string, entity: string, SK: string): ParsedKey
 
 function parseBucketSk(namespace: string, name: string, SK: string): ParsedKey | undefined {
   if (SK === sort.bucket) return parseBucketName(namespace, name)
-  const bucket = SK.startsWith(sort.operation) ? parseBucketName(namespace, name) : undefined
-  return bucket && {record: 'operation', namespace, entity: bucket.entity, resource: bucket.resource}
+  const id = after(sort.operation, SK)
+  const bucket = id === undefined ? undefined : parseBucketName(namespace, name)
+  if (id === undefined || !bucket) return undefined
+  return {record: 'operation', namespace, entity: bucket.entity, resource: bucket.resource, id}
 }
 
 function parseBucketName(namespace: string, name: string): Extract<ParsedKey, {record: 'bucket'}> | undefined {

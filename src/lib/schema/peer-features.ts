@@ -4,6 +4,7 @@ import {attributes, indexes, keyNames} from './attributes.js'
 import {parseItemKey} from './keys.js'
 import {KIND_SUFFIXES} from './kind-attributes.js'
 import {readBigInt, readString} from './read.js'
+import {isRefusalAttribute} from './refusal-counts.js'
 
 /**
  * What zae-limiter stores since 0.11 and clients of 0.10 do not know. Its schema version has stayed the same, so only the
@@ -136,7 +137,7 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', .
 export function foreignAttributes(item: Item): Item | undefined {
   let foreign: Item | undefined
   for (const name of Object.keys(item)) {
-    if (OWN.has(name) || name.startsWith(MARK_PREFIX)) continue
+    if (OWN.has(name) || name.startsWith(MARK_PREFIX) || isRefusalAttribute(name)) continue
     if (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1))) continue
     foreign ??= {}
     foreign[name] = item[name] as Item[string]

@@ -27,6 +27,10 @@ export const ranges = {
   resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
   audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
   buckets: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.bucket}),
+  operationsOfEntity: (namespace: string, entity: string) => ({
+    ...ofNamespace(namespace),
+    prefix: `${keyParts.indexSort.operation}${entity}#`,
+  }),
 
   /** The record of an entity, its configurations and its usage. */
   entity: ofEntity,

@@ -3,6 +3,7 @@ import {type Item, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
 import {readNumber, readString} from './read.js'
+import {encodeUsageRefusals, type RefusalCounts, readUsageRefusals} from './refusal-counts.js'
 
 /** Consumption of one entity and resource in one window. */
 export interface UsageRecord {
@@ -14,7 +15,11 @@ export interface UsageRecord {
   readonly start: string
   /** Whole tokens per limit; negative when more was returned than taken. */
   readonly tokens: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. Absent where there were none. */
+  readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
+  /** Absent where no refusal was counted. */
+  readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }
 
@@ -28,6 +33,12 @@ const RESERVED: ReadonlySet<string> = new Set([
   ...[undefined, ...Object.values(indexes)].flatMap(index => keyNames(index)),
   ...Object.values(names),
 ])
+
+/** How zae-limiter names the counter of a soft limit's overdrafts; no limit has a `#` in its name. */
+const OVERDRAWN_SUFFIX = '#od'
+
+/** The counter of the writes that left a soft limit in debt. */
+export const overdrawnCounter = (limit: string): string => `${limit}${OVERDRAWN_SUFFIX}`
 
 /** Whether a limit can be counted under its name without overwriting something else. */
 export function isUsageCounter(limit: string): boolean {
@@ -48,6 +59,8 @@ export function encodeUsage(record: UsageRecord): Item {
     ...texts(indexKeys.inNamespace(namespace, key.PK)),
   }
   for (const [limit, tokens] of record.tokens) item[limit] = n(tokens)
+  for (const [limit, writes] of record.overdrawn ?? []) item[overdrawnCounter(limit)] = n(writes)
+  if (record.refused) item[names.refusals] = encodeUsageRefusals(record.refused)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
 }
@@ -58,11 +71,14 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
   if (key?.record !== 'usage') return undefined
   const window = readString(item, names.window)
   const tokens = new Map<string, number>()
+  const overdrawn = new Map<string, number>()
   for (const name of Object.keys(item).sort()) {
-    // zae-limiter counts beside a limit's tokens what was taken from it in debt, as `{limit}#od`.
-    const count = OTHER_NUMBERS.has(name) || name.includes('#') ? undefined : readNumber(item, name)
-    if (count !== undefined) tokens.set(name, count)
+    const count = OTHER_NUMBERS.has(name) ? undefined : readNumber(item, name)
+    if (count === undefined) continue
+    if (!name.includes('#')) tokens.set(name, count)
+    else if (name.endsWith(OVERDRAWN_SUFFIX)) overdrawn.set(name.slice(0, -OVERDRAWN_SUFFIX.length), count)
   }
+  const refused = readUsageRefusals(item)
   return {
     namespace: key.namespace,
     entity: key.entity,
@@ -70,13 +86,15 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     window: WINDOWS.find(known => known === window) ?? key.window,
     start: readString(item, names.start) ?? key.start,
     tokens,
+    ...(overdrawn.size > 0 && {overdrawn}),
     totalEvents: readNumber(item, names.totalEvents) ?? 0,
+    ...(refused && {refused}),
     ttlSeconds: readNumber(item, names.expiresAt),
   }
 }
 
 /** The attributes of a new record before anything is counted in it, without its key. */
-export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
+export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents' | 'refused'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity
 }
@@ -92,6 +110,8 @@ export interface UsageProgress {
   readonly fractions: ReadonlyMap<string, bigint>
   /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
   readonly fractionText: string | undefined
+  /** Whether the record has the map that refusals are counted in. */
+  readonly countsRefusals: boolean
 }
 
 const MARK_PREFIX = '_seq_'
@@ -119,5 +139,5 @@ export function readProgress(item: Item = {}): UsageProgress {
     const match = /^(.+):(\d+)$/.exec(part)
     if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
   }
-  return {marks, fractions, fractionText}
+  return {marks, fractions, fractionText, countsRefusals: readUsageRefusals(item) !== undefined}
 }

@@ -7,6 +7,7 @@ import {readString} from './read.js'
 /** Which layout a table has and which clients may use it. Shared with other clients: written only if it is absent. */
 export interface VersionRecord {
   readonly schemaVersion: string
+  /** Release of zae-limiter whose records the aggregator keeps. */
   readonly lambdaVersion: string | undefined
   readonly clientMinVersion: string
   readonly updatedAt: string

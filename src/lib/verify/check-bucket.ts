@@ -9,13 +9,13 @@ import {MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
 import {fillMissingShards, readShards} from '../repository/buckets/split.js'
-import {alignWith} from '../repository/limit-sync.js'
+import {alignWith} from '../repository/sync/limit-sync.js'
 import {bool, type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
+import {type Family, familyOf, generationAttributes, isSameFamily} from '../schema/family.js'
 import {isoMilliseconds} from '../schema/instant.js'
 import {keyOf, spellKey} from '../schema/keys.js'
-import {isLaterGeneration} from '../schema/parent-generation.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
@@ -102,28 +102,24 @@ const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string
   `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
 
 async function checkParent(context: VerifyContext, item: Item, {record}: Live): Promise<BucketFinding[]> {
-  const {namespace, entity, resource, parent, cascade} = record
+  const {namespace, entity, resource} = record
   const owner = await context.entity(namespace, entity)
-  if (isLaterGeneration(record.parentGeneration, owner?.parentGeneration)) return []
-  const policy = (await context.limits(namespace, entity, resource)).cascade
-  const [rightParent, rightCascade] = [owner?.parent, policy ?? owner?.cascade ?? false]
-  // Without a parent nothing is charged to one, whatever the other attribute is.
-  if (parent === rightParent && (cascade === rightCascade || parent === undefined)) return []
-  const told = (of: string | undefined, charges: boolean) =>
-    of === undefined ? 'no parent' : `parent ${of}${charges ? '' : ', which is not charged'}`
-  return [
-    {
-      kind: 'parent',
-      subject: '',
-      reason: `The bucket has ${told(parent, cascade)}; its entity has ${told(rightParent, rightCascade)}.`,
-      repair: () =>
-        repairAttributes(context.table, item, {
-          [names.parent]: rightParent === undefined ? undefined : s(rightParent),
-          [names.cascade]: bool(rightCascade),
-        }),
-    },
-  ]
+  const {cascade: policy} = await context.limits(namespace, entity, resource)
+  const wanted = familyOf(owner, policy?.cascade)
+  if (isSameFamily(record, wanted)) return []
+  const {parent, cascade, parentGeneration} = wanted
+  const repair = () =>
+    repairAttributes(context.table, item, {
+      [names.parent]: parent === undefined ? undefined : s(parent),
+      [names.cascade]: bool(cascade),
+      ...(parentGeneration && generationAttributes(parentGeneration)),
+    })
+  const reason = `The bucket has ${told(record)}; its entity has ${told(wanted)}.`
+  return [{kind: 'parent', subject: '', reason, repair}]
 }
+
+const told = ({parent, cascade}: Family): string =>
+  parent === undefined ? 'no parent' : `parent ${parent}${cascade ? '' : ', which is not charged'}`
 
 async function checkShards(context: VerifyContext, _: Item, {record}: Live): Promise<BucketFinding[]> {
   const {namespace, entity, resource, shard, shardCount} = record

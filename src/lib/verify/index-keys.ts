@@ -1,3 +1,4 @@
+import {decodeOperation, encodeOperation} from '../repository/operations/record.js'
 import type {Item} from '../schema/attribute-value.js'
 import {indexes, keyNames} from '../schema/attributes.js'
 import {decodeAudit, encodeAudit} from '../schema/audit-record.js'
@@ -44,6 +45,7 @@ function encoded(item: Item, key: ParsedKey): Item {
     case 'bucket':
       return bucketIndexKeys(key)
     case 'operation':
+      return again(item, decodeOperation, encodeOperation)
     case 'pending-apply':
       return item
     default:

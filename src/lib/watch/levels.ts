@@ -5,7 +5,14 @@ import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import {type LimitLevel, viewBucket} from '../repository/buckets/view.js'
 
 /** Called for each limit of a bucket; amounts in tokens. */
-type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
+type VisitLevel = (
+  name: string,
+  level: number,
+  capacity: number,
+  debt: number,
+  refillPerSecond: number,
+  isSoft: boolean,
+) => void
 
 /** Common to all buckets with the same limits and number of shards. */
 interface Shape {
@@ -32,8 +39,8 @@ const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
 /** The levels of a bucket at an instant, over all shards, by limit name; equal to those of `viewBucket`. */
 export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
   const levels: LimitLevel[] = []
-  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond) => {
-    levels.push({name, level, capacity, debt, refillPerSecond})
+  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
+    levels.push({name, level, capacity, debt, refillPerSecond, ...(isSoft && {soft: true})})
   })
   return levels
 }
@@ -41,8 +48,8 @@ export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
 /** The same without an object per limit, for loops over all buckets. */
 export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
   if (!isPlain(bucket)) {
-    for (const {name, level, capacity, debt, refillPerSecond} of viewBucket(bucket, nowMs).limits)
-      visit(name, level, capacity, debt, refillPerSecond)
+    for (const {name, level, capacity, debt, refillPerSecond, soft} of viewBucket(bucket, nowMs).limits)
+      visit(name, level, capacity, debt, refillPerSecond, soft === true)
     return
   }
   const {shape, numbers, large} = sharesOf(bucket)
@@ -59,7 +66,7 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
       if (tokensMilli < 0) debtMilli -= tokensMilli
       refillPerSecond += (numbers[share * FIELDS + 4] as number) / (numbers[share * FIELDS + 5] as number)
     }
-    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond)
+    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond, false)
   }
 }
 

@@ -32,8 +32,13 @@ export interface Reading {
   readonly isGone: boolean
 }
 
-/** Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate. */
-export type RowStatus = 'ok' | 'near' | 'over' | 'gone'
+/**
+ * Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate.
+ * `overdrawn`: as `over`, but the limit is soft and never refuses; a limit that may refuse soon is more important.
+ */
+export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'gone'] as const
+
+export type RowStatus = (typeof ROW_STATUSES)[number]
 
 /** One line of the overview: a bucket at one instant, computed from its last reading. */
 export interface Row {
@@ -100,6 +105,7 @@ export interface Totals {
   readonly buckets: number
   readonly over: number
   readonly near: number
+  readonly overdrawn: number
   readonly inDebt: number
   /** Tokens per second by limit name, over all buckets with a known rate; a request charged to a parent too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>

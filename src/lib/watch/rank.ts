@@ -72,11 +72,14 @@ function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): numbe
 /** Whether a bucket matches a filter. */
 type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
 
-/** Names match as a whole and by case; a status matches by prefix, because it may still be being typed. */
+const STATUSES: readonly RowStatus[] = ['ok', 'overdrawn', 'near', 'over', 'gone']
+
+/** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
 const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
   status: wanted => {
-    const beginning = wanted.toLowerCase()
-    return (_, status) => status.startsWith(beginning)
+    const typed = wanted.toLowerCase()
+    const isWhole = STATUSES.some(each => each === typed)
+    return (_, status) => (isWhole ? status === typed : status.startsWith(typed))
   },
   entity:
     wanted =>

@@ -7,7 +7,7 @@ const NEAR_FRACTION = 0.2
 /** So is a limit that will be empty within this time. */
 const NEAR_MS = 60_000
 
-const SEVERITY: Readonly<Record<RowStatus, number>> = {ok: 0, near: 1, over: 2, gone: 3}
+const SEVERITY: Readonly<Record<RowStatus, number>> = {ok: 0, overdrawn: 1, near: 2, over: 3, gone: 4}
 
 /** One limit of a bucket at an instant. */
 export interface LimitSummary {
@@ -50,7 +50,7 @@ export function worstLimitAt(
   nowMs: number,
 ): LimitSummary | undefined {
   let worst: LimitSummary | undefined
-  visitLevels(reading.bucket, nowMs, (name, level, capacity, debt, refillPerSecond) => {
+  visitLevels(reading.bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
     if (capacity <= 0) return
     const ratePerSecond = reading.ratePerSecond.get(name) ?? null
     const untilEmptyMs = emptyInMs(level, refillPerSecond, ratePerSecond)
@@ -58,7 +58,8 @@ export function worstLimitAt(
     const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
     // A request takes from all shards that have tokens, so the debt of one does not hide the tokens of another.
     const availableMilli = Math.round((level + debt) * 1000)
-    const status = availableMilli < 1000 ? 'over' : isNear ? 'near' : 'ok'
+    const isEmpty = availableMilli < 1000
+    const status = isSoft ? (isEmpty ? 'overdrawn' : 'ok') : isEmpty ? 'over' : isNear ? 'near' : 'ok'
     if (worst && !isWorse(status, left, ratePerSecond, worst)) return
     worst = {name, status, left, ratePerSecond, emptyInMs: untilEmptyMs}
   })

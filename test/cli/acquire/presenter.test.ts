@@ -58,9 +58,9 @@ it('a wait is never shown shorter than it is', () => {
 })
 
 it('amounts are joined with commas and "and"', () => {
-  expect(amountWords({rpm: 1})).toBe('1 rpm')
-  expect(amountWords({rpm: 1, tpm: 20_000})).toBe('1 rpm and 20,000 tpm')
-  expect(amountWords({a: 1, b: 2, c: 3})).toBe('1 a, 2 b and 3 c')
+  expect(amountWords({rpm: 1}, undefined)).toBe('1 rpm')
+  expect(amountWords({rpm: 1, tpm: 20_000}, undefined)).toBe('1 rpm and 20,000 tpm')
+  expect(amountWords({a: 1, b: 2, c: 3}, undefined)).toBe('1 a, 2 b and 3 c')
 })
 
 describe('the outcome of a request', () => {
@@ -72,6 +72,16 @@ describe('the outcome of a request', () => {
       'rpm    user-1      1       99       100  now',
       'tpm    user-1  5,000  -12,000    20,000  now',
     ])
+  })
+
+  it('shows money as money, also in the command that explains a refusal', async () => {
+    const statuses = [status({name: 'usd', requested: 50_000, available: -1_500_000, capacity: 500_000_000})]
+    const money = {...tried({statuses}), consume: {usd: 50_000, rpm: 1}, units: new Map([['usd', 'USD']])}
+    const lines = await acquireLines(money, 80)
+    expect(lines[0]).toBe('Admitted: user-1 was charged $0.05 usd and 1 rpm of gpt-4')
+    expect(lines.at(-1)).toMatch(/^usd +user-1 +\$0\.05 +-\$1\.50 +\$500 +now$/)
+    expect(whyCommand(money)).toBe("zael why user-1 gpt-4 'usd=$0.05' rpm=1")
+    expect(acquireJson(money)).toMatchObject({consume: {usd: 50_000}, limits: [{available: -1_500_000}]})
   })
 
   it('shows what the parent was charged, which may have fewer limits', async () => {

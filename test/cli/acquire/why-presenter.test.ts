@@ -5,6 +5,7 @@ import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
+import {NOT_REFUSED} from '../../../src/lib/inspect/refused.js'
 
 const configured = ({name, capacity, refillAmount, refillPeriodSeconds}: Limit): Limit => ({
   ...{name, capacity, refillAmount, refillPeriodSeconds},
@@ -14,6 +15,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...parseLimit('rpm=100/min'),
   configured: configured({...parseLimit('rpm=100/min'), ...change}),
   resetsAtMs: undefined,
+  toppedUp: 0,
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',
@@ -26,6 +28,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   retryAfterMs: 0,
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
+  refused: NOT_REFUSED,
   drainedBy: [],
   ...change,
 })
@@ -35,12 +38,16 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   resource: 'gpt-4',
   isRegistered: true,
   parent: undefined,
+  cascade: undefined,
   atMs: Date.UTC(2026, 0, 2, 3, 4, 5),
   hour: '2026-01-02T03:00:00Z',
   admitted: limits.every(each => !each.exceeded),
   retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
   disabled: undefined,
   bypassed: [],
+  basis: 'asked',
+  refused: {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined},
+  refusedSince: '2026-01-02T02:00:00Z',
   limits,
   ...change,
 })
@@ -58,6 +65,30 @@ describe('an explanation', () => {
     ])
   })
 
+  it('tells how often requests were refused lately, by which limit, and when last', () => {
+    const refused = {requests: 312, byParent: 0, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)}
+    const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
+    const told = explanation([refusing], {refused, basis: 'typical'})
+    expect(whyLines(told)).toEqual([
+      'user-1 can have 1 rpm, its average request of the last 24 hours, of gpt-4 now.',
+      'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
+      '',
+      'rpm of user-1 has room',
+      '  level    193 of 100 left, 1 requested',
+      '  set for  resource gpt-4: 100/min',
+      '  refused  312 requests for 262,080 since 2026-01-02T02:00:00Z',
+    ])
+    expect(whyJson(told)).toMatchObject({
+      request: 'typical',
+      refused: {requests: 312, byParent: 0, since: '2026-01-02T02:00:00Z', lastAt: '2026-01-02T03:04:01.000Z'},
+      limits: [{refused: {requests: 312, tokens: 262_080}}],
+    })
+    const byParent = {...refused, requests: 0, byParent: 1}
+    expect(whyLines(explanation([limit()], {refused: byParent}))[1]).toBe(
+      'user-1: 1 request refused by the parent alone since 2026-01-02T02:00:00Z, last 4 s ago.',
+    )
+  })
+
   it('of a refusal has the limit, its scope, its shards, the wait and what helps', () => {
     const shards = [
       {shard: 0, available: 0, capacity: 50},
@@ -72,8 +103,8 @@ describe('an explanation', () => {
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
       'To admit it sooner:',
-      '  zael limits set --resource gpt-4 rpm=200/min  double the rate of resource gpt-4',
-      '  zael bucket reset user-1 --resource gpt-4     refill the bucket of user-1 once, now',
+      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4',
+      '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 once, now',
     ])
   })
 
@@ -83,7 +114,8 @@ describe('an explanation', () => {
       {entity: 'user-1', tokens: 2},
     ]
     const parent = {...empty, level: 'parent', entity: 'team-1'} as const
-    const told = (limits: ExplainedLimit[]) => whyLines(explanation(limits, {parent: 'team-1'}))
+    const told = (limits: ExplainedLimit[]) =>
+      whyLines(explanation(limits, {parent: 'team-1', cascade: {charged: true, level: 'record', parent: 'team-1'}}))
     expect(told([limit(), limit({...parent, drainedBy})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
@@ -102,7 +134,7 @@ describe('an explanation', () => {
     expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
     expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
-    expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
+    expect(lines.at(-1)).toContain('zael limits set --entity user-1 --resource gpt-4 rpm=100/min:500 ')
   })
 })
 
@@ -110,14 +142,14 @@ describe('a remedy', () => {
   const commands = (change: Partial<ExplainedLimit>) =>
     remedies(limit({...empty, ...change}), 'gpt-4').map(([each]) => each)
 
-  it('changes the limit in the scope where it is set', () => {
-    expect(commands({scope: {level: 'system'}})[0]).toBe('zael limits set --system rpm=200/min')
-    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}})[0]).toBe(
-      'zael limits set --entity user-1 rpm=200/min',
-    )
-    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: 'gpt-4'}})[0]).toBe(
-      'zael limits set --entity user-1 --resource gpt-4 rpm=200/min',
-    )
+  it('changes the limit for the entity and resource alone, wherever it is set', () => {
+    const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+    for (const scope of [{level: 'system'}, {level: 'resource', resource: 'gpt-4'}, own] as const)
+      expect(commands({scope})[0]).toBe('zael limits set --entity user-1 --resource gpt-4 rpm=200/min')
+    expect(commands({scope: {...own, resource: DEFAULT_RESOURCE}, level: 'parent', entity: "o'hara"})).toEqual([
+      "zael limits set --entity 'o'\\''hara' --resource gpt-4 rpm=200/min",
+      "zael bucket reset 'o'\\''hara' --resource gpt-4",
+    ])
   })
 
   it('has the typed flags of the same stack', () => {
@@ -139,7 +171,7 @@ describe('a remedy', () => {
   it('is not offered for a limit with room, and never exceeds the largest limit', () => {
     expect(remedies(limit(), 'gpt-4')).toEqual([])
     expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[0]).toBe(
-      `zael limits set --resource gpt-4 rpm=${MAX_TOKENS}/min`,
+      `zael limits set --entity user-1 --resource gpt-4 rpm=${MAX_TOKENS}/min`,
     )
   })
 })
@@ -163,8 +195,8 @@ describe('a quota', () => {
     expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00.000Z, in 19 h 56 min')
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
     expect(remedies(daily, 'gpt-4')[0]).toEqual([
-      'zael limits set --resource gpt-4 rpd=20k/day@Europe/Berlin',
-      'double the quota of resource gpt-4',
+      'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
+      'double the quota of entity user-1 for gpt-4',
     ])
     expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
       text: 'rpd=10k/day@Europe/Berlin',
@@ -183,6 +215,6 @@ describe('a quota', () => {
     const money = quota('usd=$500/month@UTC', {available: 1_250_000, requested: 2_000_000})
     const text = whyLines(explanation([money])).join('\n')
     expect(text).toContain('$1.25 of $500 left, $2 requested')
-    expect(text).toContain("zael limits set --resource gpt-4 'usd=$1000/month@UTC'")
+    expect(text).toContain("zael limits set --entity user-1 --resource gpt-4 'usd=$1000/month@UTC'")
   })
 })

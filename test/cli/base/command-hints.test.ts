@@ -12,9 +12,10 @@ import {readSources} from '../../helpers/sources.js'
 const record = {id: 'n1', name: 'acme', status: 'active', createdAt: '', deletedAt: undefined} as const
 
 it.each([
-  [new RequestTooLarge('e', 'r', 'rpm', 9, 5), 'zael limits set --resource r rpm=9'],
-  [unknownLimit('e', 'r', ['rmp'], ['rpm']), 'zael limits resolve e r'],
-  [nothingApplies('e', 'r'), 'zael limits set --resource r rpm=100/min'],
+  [new RequestTooLarge('e', 'r', 'rpm', 9, 5), 'zael why e r rpm=9'],
+  [new RequestTooLarge("o'hara", 'r', 'rpm', 9, 5), `zael why 'o'\\''hara' r rpm=9`],
+  [unknownLimit('e', 'r', ['rmp'], ['rpm']), 'Did you mean "rpm"? See zael limits resolve e r'],
+  [nothingApplies('e', 'r'), 'zael limits set --entity e --resource r rpm=100/min'],
   [missing({level: 'system'}), 'zael limits list'],
   [
     missing({level: 'system'}, 'rmp', [{name: 'rpm', capacity: 1, refillAmount: 1, refillPeriodSeconds: 60}]),

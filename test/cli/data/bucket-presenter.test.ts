@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {bucketListing, bucketTitle, resetLine, shardListing} from '../../../src/lib/cli/data/bucket-presenter.js'
+import {bucketListing, bucketTitle, shardListing} from '../../../src/lib/cli/data/bucket-presenter.js'
 import type {BucketView, ShardView} from '../../../src/lib/repository/buckets/view.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
 
@@ -78,9 +78,4 @@ it('a list has a row per bucket and limit', async () => {
 it('a limit in money is listed as money', async () => {
   const [, row] = await listed(bucketListing([bucket], 0, new Map([['rpm', 'USD']])), PLAIN, 80)
   expect(row).toMatch(/rpm +\$0\.00002 +\$0\.0001 /)
-})
-
-it('a reset says how many shards it reached', () => {
-  expect(resetLine('e', 'r', {shards: 1, reset: 1, ghosts: 0})).toBe('The bucket of e for r is full')
-  expect(resetLine('e', 'r', {shards: 4, reset: 3, ghosts: 0})).toBe('The bucket of e for r is full (3 of 4 shards)')
 })

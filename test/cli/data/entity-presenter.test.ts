@@ -32,11 +32,17 @@ const overview: EntityOverview = {
   record: user,
   parents: [plain],
   resources: [
-    {resource: 'gpt-4', source: 'entity', limits: [{...rpm, available: -3}], shards: 2},
-    {resource: 'search', source: 'entity_default', limits: [{...rpm, available: undefined}], shards: 0},
-    {resource: 'web', source: 'resource', limits: [{...rpm, available: 1000}], shards: 1},
-    {resource: 'free', source: undefined, limits: [], shards: 1},
-    {resource: undefined, source: 'system', limits: [{...rpm, available: undefined}], shards: 0},
+    {resource: 'gpt-4', source: 'entity', cascade: undefined, limits: [{...rpm, available: -3}], shards: 2},
+    {
+      resource: 'search',
+      source: 'entity_default',
+      cascade: undefined,
+      limits: [{...rpm, available: undefined}],
+      shards: 0,
+    },
+    {resource: 'web', source: 'resource', cascade: undefined, limits: [{...rpm, available: 1000}], shards: 1},
+    {resource: 'free', source: undefined, cascade: undefined, limits: [], shards: 1},
+    {resource: undefined, source: 'system', cascade: undefined, limits: [{...rpm, available: undefined}], shards: 0},
   ],
 }
 
@@ -72,14 +78,15 @@ describe('entities', () => {
   it('an update shows each field before and after', () => {
     const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
     expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
-    expect(entityUpdatedLines(user, after)).toEqual([
+    expect(entityUpdatedLines(user, after, {checked: 2, updated: 1, failed: 1})).toEqual([
       'Changed entity "user"',
-      '  name      User → X',
-      '  parent    team → (none)',
-      '  cascade   yes → no',
-      '  metadata  tier=gold → (none)',
+      '  name          User → X',
+      '  parent        team → (none)',
+      '  cascade       yes → no',
+      '  metadata      tier=gold → (none)',
+      '  live buckets  1 stamped, 1 not reached; run the command again',
     ])
-    expect(entityUpdatedLines(user, {...user, version: 3})).toEqual([
+    expect(entityUpdatedLines(user, {...user, version: 3}, {checked: 1, updated: 0, failed: 0})).toEqual([
       'Entity "user" already has these values; nothing was changed',
     ])
     // Looks the same, and is not.
@@ -138,11 +145,17 @@ describe('an entity with its limits', () => {
     const told = overviewJson(overview)
     expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(told.resources).toEqual([
-      {resource: 'gpt-4', source: 'entity', limits: [{...rpm, available: -3}], shards: 2},
-      {resource: 'search', source: 'entity_default', limits: [{...rpm, available: null}], shards: 0},
-      {resource: 'web', source: 'resource', limits: [{...rpm, available: 1000}], shards: 1},
-      {resource: 'free', source: null, limits: [], shards: 1},
-      {resource: null, source: 'system', limits: [{...rpm, available: null}], shards: 0},
+      {resource: 'gpt-4', source: 'entity', cascade: null, limits: [{...rpm, available: -3}], shards: 2},
+      {
+        resource: 'search',
+        source: 'entity_default',
+        cascade: null,
+        limits: [{...rpm, available: null}],
+        shards: 0,
+      },
+      {resource: 'web', source: 'resource', cascade: null, limits: [{...rpm, available: 1000}], shards: 1},
+      {resource: 'free', source: null, cascade: null, limits: [], shards: 1},
+      {resource: null, source: 'system', cascade: null, limits: [{...rpm, available: null}], shards: 0},
     ])
     const unregistered = overviewJson({...overview, record: undefined, parents: []})
     expect(Object.keys(unregistered)).toEqual(Object.keys(told))

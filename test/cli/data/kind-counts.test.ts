@@ -3,19 +3,28 @@ import {kindCounts, kindLines} from '../../../src/lib/cli/data/kind-counts.js'
 
 describe('counts by kind', () => {
   it('have every kind, and a count of other items', () => {
-    const byKind = {entity: 2, bucket: 1500, 'resource-registry': 1, 'entity-config-registry': 1, version: 3, other: 4}
+    const byKind = {
+      entity: 2,
+      bucket: 1500,
+      operation: 2,
+      'resource-registry': 1,
+      'entity-config-registry': 1,
+      version: 3,
+      other: 4,
+    }
     expect(kindCounts(byKind)).toEqual({
       entities: 2,
       entityLimits: 0,
       resourceLimits: 0,
       systemLimits: 0,
       buckets: 1500,
+      operations: 2,
       usage: 0,
       audit: 0,
       registries: 2,
       provisioner: 0,
       other: 7,
-      total: 1511,
+      total: 1513,
     })
     expect(kindCounts({}).total).toBe(0)
   })

@@ -147,7 +147,7 @@ describeOnEngine('commands for operators', () => {
       expect(next).not.toBeNull()
       expect(await cli.tell('usage show user-1 --since 90m')).toMatchObject({windows: []})
       const {stdout} = await cli.run(`usage show user-1 --resource gpt-4 ${MONTH} --output csv --no-header --limit 1`)
-      expect(stdout.split('\n')[0]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,rpm,60,6000,0.01,60')
+      expect(stdout.split('\n')[0]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,rpm,60,6000,0.01,60,0,0,0')
     })
 
     it('audit events of a namespace are filtered by time and action, and have details', async () => {

@@ -86,7 +86,7 @@ describeOnEngine('limits as operators set them', () => {
     await cli.tell('limits set --system rpd=3/day -n c-38')
     expect((await tenant.configs.get(system))?.limits.map(({name}) => name)).toEqual(['rpd', 'tpd'])
     expect(await policy()).toBe('allow')
-    await cli.tell('limits set --system rpd=3/day --replace -n c-38')
+    await cli.tell('limits set --system rpd=3/day --only -n c-38')
     expect(await policy()).toBe('allow')
     await cli.tell('limits unset rpd --system -n c-38')
     expect(await policy()).toBe('allow')
@@ -117,8 +117,8 @@ describeOnEngine('limits as operators set them', () => {
     const file = await manifest('d-30', 'system: {limits: {rpd: 5/day}}')
     for (const command of [
       'limits set --system rpd=1/day tpd=1/day -n d-30',
-      'limits set --system rpd=2/day --replace -n d-30',
-      `limits apply -f ${file}`,
+      'limits set --system rpd=2/day --only -n d-30',
+      `limits apply -f ${file} --yes`,
       'limits unset rpd --system -n d-30',
       'limits set --system rpd=2/day --on-unavailable allow -n d-30',
       'limits unset --all --yes --system -n d-30',

@@ -2,6 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {applyResultJson, diffJson, manifestPlanJson} from '../../../src/lib/cli/limits/manifest-json.js'
 import {
   applyLines,
+  applyQuestion,
   changeLine,
   diffLines,
   manifestCounts,
@@ -20,6 +21,7 @@ const limits = (change: Partial<ScopeChange>, before: string[], after: string[])
   scope: {level: 'resource', resource: 'gpt-4'},
   before: parseLimits(before),
   after: parseLimits(after),
+  policies: {},
   adopts: false,
   ...change,
 })
@@ -41,6 +43,8 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
     adopted: [],
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
+
+const nothing = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0}
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 
@@ -77,14 +81,39 @@ describe('a planned change', () => {
   })
 })
 
+describe('the question before a plan is applied', () => {
+  const ask = (counts: Partial<Plan['counts']>, loss = {}) => applyQuestion(plan([], counts), {...nothing, ...loss})
+
+  it('is asked for updates, deletes and losses, not for what only adds', () => {
+    expect(ask({create: 5, adopt: 2})).toBeUndefined()
+    expect(ask({update: 2})).toBe('This updates 2 scopes or records')
+    expect(ask({update: 1, delete: 1})).toBe('This updates 1 scope or record and deletes the limits of 1 scope')
+    expect(ask({create: 1}, {lost: ['rpm', 'tpm'], losing: 3, isComplete: false})).toBe(
+      'This takes limits away: rpm and tpm, charged by at least 3 live buckets',
+    )
+    expect(ask({delete: 1}, {unconfigured: 1})).toContain('1 live bucket then without limits at any level')
+  })
+
+  it('is preceded by what is lost', () => {
+    const lines = manifestPlanLines(plan([update]), {...nothing, lost: ['old'], losing: 1})
+    expect(lines.at(-1)).toBe('Loses old, charged by 1 live bucket')
+    expect(manifestPlanJson(plan([update]), {...nothing, lost: ['old'], losing: 1}).lost).toEqual({
+      limits: ['old'],
+      buckets: 1,
+      unconfigured: 0,
+      complete: true,
+    })
+  })
+})
+
 describe('a plan', () => {
   it('counts its changes', () => {
-    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}))).toEqual([
+    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}), nothing)).toEqual([
       'Changes in namespace acme',
       `  ${changeLine(update)}`,
       '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 existing scope becomes managed',
     ])
-    expect(manifestPlanJson(plan([update]))).toMatchObject({
+    expect(manifestPlanJson(plan([update]), nothing)).toMatchObject({
       namespace: 'acme',
       changes: [
         {kind: 'limits', scope: {level: 'resource'}, changes: [{name: 'old', after: null}, {}, {}, {before: null}]},
@@ -93,8 +122,8 @@ describe('a plan', () => {
   })
 
   it('says so when there are no changes', () => {
-    expect(manifestPlanLines(plan([]))).toEqual(['No changes in namespace acme'])
-    expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 existing scopes become managed$/)
+    expect(manifestPlanLines(plan([]), nothing)).toEqual(['No changes in namespace acme'])
+    expect(manifestPlanLines(plan([], {adopt: 2}), nothing)[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 

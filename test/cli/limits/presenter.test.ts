@@ -1,13 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import {checkedNames, scopeOf} from '../../../src/lib/cli/flags/scope.js'
-import {changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
-import {
-  changeLines,
-  configLines,
-  configListing,
-  scopeWords,
-  unsetQuestion,
-} from '../../../src/lib/cli/limits/presenter.js'
+import {type ChangeEffect, changeLines, copyLines} from '../../../src/lib/cli/limits/effect.js'
+import {type ChangeOutcome, changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
+import {configLines, configListing, scopeWords, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit, parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
@@ -35,6 +30,13 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
   previous,
   record: now,
 })
+
+/** A change of which nothing is known but the limits. */
+const lines = (made: ChangeOutcome, dryRun: boolean, effect: Partial<ChangeEffect> = {}) => {
+  const {scope, before, after} = made
+  const level = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
+  return changeLines(made, {level, reach: undefined, names: [], ...effect}, dryRun)
+}
 
 describe('the scope of limits', () => {
   it('is what the flags select, without a default', () => {
@@ -76,7 +78,7 @@ describe('a change of limits', () => {
 
   it('shows each limit before and after, and how many live buckets were updated', () => {
     const buckets = {checked: 1500, updated: 1200, failed: 1}
-    expect(changeLines({...change(before, after), buckets}, false)).toEqual([
+    expect(lines({...change(before, after), buckets}, false)).toEqual([
       'Limits of resource gpt-4',
       '  old           5/sec → (none)',
       '  rpm           100/min → 200/min:400',
@@ -87,7 +89,7 @@ describe('a change of limits', () => {
   })
 
   it('is marked as a dry run and then has no live buckets', () => {
-    expect(changeLines(change(undefined, after), true).slice(0, 2)).toEqual([
+    expect(lines(change(undefined, after), true).slice(0, 2)).toEqual([
       'Limits of resource gpt-4 (dry run, nothing is written)',
       '  rpm  (none) → 200/min:400',
     ])
@@ -95,15 +97,44 @@ describe('a change of limits', () => {
 
   it('shows the outage policy if there is one', () => {
     const blocking = {...record(system, 'rpm=1/min'), onUnavailable: 'block' as const}
-    const policy = (was: ConfigRecord, is: ConfigRecord) => changeLines(change(was, is), true).at(-1)
+    const policy = (was: ConfigRecord, is: ConfigRecord) => lines(change(was, is), true).at(-1)
     expect(policy(record(system), blocking)).toBe('  on unavailable  (none) → block')
     expect(policy(blocking, blocking)).toBe('  on unavailable  block, unchanged')
     expect(policy(blocking, record(system))).toBe('  on unavailable  block → (none)')
   })
 
+  it('shows what is copied, hidden, uncovered, lost and new, and whom it concerns', () => {
+    const [batch, own] = [record(resource, 'rpm=100/min', 'tpd=1/day'), record(entity, 'rpm=100/min', 'tpd=2/day')]
+    const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
+    const level = {before: batch, after: own, hides: [batch], uncovers: []}
+    const reach = {entities: 1, buckets: 1200, isComplete: false, lost: ['xpm'], losing: 2, unconfigured: 1}
+    const names = [{kind: 'limit', name: 'tpd', nearest: ['tpm', 'rpd']}] as const
+    expect(lines({...change(undefined, own), copied}, false, {level, reach, names})).toEqual([
+      'Limits of entity user-1 for gpt-4',
+      '  rpm       100/min, unchanged, copied from resource gpt-4',
+      '  tpd       1/day → 2/day',
+      '  hides     resource gpt-4: rpm=100/min tpd=1/day',
+      '  concerns  at least 1 entity with 1,200 live buckets',
+      '  loses     xpm, charged by at least 2 live buckets; at least 1 live bucket then without limits at any level: requests fail',
+      '  new       limit tpd (did you mean tpm or rpd?)',
+    ])
+    const many = Array.from({length: 7}, () => batch)
+    const wide = lines(change(own, undefined), false, {level: {...level, hides: [], uncovers: many}})
+    expect(wide.at(-1)).toMatch(/^ {2}uncovers {2}resource gpt-4: rpm=100\/min tpd=1\/day; .*; and 2 more$/)
+  })
+
+  it('says how to end a copy', () => {
+    const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
+    expect(copyLines(copied, {...entity, entity: "o'hara"}, ' --stack prod').at(-1)).toBe(
+      "rpm is a copy: later changes of resource gpt-4 do not reach entity o'hara for gpt-4. To follow it again: " +
+        "zael limits unset --all --entity 'o'\\''hara' --resource gpt-4 --stack prod",
+    )
+    expect(copyLines(undefined, entity, '')).toEqual([])
+  })
+
   it('says when no live bucket is affected', () => {
     const nobody = {...change(before, after), buckets: {checked: 0, updated: 0, failed: 0}}
-    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none affected')
+    expect(lines(nobody, false).at(-1)).toBe('  live buckets  none affected')
   })
 
   it('lists every limit in JSON', () => {
@@ -171,7 +202,8 @@ describe('the limits that apply', () => {
       {level: 'system', scope: system, limits: parseLimits(['rpm=60/min'])},
     ],
   }
-  const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
+  const whose = {entity: 'user-1', resource: 'gpt-4', isRegistered: true}
+  const family = {...whose, own: resolution, cascade: undefined, parent: undefined}
 
   it('are shown level by level', async () => {
     expect(await resolveLines(family, 80)).toEqual([

@@ -64,7 +64,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(Date.parse(buckets[0].bypassedUntil)).toBeGreaterThan(Date.now())
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → bypass')
     expect(await cli.show('why user-1 files rpm=9', 100)).toMatch(
-      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[^]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource enable files /,
+      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource enable files /,
     )
     const why = JSON.parse((await cli.run('why user-1 files rpm=9 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])

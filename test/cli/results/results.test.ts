@@ -46,7 +46,7 @@ import type {CurrentRecordType, OldRecordType} from '../../../src/lib/migrations
 import type {SurveyCounts} from '../../../src/lib/migrations/survey-counts.js'
 import type {Sample} from '../../../src/lib/migrations/walk/report.js'
 import type {BucketView} from '../../../src/lib/repository/buckets/view.js'
-import type {SyncResult} from '../../../src/lib/repository/limit-sync.js'
+import type {SyncResult} from '../../../src/lib/repository/sync/bucket-sync.js'
 import type {Known} from '../../../src/lib/watch/model.js'
 import {ROOT, run} from '../../e2e/zael.js'
 

@@ -7,7 +7,7 @@ import {healthWith, WELL} from '../../infra/health/sample-health.js'
 
 const AROUND = {cloudFormation: null, aggregator: null, mapping: null, traffic: null, deadLetters: null, alarms: null}
 
-const AGGREGATOR = {records: 3, batches: 1, snapshots: 3, refills: 0, splits: 0, archived: 0, errors: 0}
+const AGGREGATOR = {records: 3, batches: 1, snapshots: 3, refused: 4, refills: 0, splits: 0, archived: 0, errors: 0}
 
 const SUPERVISOR = {
   endpoint: 'http://127.0.0.1:8000',

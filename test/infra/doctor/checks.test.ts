@@ -94,6 +94,7 @@ describe('a stack', () => {
     ['layout', 'warn', {versions: {...WELL.versions, schemaVersion: null}}],
     ['peers', 'warn', {versions: {...WELL.versions, updatedBy: 'client:0.10.3'}}],
     ['peers', 'warn', {versions: {...WELL.versions, lambdaVersion: '0.10.3'}}],
+    ['peers', 'warn', {versions: {...WELL.versions, lambdaVersion: null}}],
     [
       'peers',
       'ok',

@@ -2,6 +2,7 @@ import {findingsOf} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
 import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
 import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
+import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
 
 /** All parts of a healthy stack. */
 export const WELL = {
@@ -64,7 +65,14 @@ export const WELL = {
     filters: ['{"eventName":["INSERT"]}'],
     failureDestination: 'arn:aws:sqs:eu-west-1:123456789012:prod-aggregator-dlq',
   },
-  traffic: {throttledReads: 0, throttledWrites: 0, aggregatorErrors: 0, uncountedRecords: 0, iteratorAgeMs: 1_200},
+  traffic: {
+    throttledReads: 0,
+    throttledWrites: 0,
+    aggregatorErrors: 0,
+    uncountedRecords: 0,
+    refusedRequests: 0,
+    iteratorAgeMs: 1_200,
+  },
   deadLetters: {queue: 'prod-aggregator-dlq', messages: 0},
   alarms: [
     {name: 'prod-aggregator-errors', state: 'OK', reason: null, notifies: true},
@@ -72,7 +80,7 @@ export const WELL = {
   ],
   versions: {
     schemaVersion: '0.9.0',
-    lambdaVersion: null,
+    lambdaVersion: AGGREGATOR_MARK,
     clientMinVersion: '0.0.0',
     release: '0.9.0',
     updatedBy: 'zael:0.1.0',

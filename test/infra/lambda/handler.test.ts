@@ -7,7 +7,10 @@ import {join} from 'node:path'
 import {pathToFileURL} from 'node:url'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
+import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
+import {encodeVersion} from '../../../src/lib/schema/version-record.js'
 import {usageOf} from '../../aggregator/fixtures/stored-usage.js'
 import {bucketImage, NOON_MS, streamRecord} from '../../aggregator/fixtures/stream.js'
 import {type Outcome, run} from '../../e2e/zael.js'
@@ -70,6 +73,7 @@ describeOnEngine('the function that AWS runs', () => {
       Stack: table.name,
       Records: 1,
       Snapshots: 3,
+      RefusedRequests: 0,
       Refills: 0,
       Splits: 0,
       Archived: 0,
@@ -84,12 +88,23 @@ describeOnEngine('the function that AWS runs', () => {
     expect((await usageOf(table, 'ok'))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
   })
 
+  it('marks the table as one whose aggregator Python clients can rely on', async () => {
+    const version = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0', updatedAt: ''}
+    const Item = encodeVersion({...version, updatedBy: 'zael:0.1.0'})
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+    expect(linesOf(await invoke([]))).toHaveLength(3)
+    const Key = {PK: Item.PK, SK: Item.SK} as Item
+    const {Item: marked} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
+    expect(marked).toEqual({...Item, lambda_version: {S: AGGREGATOR_MARK}})
+  })
+
   it('reports failed records by sequence number', async () => {
     const record = streamRecord(undefined, bucketImage({namespace: 'lost', tc: {tpm: 7000}}), {sequence: 4711})
     const outcome = await invoke([record], {TABLE_NAME: 'no-such-table'})
     const lines = linesOf(outcome)
     expect(lines.at(-1)).toEqual({response: {batchItemFailures: [{itemIdentifier: '4711'}]}})
     expect(lines[0]).toMatchObject({level: 'error', message: 'usage failed', code: 'table.missing'})
+    expect(lines.at(-2)).toMatchObject({level: 'warn', message: 'the version record was not updated'})
   })
 
   it('does not start with an invalid setting', async () => {

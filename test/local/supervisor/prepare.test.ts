@@ -4,6 +4,9 @@ import {sleepMs} from '../../../src/lib/dynamo/retry.js'
 import {localTransport} from '../../../src/lib/local/engines/transport.js'
 import {prepareStack} from '../../../src/lib/local/supervisor/prepare.js'
 import {readResourceIndex} from '../../../src/lib/repository/table/resource-index.js'
+import {readVersion} from '../../../src/lib/repository/table/version.js'
+import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
+import {encodeVersion, type VersionRecord} from '../../../src/lib/schema/version-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 
 describeOnEngine('the table of a local stack', () => {
@@ -25,5 +28,14 @@ describeOnEngine('the table of a local stack', () => {
       exitCode: 5,
     })
     expect(await readResourceIndex(table)).toBe('ALL')
+  })
+
+  it('made by an older zael gets the mark of the aggregator that starts now', async () => {
+    await prepareStack(table, '0.1.0')
+    const {record} = await readVersion(table)
+    const older = encodeVersion({...(record as VersionRecord), lambdaVersion: undefined})
+    await transport.send('PutItem', {TableName: table.name, Item: older})
+    await prepareStack(table, '0.1.0')
+    expect((await readVersion(table)).record).toEqual({...record, lambdaVersion: AGGREGATOR_MARK})
   })
 })

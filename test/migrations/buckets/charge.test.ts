@@ -11,7 +11,7 @@ import {
   encodeBucketMarks,
   type LimitMark,
   MIGRATION_MARK,
-} from '../../../src/lib/schema/migration-marks.js'
+} from '../../../src/lib/schema/migration/migration-marks.js'
 
 const NOW = 1_700_000_000_000
 

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket} from '../../../src/lib/schema/bucket-record.js'
-import {MIGRATION_MARK} from '../../../src/lib/schema/migration-marks.js'
+import {MIGRATION_MARK} from '../../../src/lib/schema/migration/migration-marks.js'
 import {readNumber, readString} from '../../../src/lib/schema/read.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {itemsOf} from '../fixtures/old-table.js'

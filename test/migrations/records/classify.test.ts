@@ -8,7 +8,7 @@ import {
 } from '../../../src/lib/migrations/records/classify.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeConfig, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {migrationRecordKey} from '../../../src/lib/schema/migration-record.js'
+import {migrationRecordKey} from '../../../src/lib/schema/migration/migration-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {FIXTURE_NAMESPACE, retentionStub} from '../fixtures/generation-5.js'
 import {makePopulation} from '../fixtures/make-population.js'

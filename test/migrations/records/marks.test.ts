@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {bucketMarksOf, copyMarkOf, usageMarksOf} from '../../../src/lib/migrations/records/marks.js'
 import {type AttributeValue, s} from '../../../src/lib/schema/attribute-value.js'
-import {encodeCopyMark, encodeUsageMarks, MIGRATION_MARK} from '../../../src/lib/schema/migration-marks.js'
+import {encodeCopyMark, encodeUsageMarks, MIGRATION_MARK} from '../../../src/lib/schema/migration/migration-marks.js'
 
 const item = (mark: AttributeValue) => ({PK: s('ns/ENTITY#a'), SK: s('#USAGE#r'), [MIGRATION_MARK]: mark})
 

@@ -41,10 +41,13 @@ describeOnEngine('buckets of an entity that changes', () => {
     await entities.update('e', {parent: null, cascade: false})
     expect(await families(tenant, 'e')).toEqual(['false undefined'])
     expect(await families(tenant, 'e2')).toEqual(['false undefined'])
-    const {lr, ...item} = (await stored(tenant, keys.bucket(namespace, 'e', 'r', 1))) ?? {}
+    const {lr, pgen, pinc, ...item} = (await stored(tenant, keys.bucket(namespace, 'e', 'r', 1))) ?? {}
     // What was planned from the family before is void.
     expect(lr).toEqual({S: expect.any(String)})
-    expect(item).toEqual(bucketItem(namespace, 'e', 'r', 1, 2))
+    const record = await stored(tenant, keys.entity(namespace, 'e'))
+    expect({pgen, pinc}).toEqual({pgen: record?.pgen, pinc: record?.pinc})
+    const others = Object.entries(item).filter(([name]) => !name.startsWith('wn_'))
+    expect(Object.fromEntries(others)).toEqual(bucketItem(namespace, 'e', 'r', 1, 2))
   })
 
   it('are not written when they are right already', async () => {

@@ -44,6 +44,7 @@ describeOnEngine('entities', () => {
         metadata: {tier: 'gold', seats: 3},
         createdAt: '2027-01-15T08:00:00Z',
         version: 1,
+        parentGeneration: {moves: tenant.nowMs, incarnation: expect.stringMatching(/^[0-9a-f]{16}$/)},
       })
       expect(await entities.get('user-1')).toEqual(created)
       expect(await entities.get('org')).toMatchObject({name: 'org', parent: undefined, cascade: false, metadata: {}})
@@ -57,6 +58,8 @@ describeOnEngine('entities', () => {
         metadata: {M: {tier: s('gold'), seats: {N: '3'}}},
         created_at: s('2027-01-15T08:00:00Z'),
         version: {N: '1'},
+        pgen: {N: String(tenant.nowMs)},
+        pinc: s(created.parentGeneration?.incarnation ?? ''),
         GSI1PK: s(`${namespace}/PARENT#org`),
         GSI1SK: s('CHILD#user-1'),
         GSI4PK: s(namespace),

@@ -355,6 +355,7 @@ describeOnEngine('configured limits', () => {
 
     it('does not take unprocessed keys for absent records', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
+      tenant.transport.calls.length = 0
       let held = 2
       tenant.transport.after = (operation, output, input) => {
         if (operation !== 'BatchGetItem' || held-- <= 0) return

@@ -1,10 +1,13 @@
+import {isDeepStrictEqual} from 'node:util'
 import {beforeEach, expect, it} from 'vitest'
 import type {Limit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import {configPage} from '../../../src/lib/repository/limits/pages.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -36,6 +39,40 @@ describeOnEngine('limits in money', () => {
       expect((await configs.getMany([scope]))[0]?.limits).toEqual(money)
     },
   )
+
+  it('cost one read of their units per change and per listing, and one in a process that answers one question', async () => {
+    const tenant = newTenant(table)
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
+    let reads = 0
+    tenant.transport.before = (operation, input) => {
+      const isUnits = isDeepStrictEqual((input as {Key?: Item}).Key, wireKey(keys.units(tenant.namespace)))
+      if (operation === 'GetItem' && isUnits) reads++
+    }
+    const readsOf = async (work: () => Promise<unknown>) => {
+      reads = 0
+      await work()
+      return reads
+    }
+    const resource = {level: 'resource', resource: 'gpt'} as const
+    const changes = [
+      () => configs.set(resource, limits('usd=$5/day@UTC', 'rpm=5/min')),
+      () => configs.set({level: 'entity', entity: 'a', resource: 'gpt'}, limits('usd=$6/day@UTC')),
+      () => configs.preview(resource, limits('usd=$7/day@UTC')),
+      () => configs.preview(resource, limits('eur=€7/day@UTC')),
+      () => configs.unset(resource, 'rpm'),
+      () => configs.get(resource),
+      () => configs.getMany([resource, {level: 'system'}]),
+      () => configs.resources(),
+      () => configs.entities('gpt'),
+    ]
+    for (const change of changes) expect(await readsOf(change), String(change)).toBe(1)
+    configs.keepUnits()
+    const listing = () => configPage(configs, {}, {})
+    expect(await readsOf(async () => [await listing(), await listing(), await configs.get(resource)])).toBe(1)
+    // A change is decided by what is stored then, and shown afterwards.
+    expect(await readsOf(() => configs.set(resource, limits('gbp=£1/day@UTC')))).toBe(1)
+    expect((await configs.get(resource))?.limits).toMatchObject([{unit: 'GBP'}, {unit: 'USD'}])
+  })
 
   it('are still money after another client has replaced the whole configuration', async () => {
     await configs.set(resource, limits('usd=$500/month@UTC'))

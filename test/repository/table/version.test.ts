@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {Unavailable} from '../../../src/lib/dynamo/errors.js'
-import {ensureVersion, readVersion} from '../../../src/lib/repository/table/version.js'
-import {checkCompatibility} from '../../../src/lib/repository/table/version-compatibility.js'
+import {ensureVersion, markAggregator, readVersion} from '../../../src/lib/repository/table/version.js'
+import {AGGREGATOR_MARK, checkCompatibility} from '../../../src/lib/repository/table/version-compatibility.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeVersion, type VersionRecord} from '../../../src/lib/schema/version-record.js'
@@ -76,13 +76,13 @@ describeOnEngine('the version record', () => {
         ['zael:0.1.0', 'zael:0.2.0', 'zael:0.3.0'].map(by => ensureVersion(tenant, {by})),
       )
       const {record: kept} = await readVersion(tenant)
-      expect(kept).toMatchObject({schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0'})
+      expect(kept).toMatchObject({schemaVersion: '0.9.0', lambdaVersion: AGGREGATOR_MARK, clientMinVersion: '0.0.0'})
       expect(answers).toEqual([kept, kept, kept])
       expect(await stored(tenant, keys.version())).toEqual({
         PK: s('_/SYSTEM#'),
         SK: s('#VERSION'),
         schema_version: s('0.9.0'),
-        lambda_version: {NULL: true},
+        lambda_version: s('0.17.999-zael'),
         client_min_version: s('0.0.0'),
         updated_at: s('2027-01-15T08:00:00Z'),
         updated_by: s(kept?.updatedBy as string),
@@ -104,6 +104,26 @@ describeOnEngine('the version record', () => {
       expect(await ensureVersion(tenant, {by: 'zael:0.1.0'})).toEqual(theirs)
       expect(tenant.transport.calls).toEqual(['BatchGetItem'])
       expect(await stored(tenant, keys.version())).toEqual(before)
+    })
+  })
+
+  describe("of a table whose stream zael's aggregator processes from now on", () => {
+    const table = useTable()
+
+    it('gets the mark once, whatever it said before, and keeps all else', async () => {
+      const tenant = newTenant(table)
+      expect(await markAggregator(tenant)).toBe(false)
+      expect(await stored(tenant, keys.version())).toBeUndefined()
+      for (const lambdaVersion of [undefined, '0.10.3', '0.18.0']) {
+        const before = {...encodeVersion(record('0.10.0', {lambdaVersion})), extra: s('kept')}
+        await put(tenant, before)
+        tenant.transport.calls.length = 0
+        expect(await markAggregator(tenant)).toBe(true)
+        expect(await markAggregator(tenant)).toBe(false)
+        // The function may do no more than these.
+        expect(tenant.transport.calls).toEqual(['BatchGetItem', 'UpdateItem', 'BatchGetItem'])
+        expect(await stored(tenant, keys.version())).toEqual({...before, lambda_version: s(AGGREGATOR_MARK)})
+      }
     })
   })
 

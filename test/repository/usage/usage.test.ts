@@ -134,6 +134,58 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
     })
   })
 
+  describe('after an aggregator of zae-limiter and one of zael, one after the other', () => {
+    beforeEach(async () => {
+      // Each has counted a part of the day and of the month.
+      await put(tenant, pythonItem('e', 'r', 'monthly', MIDNIGHT, {rpm: 500, tpm: 7}))
+      await put(tenant, item('e', 'r', 'monthly', MIDNIGHT, {rpm: 40, old: 1}))
+      await put(tenant, item('e', 'r', 'daily', MIDNIGHT, {rpm: 9}))
+      await put(tenant, pythonItem('e', 'r', 'daily', MIDNIGHT + DAY, {rpm: 20}))
+      await put(tenant, {...item('e', 'r', 'daily', MIDNIGHT + DAY, {rpm: 3}), 'rpm#od': {N: '2'}})
+      await put(tenant, item('e', 'r', 'hourly', MIDNIGHT + 5 * HOUR, {rpm: 3}))
+      await put(tenant, item('e2', 'r', 'daily', MIDNIGHT + DAY, {rpm: 1}))
+    })
+
+    const read = (usage: Usage) => [
+      (selection: object) => usage.ofEntity('e', {resource: 'r', ...selection}),
+      (selection: object) => usage.ofEntity('e', selection),
+      async (selection: object) => {
+        const page = await usage.ofResource('r', selection)
+        return {...page, records: page.records.filter(({entity}) => entity === 'e')}
+      },
+    ]
+
+    it('a window is one window, with the sum of both', async () => {
+      for (const windows of read(new Usage(tenant))) {
+        const {records} = await windows({})
+        expect(
+          records.map(({window, start, tokens}) => [window, start.slice(0, 13), Object.fromEntries(tokens)]),
+        ).toEqual([
+          ['daily', '2027-02-02T00', {rpm: 23}],
+          ['hourly', '2027-02-01T05', {rpm: 3}],
+          ['daily', '2027-02-01T00', {rpm: 9}],
+          ['monthly', '2027-02-01T00', {rpm: 540, tpm: 7, old: 1}],
+        ])
+        const [day] = (await windows({window: 'daily'})).records
+        expect(day).toMatchObject({totalEvents: 2, overdrawn: new Map([['rpm', 2]])})
+      }
+      const {windows, limits} = await new Usage(tenant).summary({entity: 'e', resource: 'r', window: 'daily'})
+      expect({windows, rpm: limits.get('rpm')}).toMatchObject({windows: 2, rpm: {total: 32, average: 16, overdrawn: 2}})
+    })
+
+    it('a page never ends within a window', async () => {
+      for (const pageSize of [1, 2, 250]) {
+        for (const windows of read(new Usage(tenant, {pageSize}))) {
+          const whole = (await windows({})).records
+          for (const limit of [1, 2, 3]) {
+            const paged = (await everyPage(cursor => windows({limit, cursor}))).flat()
+            expect(paged).toEqual(whole)
+          }
+        }
+      }
+    })
+  })
+
   it('finds the records of the Python aggregator by the type in their attributes', async () => {
     await put(tenant, pythonItem('e', 'r', 'daily', MIDNIGHT, {rpm: 24}))
     await put(tenant, pythonItem('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
@@ -226,16 +278,16 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
         totalEvents: hours,
         firstStart: '2027-02-01T00:00:00Z',
         lastStart: '2027-02-12T23:00:00Z',
-        limits: new Map([['rpm', {total: hours, average: 1, windows: hours}]]),
+        limits: new Map([['rpm', {total: hours, average: 1, windows: hours, overdrawn: 0}]]),
       })
       expect((await usage.summary({entity: 'e', resource: 'a', window: 'daily'})).limits).toEqual(
-        new Map([['rpm', {total: DAYS * 24, average: 24, windows: DAYS}]]),
+        new Map([['rpm', {total: DAYS * 24, average: 24, windows: DAYS, overdrawn: 0}]]),
       )
       const first = {sinceMs: MIDNIGHT, untilMs: MIDNIGHT + HOUR}
       expect((await usage.summary({resource: 'a', ...first})).limits).toEqual(
         new Map([
-          ['rpm', {total: 11, average: 5.5, windows: 2}],
-          ['tpm', {total: -3, average: -3, windows: 1}],
+          ['rpm', {total: 11, average: 5.5, windows: 2, overdrawn: 0}],
+          ['tpm', {total: -3, average: -3, windows: 1, overdrawn: 0}],
         ]),
       )
       await expect(usage.summary({})).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})

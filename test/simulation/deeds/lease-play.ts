@@ -11,6 +11,9 @@ import type {Stage} from './stage.js'
 /** A lapse of time in which a return or compensation ends if nothing disturbs it, in ms. */
 const COMPENSATION_MS = 15_000
 
+/** A lapse of time in which a return that nothing disturbs has been made, in ms. */
+const RETURN_MS = 2000
+
 /** How much later than its deadline a decision may come: one read of the policy, and the way of a message. */
 const GRACE_MS = 1000
 
@@ -24,12 +27,15 @@ interface Held {
   readonly claim: Claim
   /** Which bucket was charged, as `Books` numbers them; `undefined` where it changed during the charge. */
   readonly incarnation: number | undefined
+  /** Which window of a quota was charged, as `QuotaLedger` numbers them; `undefined` where it changed during the charge. */
+  readonly period: number | undefined
 }
 
 /** A holding, and which bucket is there when an action on it begins. */
 interface Before {
   readonly held: Held
   readonly incarnation: number
+  readonly period: number
   readonly isThere: boolean
 }
 
@@ -94,6 +100,7 @@ export class LeasePlay {
       return lease
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -103,25 +110,36 @@ export class LeasePlay {
 
   /** The claims become exact; what was asked of a parent that has no part in it is returned. */
   #adopt(lease: Lease, pending: readonly Held[], startedMs: number): void {
-    const charged = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity))
-    const isCharged = ({claim}: Held) => charged.includes(claim.bucket)
-    this.#held = pending.filter(isCharged).map(({claim, incarnation}) => {
+    const [own, parent] = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity)) as [string, string]
+    this.#stage.oracles.answers.unlimited(own, lease.unlimited, this.#stage.world.time.nowMs)
+    const isCharged = ({claim: {bucket, limit}}: Held) =>
+      bucket === own ? !lease.unlimited.includes(limit) : bucket === parent
+    this.#held = pending.filter(isCharged).map(({claim, incarnation, period}) => {
       claim.low = claim.high
-      // Deleted meanwhile: charged before or after.
-      return {claim, incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined}
+      // Deleted meanwhile, or restored: charged before or after.
+      return {
+        claim,
+        incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined,
+        period: this.#chargedPeriod(claim, period, startedMs),
+      }
     })
-    this.#returnWhenClean(
-      pending.filter(held => !isCharged(held)),
-      startedMs,
-    )
+    const others = pending.filter(held => !isCharged(held))
+    for (const {claim} of others) if (claim.bucket === own) claim.high = 0n
+    this.#returnWhenClean(others, startedMs)
   }
 
   /** Nothing of these stays charged, unless calls were disturbed, which is known at the end. */
   #returnWhenClean(claims: readonly Held[], startedMs: number): void {
     const {world, atEnd} = this.#stage
     const endedMs = world.time.elapsedMs
+    // What was charged in a window of a quota that is over is not returned.
+    const stable = new Set<Held>()
+    world.time.after(RETURN_MS, () => {
+      for (const held of claims) if (held.period === this.#periodOf(held.claim)) stable.add(held)
+    })
     atEnd.push(() => {
-      if (this.#isClean(startedMs, endedMs)) for (const {claim} of claims) claim.high = 0n
+      if (!this.#isClean(startedMs, endedMs)) return
+      for (const held of claims) if (stable.has(held)) held.claim.high = 0n
     })
   }
 
@@ -131,20 +149,23 @@ export class LeasePlay {
       const buckets = this.#bucketsOf(this.#deed.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
-      this.#noteDecided(buckets[0] as string)
+      this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
+    oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
     // Refused, failed or given up.
     this.#returnWhenClean(pending, startedMs)
     if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
   }
 
-  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, shards, a bucket that is gone. */
+  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, a bucket that is gone. */
   #returnRefused(pending: readonly Held[]): void {
     const {books} = this.#stage.oracles
     if (pending.some(({claim}) => claim.bucket !== pending[0]?.claim.bucket)) return
     this.#stage.atEnd.push(() => {
-      for (const {claim, incarnation} of pending)
-        if (books.isThere(claim.bucket, claim.limit) && incarnation === this.#incarnationOf(claim)) claim.high = 0n
+      for (const {claim, incarnation, period} of pending) {
+        const isSame = incarnation === this.#incarnationOf(claim) && period === this.#periodOf(claim)
+        if (books.hasLimit(claim.bucket, claim.limit) && isSame) claim.high = 0n
+      }
     })
   }
 
@@ -154,14 +175,17 @@ export class LeasePlay {
     const before = this.#held.map(held => ({
       held,
       incarnation: this.#incarnationOf(held.claim),
+      period: this.#periodOf(held.claim),
       isThere: oracles.books.isThere(held.claim.bucket, held.claim.limit),
     }))
     const end = this.#begin(`${action.kind} ${this.#deed.entity}`, LONGEST_ACTION_MS)
     const deltas = deltasOf(action)
     for (const [name, tokens] of Object.entries(deltas)) {
       if (tokens <= 0 || action.kind !== 'adjust') continue
-      for (const {claim} of this.#held)
+      for (const {claim} of this.#held) {
         oracles.rates.noteForced(claim.bucket, name, BigInt(tokens) * 1000n, world.time.nowMs)
+        oracles.quotas.noteForced(claim.bucket, name, BigInt(tokens) * 1000n)
+      }
     }
     // Until it is known what became of it.
     const takeBack = this.#expect(action.kind, deltas)
@@ -177,6 +201,7 @@ export class LeasePlay {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
       // A mistake of the caller, or a refusal: nothing has happened, unless a compensation was disturbed.
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, this.#deed.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)
@@ -200,9 +225,14 @@ export class LeasePlay {
 
   /** Charges are owed to whatever bucket is there, returns are made only to the one that was charged. */
   #corrected(before: readonly Before[], deltas: Tokens): void {
-    for (const {held, incarnation, isThere} of before) {
+    for (const {held, incarnation, period, isThere} of before) {
       const {claim} = held
       const milli = BigInt(deltas[claim.limit] ?? 0) * 1000n
+      // Whether a return was made in time for its window, on its shard, is not known.
+      if (milli < 0n && (held.period !== period || this.#periodOf(claim) !== period)) {
+        claim.mayAdd(milli)
+        continue
+      }
       const ofSame = before.filter(other => isSameLimit(other.held.claim, claim))
       if (milli === 0n || (milli > 0n && ofSame[0]?.held !== held)) continue
       const wasSame = incarnation === held.incarnation
@@ -221,17 +251,19 @@ export class LeasePlay {
   /** More was taken: of the bucket that is there now, which may be another than before. */
   #consumed(before: readonly Before[], deltas: Tokens): void {
     const {books} = this.#stage.oracles
-    for (const {held, incarnation} of before) {
+    for (const {held, incarnation, period} of before) {
       const {bucket, limit} = held.claim
       const milli = BigInt(deltas[limit] ?? 0) * 1000n
       const last = before.findLast(other => isSameLimit(other.held.claim, held.claim))
       if (milli === 0n || last?.held !== held) continue
       const isStable = this.#incarnationOf(held.claim) === incarnation
-      if (isStable && held.incarnation === incarnation) held.claim.add(milli)
+      const isSame = held.period === this.#periodOf(held.claim)
+      if (isStable && held.incarnation === incarnation && isSame) held.claim.add(milli)
       else
         this.#held.push({
           claim: books.open(new Claim(bucket, limit, milli)),
           incarnation: isStable ? incarnation : undefined,
+          period: period === this.#periodOf(held.claim) ? period : undefined,
         })
     }
   }
@@ -239,12 +271,13 @@ export class LeasePlay {
   #rolledBack(before: readonly Before[], startedMs: number): void {
     const {atEnd, world} = this.#stage
     const endedMs = world.time.elapsedMs
-    for (const {held, incarnation} of before) {
+    for (const {held, incarnation, period} of before) {
       const {claim} = held
       // The bucket that was charged is gone, or was filled: there is nothing to return to.
       if (held.incarnation !== undefined && held.incarnation !== incarnation) continue
       claim.returnAll(false)
       if (held.incarnation === undefined || this.#incarnationOf(claim) !== incarnation) continue
+      if (held.period !== period || this.#periodOf(claim) !== period) continue
       atEnd.push(() => {
         if (this.#isClean(startedMs, endedMs)) claim.returnAll(true)
       })
@@ -258,6 +291,18 @@ export class LeasePlay {
 
   #incarnationOf({bucket, limit}: Claim): number {
     return this.#stage.oracles.books.incarnation(bucket, limit)
+  }
+
+  #periodOf({bucket, limit}: Claim): number {
+    return this.#stage.oracles.quotas.ledger.period(bucket, limit)
+  }
+
+  /** The window that a request was charged in, which may have begun with it. */
+  #chargedPeriod(claim: Claim, period: number | undefined, startedMs: number): number | undefined {
+    if (this.#periodOf(claim) === period) return period
+    const {world, oracles} = this.#stage
+    const sinceMs = world.time.nowMs - world.time.elapsedMs + startedMs
+    return oracles.quotas.ledger.chargedIn(claim.bucket, claim.limit, this.#process.number, sinceMs)
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {
@@ -275,7 +320,7 @@ export class LeasePlay {
     return Object.entries(consume).flatMap(([limit, tokens]) => {
       if (isParent && !known.has(limit)) return []
       const claim = oracles.books.open(new Claim(bucket, limit, 0n, BigInt(tokens) * 1000n))
-      return [{claim, incarnation: this.#incarnationOf(claim)}]
+      return [{claim, incarnation: this.#incarnationOf(claim), period: this.#periodOf(claim)}]
     })
   }
 

@@ -1,9 +1,12 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {type Deed, RESOURCE} from '../scenario.js'
-import type {Writer} from '../world/table-writes.js'
+import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK, TENANT, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
+
+/** Repetitions of a top-up whose answer was lost. */
+const MOST_TRIES = 2
 
 /** What operators do; where it fails, it fails: their errors are theirs to judge. */
 export async function operate(stage: Stage, deed: Deed): Promise<void> {
@@ -11,7 +14,9 @@ export async function operate(stage: Stage, deed: Deed): Promise<void> {
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
   const operation = stage.begin(OTHERS, deed.kind)
   try {
-    await carryOut(world, writer, deed)
+    const beganMs = world.time.nowMs
+    await carryOut(stage, writer, deed)
+    if (deed.kind === 'set-access') oracles.quotas.switches.noteReturned(beganMs, world.time.nowMs)
     world.note(`operator ${deed.kind} done`)
   } catch (error) {
     world.note(`operator ${deed.kind} ${(error as Error).name}`)
@@ -21,7 +26,8 @@ export async function operate(stage: Stage, deed: Deed): Promise<void> {
   }
 }
 
-async function carryOut(world: World, writer: Writer, deed: Deed): Promise<void> {
+async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void> {
+  const {world} = stage
   const repository = world.repository(writer)
   const tenant = repository.namespaceById(world.namespace)
   switch (deed.kind) {
@@ -31,18 +37,20 @@ async function carryOut(world: World, writer: Writer, deed: Deed): Promise<void>
     case 'delete-limits':
       await tenant.deleteLimits(deed.scope)
       return
+    case 'set-access':
+      await tenant.setAccess(deed.scope, deed.access)
+      return
     case 'reset':
       await tenant.resetBucket(deed.entity, RESOURCE)
       return
+    case 'top-up':
+      return topUp(stage, writer, deed)
     case 'split': {
       const table = world.tenantTable(writer)
       const count = await currentShards(world, writer, deed.entity)
       await splitBucket(table, deed.entity, RESOURCE, count)
       return
     }
-    case 'switch':
-      await tenant.setAccess({level: 'entity', entity: deed.entity, resource: RESOURCE}, deed.access)
-      return
     case 'delete-entity':
       await tenant.entities.delete(deed.entity)
       return
@@ -52,6 +60,25 @@ async function carryOut(world: World, writer: Writer, deed: Deed): Promise<void>
       return
     default:
       throw new Error(`operators do not ${deed.kind}`)
+  }
+}
+
+/** As a script does that knows its key: repeats what has failed. */
+async function topUp(stage: Stage, writer: Writer, deed: Deed & {readonly kind: 'top-up'}): Promise<void> {
+  const {world, oracles} = stage
+  const {entity, tokens, key: idempotencyKey} = deed
+  const tenant = world.repository(writer).namespaceById(world.namespace)
+  const {topUps} = oracles.quotas
+  const bucket = bucketId(world.namespace, entity, RESOURCE)
+  topUps.noteAsked(bucket, idempotencyKey, tokens)
+  for (let tries = 0; ; tries++) {
+    try {
+      await tenant.topUpBucket(entity, RESOURCE, {q: tokens}, {idempotencyKey})
+      return topUps.noteDone(bucket, idempotencyKey)
+    } catch (error) {
+      const isLost = error instanceof ZaelError && error.kind === 'failed'
+      if (!isLost || tries >= MOST_TRIES) throw error
+    }
   }
 }
 

@@ -9,6 +9,9 @@ import type {Operation, Stage} from './stage.js'
 /** A longer wait is not played: the scenario would end before it. */
 const LONGEST_WAIT_MS = 7_200_000
 
+/** Quotas are waited for longer. */
+const LONGEST_WAIT_FOR_QUOTA_MS = 40 * 86_400_000
+
 /** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, unless set otherwise. */
 const OLDEST_STATE_MS = 1000
 
@@ -29,7 +32,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const startedEpochMs = world.time.nowMs
   const operation = stage.begin(process.number, `patient ${entity}`)
   const refusal = await ask(operation)
-  if (!refusal || refusal.retryAfterMs > LONGEST_WAIT_MS) return
+  const longestMs = world.scenario.profile === 'quotas' ? LONGEST_WAIT_FOR_QUOTA_MS : LONGEST_WAIT_MS
+  if (!refusal || refusal.retryAfterMs > longestMs) return
   const toldAtMs = world.time.nowMs
   await world.time.sleep(refusal.retryAfterMs)
   const againAtMs = world.time.nowMs
@@ -76,28 +80,41 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
           : [oracles.books.open(new Claim(bucket, limit, 0n, BigInt(tokens) * 1000n))],
       ),
     )
+    const periods = claims.map(({bucket, limit}) => oracles.quotas.ledger.period(bucket, limit))
     try {
       const lease = await process.limiter.acquire({entity, resource: RESOURCE, consume})
       stage.end(current)
       current.decided = {as: 'admitted', buckets}
       for (const bucket of buckets) stage.noteDecided(process.number, generation, bucket)
-      const charged = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
-      for (const claim of claims) if (charged.includes(claim.bucket)) claim.low = claim.high
+      const [own, shared] = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
+      oracles.answers.unlimited(own as string, lease.unlimited, world.time.nowMs)
+      for (const claim of claims) {
+        const isUnlimited = claim.bucket === own && lease.unlimited.includes(claim.limit)
+        if (isUnlimited) claim.high = 0n
+        else if (claim.bucket === own || claim.bucket === shared) claim.low = claim.high
+      }
       world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
       return undefined
     } catch (error) {
       stage.end(current)
       const endedMs = world.time.elapsedMs
+      const {ledger} = oracles.quotas
+      let isStable = false
+      world.time.after(2000, () => {
+        isStable = claims.every(({bucket, limit}, at) => ledger.period(bucket, limit) === periods[at])
+      })
       stage.atEnd.push(() => {
         const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs - 15_000 && atMs <= endedMs + 15_000)
-        if (!isDisturbed) for (const claim of claims) claim.high = 0n
+        if (!isDisturbed && isStable) for (const claim of claims) claim.high = 0n
       })
       oracles.answers.failed(`patient ${entity}`, error)
+      oracles.quotas.refused(process.number, entity, error, beganMs)
       if (!(error instanceof RateLimitExceeded)) return undefined
       current.decided = {as: 'refused', buckets}
+      oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       oracles.answers.refused(buckets, consume, error, world.time.nowMs, bucket => unknown.includes(bucket))
-      stage.noteDecided(process.number, generation, buckets[0] as string)
+      stage.noteRefused(process.number, generation, buckets)
       return error
     }
   }

@@ -7,6 +7,9 @@ import type {Stage} from './stage.js'
 /** The way of the messages of one decision, in ms. */
 const MESSAGES_MS = 100
 
+/** A wait is rounded up to a millisecond, and one more for instants that are truncated. */
+const ROUNDING_MS = 2
+
 /** L6: what is published as available is never more than there can be. */
 export async function readAvailable(stage: Stage, by: number, entity: string): Promise<void> {
   const {world, oracles} = stage
@@ -57,8 +60,10 @@ export async function checkHealing({world, oracles}: Stage): Promise<void> {
     }
     const lacksShards = family.some(bucket => isShardMissing(storedShards(world, bucket)))
     let refusal = await ask()
-    // A shard that has expired is made again from what another one holds, and earns its part from then on.
-    if (refusal instanceof RateLimitExceeded && lacksShards) {
+    // One allowance, S8: a shard that has expired takes its tokens along. It is made again from what another one holds, and
+    // both earn what they lack: that takes as long as the wait says, and no longer than to fill an empty bucket.
+    const fillMs = Math.max(...family.map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs) ?? 0))
+    if (lacksShards && refusal instanceof RateLimitExceeded && refusal.retryAfterMs <= fillMs + ROUNDING_MS) {
       await time.runUntil(time.nowMs + refusal.retryAfterMs)
       refusal = await ask()
     }

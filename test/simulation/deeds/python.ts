@@ -36,9 +36,6 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
       oracles.rates.exempt(bucket)
       clone()
       return
-    case 'python-switch':
-      switchOver(deed)
-      return
     case 'heat':
       if (stored) add({b_wcu_tc: deed.writes * 1000}, [])
       return
@@ -46,36 +43,6 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
       oracles.usage.exempt(bucket)
       poison()
       return
-  }
-
-  /** Replaces the flag of the entity's configuration, then stamps its buckets; it knows no revision. */
-  function switchOver({isBypassed, misses}: Extract<PythonDeed, {kind: 'python-switch'}>): void {
-    const scope = {level: 'entity', entity, resource: RESOURCE} as const
-    const settings = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
-    const record = {namespace: world.namespace, scope, ...settings, access: isBypassed ? 'bypass' : 'enabled'} as const
-    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
-    const count = stored?.shard_count && 'N' in stored.shard_count ? Number(stored.shard_count.N) : 1
-    for (let shard = 0; shard < (stored && !misses ? count : 0); shard++) {
-      const update = isBypassed
-        ? {UpdateExpression: 'SET bypass = :until', ExpressionAttributeValues: {':until': n(world.time.nowMs + 50_000)}}
-        : {UpdateExpression: 'REMOVE bypass'}
-      ifApplicable(() =>
-        world.carryOut(WRITER, 'UpdateItem', {
-          TableName: STACK,
-          Key: key(shard),
-          ...update,
-          ConditionExpression: 'attribute_exists(PK)',
-        }),
-      )
-    }
-  }
-
-  function ifApplicable(write: () => unknown): void {
-    try {
-      write()
-    } catch (error) {
-      if ((error as Error).name !== 'ConditionalCheckFailedException') throw error
-    }
   }
 
   function consume(amounts: Tokens, isConditional: boolean): void {
@@ -97,15 +64,17 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
       if (conditions.some(each => each.endsWith(`:n${at + 1}`))) values[`:n${at + 1}`] = n(-BigInt(value))
       return `${name} :v${at}`
     })
-    ifApplicable(() =>
+    try {
       world.carryOut(WRITER, 'UpdateItem', {
         TableName: STACK,
         Key: key(0),
         UpdateExpression: `ADD ${parts.join(', ')}`,
         ExpressionAttributeValues: values,
         ...(conditions.length > 0 && {ConditionExpression: conditions.join(' AND ')}),
-      }),
-    )
+      })
+    } catch (error) {
+      if ((error as Error).name !== 'ConditionalCheckFailedException') throw error
+    }
   }
 
   /** Doubles the count on shard 0 and puts full copies of it beside it: tokens are created. */

@@ -36,6 +36,13 @@ export class Stage {
     this.#decided.add(`${number}.${generation} ${bucket}`)
   }
 
+  /** A refusal is a decision on the first bucket; one that was not asked because of the other is not known to have decided. */
+  noteRefused(number: number, generation: number, buckets: readonly string[]): void {
+    const [own, parent] = buckets as [string, string?]
+    this.noteDecided(number, generation, own)
+    if (parent === undefined) this.oracles.refills.noteRefused(number, generation, own)
+  }
+
   begin(by: number, what: string): Operation {
     const operation: Operation = {by, what, startedAtMs: this.world.time.elapsedMs, endedAtMs: undefined}
     this.operations.push(operation)

@@ -1,6 +1,5 @@
 import {spawn} from 'node:child_process'
-import {cp, mkdtemp, readFile, rm, symlink, writeFile} from 'node:fs/promises'
-import {tmpdir} from 'node:os'
+import {cp, mkdir, mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {createInterface} from 'node:readline'
 import {fileURLToPath} from 'node:url'
@@ -9,8 +8,8 @@ import {writeTable} from '../page.js'
 import {MUTANTS, type Mutant} from './mutants.js'
 
 /**
- * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--write]`: plants faults in a copy of the sources, one at a time,
- * and plays seeds of every profile. A fault is found by an oracle that reports nothing for the same seeds without it.
+ * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--profile NAME] [--write]`: plants faults in a copy of the
+ * sources, one at a time, and plays seeds of every profile, or of one. A fault is found by an oracle that reports nothing for the same seeds without it.
  */
 const {values} = parseArgs({
   options: {
@@ -18,17 +17,18 @@ const {values} = parseArgs({
     /** Only plants with this text in their file or description. */
     only: {type: 'string', default: ''},
     from: {type: 'string', default: '0'},
+    profile: {type: 'string', multiple: true, default: []},
     count: {type: 'string', default: String(MUTANTS.length)},
     write: {type: 'boolean', default: false},
   },
 })
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-const folder = await mkdtemp(join(tmpdir(), 'zael-mutants-'))
+await mkdir(join(ROOT, '.cache'), {recursive: true})
+const folder = await mkdtemp(join(ROOT, '.cache', 'mutants-'))
 try {
   for (const name of ['src', 'test', 'templates', 'package.json', 'tsconfig.json'])
     await cp(join(ROOT, name), join(folder, name), {recursive: true})
-  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   const sound = await play(() => false)
   if (sound.size > 0) console.log(`without a planted fault: ${[...sound].join(', ')}`)
   const chosen = MUTANTS.filter(({file, what}) => `${file}: ${what}`.includes(values.only)).slice(
@@ -72,7 +72,9 @@ async function findersOf({file, what, from, to}: Mutant, sound: ReadonlySet<stri
 
 /** The oracles that report something in seeds of all profiles, until it is enough. */
 async function play(isEnough: (oracles: ReadonlySet<string>) => boolean): Promise<ReadonlySet<string>> {
-  const args = ['--import', 'tsx', 'test/simulation/main.ts', '--seeds', values.seeds, '--list']
+  const node = ['--max-semi-space-size=64', '--disable-warning=ZAEL_UNLIMITED', '--import', 'tsx']
+  const profiles = values.profile.flatMap(name => ['--profile', name])
+  const args = [...node, 'test/simulation/main.ts', '--seeds', values.seeds, '--list', ...profiles]
   const child = spawn(process.execPath, args, {cwd: folder, stdio: ['ignore', 'pipe', 'inherit']})
   const oracles = new Set<string>()
   for await (const line of createInterface(child.stdout)) {

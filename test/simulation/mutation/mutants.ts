@@ -146,6 +146,13 @@ export const MUTANTS: readonly Mutant[] = [
       'Math.min(table.clock(), latestMs)',
     ],
   ]),
+  ...inFile('repository/buckets/joint-write.ts', [
+    [
+      'a first try to charge several shards that may still arrive is not ruled out',
+      '  if (!isInDoubt) return false\n',
+      '  if (isInDoubt || !isInDoubt) return false\n',
+    ],
+  ]),
   ...inFile('repository/buckets/full-bucket-write.ts', [
     ['a full bucket is not charged', 'n(full - milli)', 'n(full)'],
     [
@@ -170,6 +177,91 @@ export const MUTANTS: readonly Mutant[] = [
     ['a split creates tokens', '    give.add(tk, n(-milli))\n', ''],
     ['a new shard counts what its donor has counted', 'consumedMilli: 0n, remainder: 0n}', 'remainder: 0n}'],
   ]),
+  ...inFile('core/kind-refill.ts', [
+    [
+      'a quota is not restored',
+      'resetMs !== undefined && resetMs > fromMs)',
+      'resetMs !== undefined && resetMs > toMs)',
+    ],
+    [
+      'a quota is restored again within a minute',
+      'resetMs !== undefined && resetMs > fromMs)',
+      'resetMs !== undefined && resetMs > fromMs - 60_000)',
+    ],
+    [
+      'a session begins before the last one has ended',
+      'if (endMs === undefined || toMs >= endMs) {',
+      'if (endMs === undefined || toMs >= endMs - 20_000) {',
+    ],
+    [
+      'a window that another shard has opened is not started',
+      'session.startMs > (session.appliedMs ?? refilledAtMs)',
+      'session.startMs > (session.appliedMs ?? refilledAtMs) + 86_400_000',
+    ],
+    [
+      'what is charged in a window that is over is returned to the next',
+      'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
+      'endMs: undefined, resetNumber}',
+    ],
+    ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
+  ]),
+  ...inFile('core/limit-kind.ts', [
+    [
+      'a window of the schedule is ignored',
+      'return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}',
+      'return {...limit.kind?.schedule?.at(atMs, whole), rate: whole, untilMs: undefined}',
+    ],
+  ]),
+  ...inFile('repository/buckets/kind-write.ts', [
+    [
+      'a charge does not ask whether a calendar has changed something',
+      'e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)',
+      'e.condition(isExpected ? `${stored}>${e.value(n(0))}` : `attribute_not_exists(${stored})`)',
+    ],
+    [
+      'a bucket is valid beyond its next reset',
+      'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined',
+      'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs) + LONGEST_VALIDITY_MS : undefined',
+    ],
+    [
+      'a write does not ask whether the switch was thrown',
+      'if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)',
+      'if (seen?.isDisabled) e.condition(`attribute_exists(${e.name(names.disabled)})`)',
+    ],
+    [
+      'a kind that was changed is not stored',
+      'for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)',
+      'encodeCalendars(kinds)',
+    ],
+  ]),
+  ...inFile('repository/buckets/quota-shards.ts', [
+    [
+      'a missing shard is granted what another one holds for it',
+      'const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)',
+      'const isCurrent = !isInPeriod(stored, state.refilledAtMs, nowMs)',
+    ],
+  ]),
+  ...inFile('repository/buckets/session-spread.ts', [
+    [
+      'a session is announced to shards whose own has not ended',
+      '<= ${e.value(n(startMs - lengthMs))}`)',
+      '<= ${e.value(n(startMs))}`)',
+    ],
+  ]),
+  ...inFile('repository/buckets/switch-write.ts', [
+    [
+      'the switch is not stamped on buckets',
+      "if (access === 'disabled') e.set(names.disabled, bool(true))\n  else e.remove(names.disabled)",
+      "if (access !== 'disabled') e.remove(names.disabled)\n  else bool(true)",
+    ],
+  ]),
+  ...inFile('limiter/known-bucket.ts', [
+    [
+      'a soft limit refuses when its time has run out',
+      '    if (hasLapsedSoftness(record, amounts, nowMs)) return undefined\n',
+      '    hasLapsedSoftness(record, amounts, nowMs)\n',
+    ],
+  ]),
   ...inFile('limiter/bucket-queue.ts', [
     [
       'what an abandoned request was charged stays',
@@ -180,6 +272,19 @@ export const MUTANTS: readonly Mutant[] = [
       'of what an abandoned request was charged the first limit stays charged',
       'const attempt = () => this.correct(negateAmounts(amounts)',
       'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
+    ],
+  ]),
+  ...inFile('limiter/refusals/tally.ts', [
+    [
+      'refusals of a write that was refused are forgotten',
+      "else if (outcome === 'not-counted') this.#add(bucket, taken)",
+      '',
+    ],
+    ['refusals wait after they were taken along', '{...NONE, lastAtMs: counts.lastAtMs, limits: rest}', 'counts'],
+    [
+      'of several limits that refuse one is counted',
+      'if (exceeded) limits.set(',
+      'if (exceeded && limits.size === 0) limits.set(',
     ],
   ]),
   ...inFile('limiter/namespace-limiter.ts', [
@@ -234,6 +339,14 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('aggregator/usage.ts', [
     ['the mark of usage stays behind', 's(last.position))', 's(first.position))'],
     ['the last change is counted again', 'position > mark', 'position >= mark'],
+  ]),
+  ...inFile('aggregator/refusals.ts', [
+    ['all past refusals count again', 'requests - (seen?.requests ?? 0)', 'requests'],
+    [
+      'tokens of refusals are not added',
+      'e.addWithin(map, entry, n(count))',
+      "if (!entry.startsWith('t:')) e.addWithin(map, entry, n(count))",
+    ],
   ]),
   ...inFile('aggregator/batch.ts', [
     ['records that failed are forgotten', '    for (const number of sequenceNumbers) this.#failures.add(number)\n', ''],

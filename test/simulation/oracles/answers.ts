@@ -51,6 +51,8 @@ export class Answers {
     nowMs: number,
     isFirst: (bucket: string) => boolean = () => false,
   ): void {
+    // Quotas and schedules have an oracle of their own.
+    if (error instanceof RequestTooLarge && !this.#timeline.isJudged(error.limit)) return
     const isSettled = buckets.every(
       bucket => nowMs - this.#timeline.since(bucket) > CACHE_PERIOD_MS || this.#timeline.since(bucket) === 0,
     )
@@ -79,6 +81,19 @@ export class Answers {
       this.#verdicts.report('L2-infinite', subject, 'is below the capacity and is told to wait for ever')
     } else if (!(error.retryAfterMs > 0)) {
       this.#verdicts.report('L2-not-positive', subject, `is told to wait ${error.retryAfterMs} ms`)
+    }
+  }
+
+  /** A request was admitted without a charge for limits of which it was told that they are not configured. */
+  unlimited(bucket: string, names: readonly string[], nowMs: number): void {
+    if (nowMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS && this.#timeline.since(bucket) !== 0) return
+    for (const name of names) {
+      if (!this.#timeline.now(bucket).has(name)) continue
+      this.#verdicts.report(
+        'S9-unlimited',
+        `${bucket} ${name}`,
+        'a request was not charged for a limit that is configured',
+      )
     }
   }
 

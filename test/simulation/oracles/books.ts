@@ -50,7 +50,7 @@ export class Books {
   readonly #claims: Claim[] = []
   readonly #consumed = new Map<string, bigint>()
   readonly #incarnations = new Map<string, number>()
-  /** Limits that a bucket of one shard has. */
+  /** Limits of the item of each bucket that was last written. */
   readonly #limits = new Map<string, ReadonlySet<string>>()
   readonly #sharded = new Set<string>()
   readonly #verdicts: Verdicts
@@ -71,7 +71,12 @@ export class Books {
 
   /** Whether every charge of a limit goes to one item, and the item is there. */
   isThere(bucket: string, limit: string): boolean {
-    return !this.#sharded.has(bucket) && (this.#limits.get(bucket)?.has(limit) ?? false)
+    return !this.#sharded.has(bucket) && this.hasLimit(bucket, limit)
+  }
+
+  /** Whether the bucket was there with this limit after its last write. */
+  hasLimit(bucket: string, limit: string): boolean {
+    return this.#limits.get(bucket)?.has(limit) ?? false
   }
 
   observe({writer, shards}: TableWrite): void {

@@ -1,4 +1,4 @@
-import type {TableRequest, TableWrite} from '../world/table-writes.js'
+import {consumedBy, type StoredShard, type TableRequest, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
 /** A decision that nothing else of its process can have had a part in; times in ms since the start. */
@@ -14,16 +14,14 @@ export interface QuietDecision {
 /** With so many limits a bucket is well below a kilobyte, which one unit pays for. */
 const MOST_IN_A_KILOBYTE = 4
 
-/** One for each bucket. Where the parent refuses, the charge is taken back, and limits that were changed are brought in line. */
-const mostWrites = (as: QuietDecision['as'], buckets: number): number =>
-  as === 'refused' && buckets > 1 ? 2 * buckets : buckets
-
 /** Reads of a process that knows nothing: the namespace and the stack, then the limits and the entity of each bucket. */
 const mostReads = (buckets: number): number => 2 + 4 * buckets
 
 /**
  * L7, S4, L8: what decisions and looks cost, by the table of docs/library.md. Of a decision that stood alone: one write
- * for each bucket, at most one that is refused before it; none for a refusal; nothing but reads for a look.
+ * for each bucket, at most one that is refused before it; none for a refusal; nothing but reads for a look. Where one of
+ * two buckets refuses, the charge of the other and its return are two writes as well. One allowance: limits of the bucket
+ * that refuses which another client has changed without updating it are brought in line (decision 25), by a write of its own.
  */
 export class Costs {
   readonly #verdicts: Verdicts
@@ -75,8 +73,16 @@ export class Costs {
     // With a parent, a charge is taken back.
     if (as === 'refused' && buckets.length === 1 && applied > 0)
       this.#verdicts.report('S4-refusal', buckets.join(), spent)
-    const isDear =
-      applied > mostWrites(as, buckets.length) || refused > buckets.length || reads > mostReads(buckets.length)
+    const inLine = as === 'refused' && mine.some(changesLimits) ? 1 : 0
+    const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mostReads(buckets.length)
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)
   }
+}
+
+/** Whether a request has changed limits of a bucket, and nothing else. */
+function changesLimits({kind, shards: [change]}: TableRequest): boolean {
+  if (kind !== 'applied' || !change || consumedBy(change).size > 0) return false
+  const limitsOf = (shard: StoredShard | undefined) =>
+    [...(shard?.limits ?? [])].map(([name, {capacity, amount, period}]) => [name, capacity, amount, period].join())
+  return limitsOf(change.before).sort().join(' ') !== limitsOf(change.after).sort().join(' ')
 }

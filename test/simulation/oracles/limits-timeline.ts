@@ -28,7 +28,11 @@ export class LimitsTimeline {
   /** When the configuration last changed since the start, in epoch ms; 0 when it did not. */
   changedAtMs = 0
 
-  constructor(readonly resource: string) {}
+  /** Limits that are not judged are not there. */
+  constructor(
+    readonly resource: string,
+    readonly isJudged: (name: string) => boolean = () => true,
+  ) {}
 
   /** True when the configuration has changed. */
   observe({changes, atMs, writer}: TableWrite): boolean {
@@ -106,7 +110,7 @@ export class LimitsTimeline {
       [namespace, 'system', '', ''],
     ]
     const found = scopes.map(scope => configs.get(scope.join('#'))).find(limits => limits && limits.length > 0)
-    return new Map(found?.map(limit => [limit.name, rateOf(limit)]))
+    return new Map(found?.filter(({name}) => this.isJudged(name)).map(limit => [limit.name, rateOf(limit)]))
   }
 }
 

@@ -1,6 +1,7 @@
 import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {kindedNames, QuotaOracle} from '../quotas/quota-oracle.js'
 import {RESOURCE} from '../scenario.js'
-import {bucketId, type TableWrite, withoutCounted} from '../world/table-writes.js'
+import {bucketId, type ShardChange, type StoredShard, type TableWrite, withoutCounted} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
 import {Answers} from './answers.js'
 import {Books} from './books.js'
@@ -8,6 +9,7 @@ import {Costs} from './costs.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {Refills} from './refills.js'
+import {Refusals} from './refusals.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
@@ -25,35 +27,49 @@ export class Oracles {
   readonly rates: RateBound
   readonly answers: Answers
   readonly usage: UsageTruth
+  readonly quotas: QuotaOracle
   readonly costs: Costs
+  readonly refills: Refills
+  readonly refusals: Refusals
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
   /** Buckets whose limits were bypassed at some time. */
   readonly #bypassed = new Set<string>()
-  readonly #refills: Refills
+  /** Of limits that are rates all the time. */
+  readonly #rateTimeline: LimitsTimeline
+  readonly #kinded: ReadonlySet<string>
   readonly #world: World
 
   constructor(world: World) {
     this.#world = world
     this.verdicts = new Verdicts(() => world.time.elapsedMs)
     const {timeline, verdicts} = this
+    this.#kinded = kindedNames(world.scenario)
+    const isRate = (name: string) => !this.#kinded.has(name)
+    const rates = new LimitsTimeline(RESOURCE, isRate)
+    this.#rateTimeline = rates
+    const isSettled = (bucket: string, sinceMs: number) => timeline.since(bucket) <= sinceMs - 2 * CACHE_PERIOD_MS
+    this.quotas = new QuotaOracle(world, verdicts, isSettled)
     this.books = new Books(verdicts)
-    this.rates = new RateBound(timeline, verdicts, () => world.spreadMs + world.lagMs)
-    this.answers = new Answers(timeline, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
+    this.rates = new RateBound(rates, verdicts, () => world.spreadMs + world.lagMs)
+    this.answers = new Answers(rates, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
+    this.refusals = new Refusals(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
-    this.#refills = new Refills(timeline, verdicts, () => world.aheadMs, generationOf)
+    this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
   }
 
   observe(write: TableWrite): void {
     const {atMs, writer, shards} = write
+    this.#rateTimeline.observe(write)
     if (this.timeline.observe(write)) {
       this.rates.tick(atMs)
       this.#world.time.after(CACHE_PERIOD_MS + 1, () => this.rates.tick(this.#world.time.nowMs))
     }
+    this.quotas.observe(write)
     if (writer.kind === 'setup') return
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     for (const {bucket, before, after} of shards) {
@@ -68,12 +84,21 @@ export class Oracles {
     for (const {bucket, before, after} of shards)
       if (before?.bypass !== undefined || after?.bypass !== undefined) this.#bypassed.add(bucket)
     const taken = shards.map(change => withoutCounted(change, this.#bypassed.has(change.bucket)))
-    this.rates.observe({...write, shards: taken})
-    this.#refills.observe({...write, shards: taken})
+    const rates = {...write, shards: this.#kinded.size === 0 ? taken : taken.map(change => this.#ratesOf(change))}
+    this.rates.observe(rates)
+    this.refills.observe(rates)
     this.books.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
+    this.refusals.observe(write)
     if (writer.kind === 'operator') this.#afterOperator(write)
+  }
+
+  /** A change without limits that are something else than a rate. */
+  #ratesOf(change: ShardChange): ShardChange {
+    const only = (shard: StoredShard | undefined) =>
+      shard && {...shard, limits: new Map([...shard.limits].filter(([name]) => !this.#kinded.has(name)))}
+    return {...change, before: only(change.before), after: only(change.after)}
   }
 
   #afterOperator({writer, shards, changes}: TableWrite): void {

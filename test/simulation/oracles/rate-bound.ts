@@ -1,4 +1,4 @@
-import {consumedBy, type StoredLimit, type TableWrite} from '../world/table-writes.js'
+import {consumedBy, type ShardChange, type StoredLimit, type TableWrite} from '../world/table-writes.js'
 import type {LimitsTimeline, Rate} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -10,17 +10,19 @@ interface IdealBucket {
   atMs: number
   /** Millitokens that were charged whatever the balance. */
   forced: bigint
-  /** What was credited for clocks and delays so far, in ms. */
-  spreadMs: number
-  /** The most that the credit for clocks was worth so far, in millitokens. */
+  /** What is credited for clocks and delays since the bucket was last full, in millitokens. */
   aheadMilli: bigint
 }
 
 /**
  * S1: in every interval the admitted cost is at most capacity + rate × its length. A bucket of that capacity and rate, in
  * exact fractions, from which everything consumed is taken and to which everything returned is given, must never be
- * below zero: that is the same as the bound over all intervals. A decision counts from its own clock, which may be off, to
- * the instant at which it takes effect: both together, `spreadMs`, may be credited once.
+ * below zero: that is the same as the bound over all intervals.
+ *
+ * One allowance, S7: a span of time is credited once, but by the clock of the process that decides, and up to the instant
+ * at which its decision takes effect. The clock that is furthest ahead may credit `spreadMs` before they are over, at the
+ * rate that the bucket has stored then. So the ideal bucket holds up to that much more than its capacity, and never more: a
+ * higher rate raises the allowance by the difference, since the last time that the bucket was full.
  */
 export class RateBound {
   readonly #ideals = new Map<string, IdealBucket>()
@@ -85,12 +87,13 @@ export class RateBound {
     }
   }
 
-  observe({shards, atMs}: TableWrite): void {
+  observe({shards, atMs, writer}: TableWrite): void {
     const net = new Map<string, {bucket: string; name: string; milli: bigint}>()
     for (const change of shards) {
       for (const [name, milli] of consumedBy(change)) {
         const key = `${change.bucket} ${name}`
-        net.set(key, {bucket: change.bucket, name, milli: milli + (net.get(key)?.milli ?? 0n)})
+        const regained = writer.kind === 'python' ? regainedOf(change, name, milli, atMs) : 0n
+        net.set(key, {bucket: change.bucket, name, milli: milli - regained + (net.get(key)?.milli ?? 0n)})
       }
     }
     for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs)
@@ -112,7 +115,7 @@ export class RateBound {
     if (!ideal) return
     ideal.numerator -= milli * ideal.period
     const rate = this.#timeline.allowed(bucket, name, atMs) as Rate
-    this.#cut(ideal, rate)
+    this.#cut(ideal, rate, this.#aheadMilli(this.#creditedRate(bucket, name, rate)))
     if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
     // What follows from it is no violation of its own.
     this.#exempt.add(bucket)
@@ -127,11 +130,12 @@ export class RateBound {
       this.#ideals.delete(key)
       return undefined
     }
+    const credited = this.#creditedRate(bucket, name, rate)
+    const aheadMilli = this.#aheadMilli(credited)
     let ideal = this.#ideals.get(key)
     if (!ideal) {
       const {period} = rate
-      const numerator = this.#capacityOf(rate) * period
-      ideal = {numerator, period, atMs, forced: 0n, spreadMs: this.#spreadMs(), aheadMilli: this.#aheadMilli(rate)}
+      ideal = {numerator: (rate.capacity + aheadMilli) * period, period, atMs, forced: 0n, aheadMilli}
       this.#ideals.set(key, ideal)
       return ideal
     }
@@ -140,18 +144,14 @@ export class RateBound {
       ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
       ideal.period = rate.period
     }
-    // A clock that is ahead credits that time at the rate that is in force then: raised limits make it worth more.
-    const aheadMilli = this.#aheadMilli(rate)
     if (aheadMilli > ideal.aheadMilli) {
       ideal.numerator += (aheadMilli - ideal.aheadMilli) * ideal.period
       ideal.aheadMilli = aheadMilli
     }
-    const spreadMs = this.#spreadMs()
-    const passedMs = Math.max(0, atMs - ideal.atMs) + spreadMs - ideal.spreadMs
-    const {amount, period} = this.#creditedRate(bucket, name, rate)
-    ideal.numerator += (amount * BigInt(Math.ceil(passedMs)) * ideal.period + period - 1n) / period
-    Object.assign(ideal, {atMs: Math.max(atMs, ideal.atMs), spreadMs})
-    this.#cut(ideal, rate)
+    const passedMs = BigInt(Math.ceil(Math.max(0, atMs - ideal.atMs)))
+    ideal.numerator += (credited.amount * passedMs * ideal.period + credited.period - 1n) / credited.period
+    ideal.atMs = Math.max(atMs, ideal.atMs)
+    this.#cut(ideal, rate, aheadMilli)
     return ideal
   }
 
@@ -166,18 +166,34 @@ export class RateBound {
     return former.reduce<Rate>((a, b) => (a.amount * b.period >= b.amount * a.period ? a : b), allowed)
   }
 
-  #cut(ideal: IdealBucket, rate: Rate): void {
-    const most = this.#capacityOf(rate) * ideal.period
-    if (ideal.numerator > most) ideal.numerator = most
+  #cut(ideal: IdealBucket, {capacity}: Rate, aheadMilli: bigint): void {
+    const most = (capacity + aheadMilli) * ideal.period
+    if (ideal.numerator <= most) return
+    ideal.numerator = most
+    // Of what was credited at a higher rate before, no more than this is left.
+    ideal.aheadMilli = aheadMilli
   }
 
-  /** With what clocks that are ahead of others may credit once. */
-  #capacityOf(rate: Rate): bigint {
-    return rate.capacity + this.#aheadMilli(rate)
-  }
-
+  /** What clocks that are ahead of others may credit once. */
   #aheadMilli({amount, period}: Rate): bigint {
     const ahead = amount * BigInt(Math.ceil(this.#spreadMs()))
     return (ahead + period - 1n) / period
   }
+}
+
+/**
+ * What another client has taken that comes back with the next refill. It takes from the balance and leaves the refill
+ * instant where it is (docs/reference-faults.md): of a full bucket it takes what had overflowed.
+ */
+function regainedOf({before}: ShardChange, name: string, milli: bigint, atMs: number): bigint {
+  const limit = before?.limits.get(name)
+  if (!before || !limit || before.refilledAt === undefined || milli <= 0n || limit.period <= 0n) return 0n
+  const shards = BigInt(Math.max(1, before.shardCount))
+  const passedMs = BigInt(Math.ceil(atMs)) - before.refilledAt
+  if (passedMs <= 0n) return 0n
+  // Shares rounded in doubt for the bucket.
+  const rate = (limit.amount + shards - 1n) / shards
+  const earned = (rate * passedMs + limit.remainder + limit.period - 1n) / limit.period
+  const over = limit.tokens + earned - limit.capacity / shards
+  return over <= 0n ? 0n : over < milli ? over : milli
 }

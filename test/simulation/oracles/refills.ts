@@ -24,7 +24,9 @@ export class Refills {
   readonly #marks = new Set<string>()
   readonly #levels: LowestLevels
 
-  readonly #admitted = new Set<string>()
+  /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
+  readonly #decided = new Set<string>()
+  readonly #sharded = new Set<string>()
   readonly #generationOf: (process: number) => number
 
   constructor(timeline: LimitsTimeline, verdicts: Verdicts, aheadMs = () => 0, generationOf = (_: number) => 0) {
@@ -35,8 +37,14 @@ export class Refills {
   }
 
   observe(write: TableWrite): void {
+    for (const {bucket, after} of write.shards) if ((after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
     this.#check(write)
     for (const change of write.shards) this.#levels.observe(change, write.atMs)
+  }
+
+  /** A process has refused a request of a bucket, by its state. Of a divided one that may be the state of other shards. */
+  noteRefused(process: number, generation: number, bucket: string): void {
+    if (!this.#sharded.has(bucket)) this.#decided.add(`${process}.${generation} ${bucket}`)
   }
 
   #check(write: TableWrite): void {
@@ -132,14 +140,15 @@ export class Refills {
   }
 
   /**
-   * S9: a process that admits uses the limits that are configured, once the cache period is over. Its first write to a
-   * bucket may be applied as the bucket is stored; its second decision compares (decision 25).
+   * S9: a process that admits uses the limits that are configured, once the cache period is over. One allowance, decision
+   * 25: its first decision on a bucket takes the limits as they are stored, if that is an admission by its first write, or a
+   * refusal; the second compares. So an admission is not judged where the process has decided nothing of the bucket before.
    */
   #checkLimits({bucket, before, after}: ShardChange, {process}: Writer, atMs: number): void {
     if (!after || after.refilledAt === undefined || (before && after.requests <= before.requests)) return
-    const admission = `${process}.${this.#generationOf(process)} ${bucket}`
-    const isFirst = before !== undefined && !this.#admitted.has(admission)
-    this.#admitted.add(admission)
+    const decision = `${process}.${this.#generationOf(process)} ${bucket}`
+    const isFirst = before?.refilledAt !== undefined && !this.#decided.has(decision)
+    this.#decided.add(decision)
     if (isFirst || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return
     for (const [name, rate] of this.#timeline.now(bucket)) {
       const limit = after.limits.get(name)

@@ -27,8 +27,11 @@ export class UsageTruth {
     }
   }
 
-  /** `removed` are buckets whose usage was deleted together with their entity. */
-  check(items: readonly Item[], removed: ReadonlySet<string>): void {
+  /**
+   * `removed` are buckets whose usage was deleted together with their entity, `refused` are the refusals that buckets have
+   * counted.
+   */
+  check(items: readonly Item[], removed: ReadonlySet<string>, refused: ReadonlyMap<string, bigint>): void {
     const counted = new Map<string, bigint>()
     const windows = new Set<string>()
     for (const item of items) {
@@ -42,9 +45,14 @@ export class UsageTruth {
         const milli = BigInt(tokens.get(name) ?? 0) * 1000n + (fractions.get(name) ?? 0n)
         counted.set(key, (counted.get(key) ?? 0n) + milli)
       }
+      for (const [what, count] of refusedIn(item)) {
+        const key = `${window} ${bucketId(namespace, entity, resource)} ${what}`
+        counted.set(key, (counted.get(key) ?? 0n) + count * 1000n)
+      }
     }
-    for (const [key, consumed] of this.#consumed) {
-      const bucket = key.slice(0, key.lastIndexOf(' '))
+    const refusals = [...refused].map(([key, count]): [string, bigint] => [key, count * 1000n])
+    for (const [key, consumed] of [...this.#consumed, ...refusals]) {
+      const bucket = key.slice(0, key.indexOf(' '))
       if (removed.has(bucket) || this.#uncountable.has(bucket)) continue
       for (const window of windows.size > 0 ? windows : ['hourly']) {
         const usage = counted.get(`${window} ${key}`) ?? 0n
@@ -54,4 +62,21 @@ export class UsageTruth {
       }
     }
   }
+}
+
+/** The refusals in a usage record, read without the library's decoder. */
+function refusedIn(item: Item): Map<string, bigint> {
+  const refused = new Map<string, bigint>()
+  const entries = item._refused && 'M' in item._refused ? item._refused.M : {}
+  const count = (entry: string) => {
+    const value = entries[entry]
+    return value && 'N' in value ? BigInt(value.N) : 0n
+  }
+  for (const entry of Object.keys(entries)) {
+    const name = entry.startsWith('r:') ? entry.slice(2) : undefined
+    if (name === undefined) continue
+    refused.set(`requests of ${name}`, count(entry))
+    refused.set(`tokens of ${name}`, count(entry) + count(`t:${name}`))
+  }
+  return refused.set('requests', count('n')).set('by parent', count('p'))
 }

@@ -44,7 +44,7 @@ export interface NetworkOptions {
   readonly carryOut: (operation: Operation, input: never) => unknown
   /** Ways there and back of a call, by its number, in ms. */
   readonly waysMs: (call: number) => readonly [there: number, back: number]
-  readonly faultAt: (call: number) => Fault | undefined
+  readonly faultAt: (call: number, operation: Operation) => Fault | undefined
   /** Whether the process that calls is still alive. */
   readonly isAlive: () => boolean
   /** The number of the next call, from 1. */
@@ -80,7 +80,7 @@ export class SimulatedTransport implements Transport {
     const {faultAt, isAlive, nextCall, onCall} = this.#options
     if (!isAlive()) return new Promise(() => {})
     const call = nextCall()
-    const fault = kindFor(faultAt(call), operation)
+    const fault = kindFor(faultAt(call, operation), operation)
     onCall(operation, call, fault)
     let isSent = false
     let stop: (() => void) | undefined

@@ -25,6 +25,8 @@ export class SimulatedProcess {
   generation = 0
   isAlive = true
   limiter: RateLimiter
+  /** All limiters that it has had. */
+  readonly limiters: RateLimiter[] = []
   /** When its calls were disturbed, or it was killed, in ms since the start. */
   readonly disturbedAtMs: number[] = []
   readonly killedAtMs: number[] = []
@@ -77,7 +79,7 @@ export class SimulatedProcess {
       return ++this.#calls
     }
     const transport = new SimulatedTransport({...network, time, isAlive, nextCall})
-    return new RateLimiter({
+    const limiter = new RateLimiter({
       stack,
       namespace,
       transport,
@@ -87,6 +89,8 @@ export class SimulatedProcess {
       onUnavailable: 'block',
       timeoutMs: DECISION_TIMEOUT_MS,
     })
+    this.limiters.push(limiter)
+    return limiter
   }
 }
 

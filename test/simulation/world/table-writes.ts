@@ -29,6 +29,8 @@ export interface StoredShard {
   readonly requests: number
   /** Until when limits are bypassed. */
   readonly bypass: bigint | undefined
+  /** Refused requests, by what is counted: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
+  readonly refused: ReadonlyMap<string, bigint>
   readonly limits: ReadonlyMap<string, StoredLimit>
   readonly marks: ReadonlyMap<string, string>
 }
@@ -87,7 +89,20 @@ export function shardChange({before, after}: Change): ShardChange | undefined {
   }
 }
 
+/** Items in the table are never written into. */
+const stored = new WeakMap<Item, StoredShard>()
+
+/** Each item is read once, though it is judged as what was written and as what was there before. */
 function storedShard(item: Item): StoredShard {
+  let shard = stored.get(item)
+  if (!shard) {
+    shard = readShard(item)
+    stored.set(item, shard)
+  }
+  return shard
+}
+
+function readShard(item: Item): StoredShard {
   const refilledAt = whole(item, 'rf')
   const [tag, list = ''] = text(item, 'rfr').split('|')
   const remainders = new Map<string, bigint>()
@@ -118,9 +133,43 @@ function storedShard(item: Item): StoredShard {
     shardCount: Number(whole(item, 'shard_count') ?? 1n),
     requests: Number(whole(item, 'rq') ?? 0n),
     bypass: whole(item, 'bypass'),
+    refused: refusedIn(item),
     limits,
     marks,
   }
+}
+
+function refusedIn(item: Item): Map<string, bigint> {
+  const refused = new Map([
+    ['requests', whole(item, 'x') ?? 0n],
+    ['by parent', whole(item, 'xp') ?? 0n],
+  ])
+  for (const attribute of Object.keys(item)) {
+    const name = /^x_(.+)$/.exec(attribute)?.[1]
+    if (name === undefined) continue
+    const requests = whole(item, attribute) ?? 0n
+    refused.set(`requests of ${name}`, requests)
+    refused.set(`tokens of ${name}`, requests + (whole(item, `xt_${name}`) ?? 0n))
+  }
+  return refused
+}
+
+/** Refused requests that a write counted. A shard that is new, and not the first, is a copy. */
+export function refusedBy({shard, before, after}: ShardChange): Map<string, bigint> {
+  const refused = new Map<string, bigint>()
+  if (!before && shard > 0) return refused
+  for (const [what, count] of after?.refused ?? []) {
+    const delta = count - (before?.refused.get(what) ?? 0n)
+    if (delta !== 0n) refused.set(what, delta)
+  }
+  return refused
+}
+
+/** Whether a request only counts refusals, whatever became of it. */
+export function isRefusalWrite(operation: Operation, input: object): boolean {
+  const {ExpressionAttributeNames: used = {}} = input as {ExpressionAttributeNames?: Record<string, string>}
+  const names = Object.values(used)
+  return operation === 'UpdateItem' && names.includes('xl') && names.every(name => /^(wn_\d|x.*|lr|rf)$/.test(name))
 }
 
 /** Net millitokens that a write consumed, per limit. What was removed has been consumed before. */

@@ -15,7 +15,7 @@ export interface VirtualTimer {
 const realSetImmediate = setImmediate
 
 /** When every run begins: epoch ms. */
-const START_MS = 1_700_000_000_000
+export const START_MS = 1_700_000_000_000
 
 /** Time that passes only from event to event; what follows by promises alone happens at the very instant. */
 export class VirtualTime {

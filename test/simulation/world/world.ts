@@ -13,7 +13,7 @@ import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
 import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
-import {costOf, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
+import {costOf, isRefusalWrite, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
 export const STACK = 'sim'
@@ -65,6 +65,7 @@ export class World {
   readonly #faults = new Map<string, Fault>()
   #changes: Change[] = []
   #calls = new Map<number, number>()
+  readonly #operationCalls = new Map<string, number>()
   #latestMs = 0
   #earliestMs = 0
   #faultLagMs = 0
@@ -82,7 +83,7 @@ export class World {
       change => this.#changes.push(change),
       (partition, units) => this.#mayWrite(partition, units),
     )
-    for (const fault of scenario.faults) this.#faults.set(`${fault.by} ${fault.call}`, fault)
+    for (const fault of scenario.faults) this.#faults.set(faultKey(fault.by, fault.call, fault.operation), fault)
     const kills = new Set(
       scenario.faults.filter(({by, kind}) => by === AGGREGATOR && kind === 'hang').map(({call}) => call),
     )
@@ -139,7 +140,8 @@ export class World {
       const changes = this.#changes
       this.#changes = []
       if (changes.length > 0) this.#wrote(writer, changes)
-      if (writer.kind === 'limiter')
+      // What is written of refusals belongs to no decision.
+      if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
         this.onRequest({atMs: this.time.elapsedMs, process: writer.process, ...costOf(operation, output, changes)})
     }
   }
@@ -230,7 +232,7 @@ export class World {
       carryOut: (operation: Operation, input: never) => this.#serve(writer, operation, input, true),
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
-      faultAt: (call: number) => (this.isCalm ? undefined : this.#faults.get(`${process} ${call}`)),
+      faultAt: (call: number, operation: Operation) => this.#faultAt(process, call, operation),
       onCall: (operation: Operation, call: number, fault: Fault | undefined) => {
         this.counts.calls++
         if (fault) {
@@ -244,6 +246,14 @@ export class World {
         this.note(`${nameOf(writer)} call ${call} ${operation}${fault ? ` ${fault.kind}` : ''}`)
       },
     }
+  }
+
+  #faultAt(process: number, call: number, operation: Operation): Fault | undefined {
+    const key = `${process} ${operation}`
+    const ofOperation = (this.#operationCalls.get(key) ?? 0) + 1
+    this.#operationCalls.set(key, ofOperation)
+    if (this.isCalm) return undefined
+    return this.#faults.get(faultKey(process, call)) ?? this.#faults.get(faultKey(process, ofOperation, operation))
   }
 
   #waysMs(process: number, call: number): readonly [number, number] {
@@ -298,3 +308,5 @@ export class World {
 function nameOf({kind, process, deed}: Writer): string {
   return kind === 'limiter' ? `p${process}` : (deed ?? kind)
 }
+
+const faultKey = (by: number, call: number, operation = ''): string => `${by} ${operation} ${call}`

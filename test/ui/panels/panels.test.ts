@@ -142,11 +142,11 @@ describe('other panels', () => {
       Filters:  gpt part of a name  !gpt all others  status:over
       resource:gpt-4 or entity:ada exactly that one
 
-      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ○ gone
+      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ◆ soft and empty
+      ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       ~ not read for three polls, because polls sample
-
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · q quit
       "

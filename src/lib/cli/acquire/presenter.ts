@@ -1,6 +1,8 @@
 import type {Consumption} from '../../core/consumption.js'
-import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
+import {formatAmount} from '../../core/syntax/amount.js'
+import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
+import type {UnitsByLimit} from '../../repository/limits/units.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from '../results/acquire.js'
 
@@ -9,9 +11,11 @@ export function retryText(ms: number): string {
   return `Refused for now; trying again in ${formatWait(ms)}`
 }
 
-/** Requested amounts: "1 rpm and 500 tpm". */
-export function amountWords(consume: Consumption): string {
-  return formatList(Object.entries(consume).map(([name, tokens]) => `${formatCount(tokens)} ${name}`))
+/** Requested amounts: "1 rpm and $0.05 usd". */
+export function amountWords(consume: Consumption, units: UnitsByLimit | undefined): string {
+  return formatList(
+    Object.entries(consume).map(([name, tokens]) => `${formatTokens(tokens, units?.get(name))} ${name}`),
+  )
 }
 
 /** A request and its outcome. */
@@ -19,6 +23,8 @@ export interface TriedRequest {
   readonly entity: string
   readonly resource: string
   readonly consume: Consumption
+  /** Limits whose amounts are shown as money. */
+  readonly units?: UnitsByLimit | undefined
   readonly dryRun: boolean
   readonly attempt: AcquireAttempt
 }
@@ -30,36 +36,44 @@ export async function acquireLines(tried: TriedRequest, width: number | undefine
   if (statuses.length === 0) return [title]
   const headers = ['LIMIT', 'OF', 'ASKED', 'LEFT', 'CAPACITY', 'FREE IN'].map(header => ({header}))
   const rows = statuses.map(({name, entity, requested, available, capacity, exceeded, retryAfterMs}) => {
-    return [name, entity, requested, available, capacity, exceeded ? formatWait(retryAfterMs) : 'now']
+    const unit = tried.units?.get(name)
+    const amounts = [requested, available, capacity].map(tokens =>
+      unit === undefined ? tokens : formatTokens(tokens, unit),
+    )
+    return [name, entity, ...amounts, exceeded ? formatWait(retryAfterMs) : 'now']
   })
   return [title, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
-function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): string {
+function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedRequest): string {
   const {admitted, isMetered, isBypassed, waitedMs, retryAfterMs} = attempt
-  const asked = amountWords(consume)
+  const asked = amountWords(consume, units)
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
     return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
   }
   if (!isMetered) return `Admitted without a charge: the table is unavailable, so ${entity} was charged nothing`
+  const parent = parentCharge(attempt, units)
   const charge = isBypassed
-    ? `${resource} is bypassed for ${entity}, ${asked} ${dryRun ? 'would be' : 'was'} counted and not charged${parentCharge(attempt)}`
-    : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt)}`
+    ? `${resource} is bypassed for ${entity}, ${asked} ${dryRun ? 'would be' : 'was'} counted and not charged${parent}`
+    : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parent}`
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
 /** A parent is charged only for its own limits. */
-function parentCharge({parent, statuses}: AcquireAttempt): string {
+function parentCharge({parent, statuses}: AcquireAttempt, units: UnitsByLimit | undefined): string {
   if (parent === undefined) return ''
   const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
-  return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared)) : 'too'}`
+  return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared), units) : 'too'}`
 }
 
 /** The command that explains a refusal. */
-export function whyCommand({entity, resource, consume}: TriedRequest): string {
-  const amounts = Object.entries(consume).map(([name, tokens]) => `${name}=${tokens}`)
-  return ['zael why', entity, resource, ...amounts].join(' ')
+export function whyCommand({entity, resource, consume, units}: TriedRequest): string {
+  const amounts = Object.entries(consume).map(([name, tokens]) => {
+    const unit = units?.get(name)
+    return `${name}=${unit === undefined ? tokens : formatAmount(tokens, unit)}`
+  })
+  return ['zael why', ...[entity, resource, ...amounts].map(shellWord)].join(' ')
 }
 
 /** JSON has no infinite number. */

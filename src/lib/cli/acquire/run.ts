@@ -1,7 +1,9 @@
 import {durationMs} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
+import {isUnavailability} from '../../dynamo/errors.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {AcquireRequest} from '../../limiter/options.js'
+import type {UnitsByLimit} from '../../repository/limits/units.js'
 import type {StackContext} from '../base/context.js'
 import {interruptible} from '../output/interrupt.js'
 
@@ -14,6 +16,16 @@ export function withDefaultWait(argv: readonly string[]): string[] {
     const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
     return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
   })
+}
+
+/** Currencies of limits; `undefined` when the table does not answer: the limiter decides what becomes of the request then. */
+export async function readableUnits(stack: StackContext): Promise<UnitsByLimit | undefined> {
+  try {
+    return await (await stack.namespace()).configs.units()
+  } catch (error) {
+    if (isUnavailability(error)) return undefined
+    throw error
+  }
 }
 
 /** Longer than in a service: the first request may have to resolve credentials. */
@@ -31,7 +43,7 @@ export async function tryRequest(
     import('../../inspect/attempt.js'),
   ])
   const {sleep} = backoff
-  const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, timeoutMs: TIMEOUT_MS})
+  const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, strict: true, timeoutMs: TIMEOUT_MS})
   const attempt = dryRun ? previewAcquire : attemptAcquire
   try {
     return await interruptible(

@@ -1,12 +1,14 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
+import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
-import type {ConfigScope} from '../../schema/config-record.js'
-import {shellWord} from '../base/settings.js'
+import type {SharedCharge} from '../../inspect/family-limits.js'
+import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {rateText, scopeWords} from '../limits/presenter.js'
+import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
+import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -14,10 +16,14 @@ import {amountWords} from './presenter.js'
 /** A command that would admit the request sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]
 
-/** Commands that help against an exceeded limit: raise it where it is set, or refill the bucket. `where`: flags to append. */
+/**
+ * Commands that help against an exceeded limit: raise it for this entity and resource alone, whatever the level it is set
+ * at, or refill the bucket. Limits that are not named stay in force. `where`: flags to append.
+ */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
-  const {configured, requested, scope, entity} = limit
+  const {configured, requested, entity} = limit
+  const scope = {level: 'entity', entity, resource} as const
   const {capacity, refillAmount, reset} = configured
   const isTooSmall = requested > capacity
   const raised = {
@@ -30,7 +36,20 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
-    [`zael bucket reset ${entity} --resource ${resource}${where}`, `refill the bucket of ${entity} once, now`],
+    ...(reset ? [topUp(limit, resource, where)] : []),
+    [
+      `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
+      `refill the bucket of ${entity} once, now`,
+    ],
+  ]
+}
+
+/** What is missing, once. */
+function topUp({entity, name, deficit, configured}: ExplainedLimit, resource: string, where: string): Remedy {
+  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
+  return [
+    `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
+    'add what is missing until the reset',
   ]
 }
 
@@ -38,24 +57,18 @@ function doubled(tokens: number): number {
   return Math.min(MAX_TOKENS, 2 * tokens)
 }
 
-function scopeArguments(scope: ConfigScope): string {
-  if (scope.level === 'system') return '--system'
-  if (scope.level === 'resource') return `--resource ${scope.resource}`
-  return scope.resource === DEFAULT_RESOURCE
-    ? `--entity ${scope.entity}`
-    : `--entity ${scope.entity} --resource ${scope.resource}`
-}
-
 /** The command that lifts a switch where it is set. */
 function enabling({entity, scope}: SetSwitch, where: string): Remedy {
-  const subject = scope.level === 'resource' ? `resource enable ${scope.resource}` : `entity enable ${entity}`
-  const only = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE ? ` --resource ${scope.resource}` : ''
+  const subject =
+    scope.level === 'resource' ? `resource enable ${shellWord(scope.resource)}` : `entity enable ${shellWord(entity)}`
+  const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
+  const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
 }
 
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, parent, disabled} = explanation
+  const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
     const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
     return [
@@ -67,9 +80,10 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   const exceeded = limits.filter(limit => limit.exceeded)
   return [
     verdict(explanation),
+    ...refusedLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
     ...bypassLines(explanation, where),
-    ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
+    ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
@@ -88,9 +102,29 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
   return [...switches, ...nextLines(bypassed.map(each => enabling(each, where)))]
 }
 
-function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
+/** How often requests were refused lately; nothing where none was. */
+function refusedLines({entity, refused, refusedSince, atMs}: Explanation): string[] {
+  const {requests, byParent, lastAtMs} = refused
+  if (requests + byParent === 0) return []
+  const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
+  const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused by the parent alone`] : []
+  const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
+  return [`${entity}: ${[...own, ...parent].join(', ')} since ${refusedSince}${last}.`]
+}
+
+/** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
+function sharedLines(entity: string, cascade: SharedCharge): string[] {
+  const {charged, level, parent} = cascade
+  const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
+  if (charged) return ['', `Every charge of ${entity} is also charged to its parent ${parent}${source}.`]
+  return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
+}
+
+function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
-  const asked = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
+  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
+  const asked = `${amounts}${basis === 'typical' ? `, its average request of the last ${TYPICAL_HOURS} hours,` : ''}`
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =
     retryAfterMs === Infinity
@@ -99,21 +133,9 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Expla
   return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
 }
 
-function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] {
-  const {
-    name,
-    entity,
-    level,
-    available,
-    capacity,
-    requested,
-    exceeded,
-    shards,
-    scope,
-    drainedBy,
-    configured,
-    isBypassed,
-  } = limit
+function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanation): string[] {
+  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
+  const {refused, isBypassed} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
@@ -124,11 +146,18 @@ function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] 
   return factLines(`${name} of ${whose} ${state}`, {
     level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
     'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
+    refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
     'drained by':
       exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
   })
+}
+
+function refusedText({refused, configured}: ExplainedLimit, since: string): string {
+  const tokens = formatTokens(refused.tokens, configured.unit)
+  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
 
 /** When a quota is full again. */
@@ -153,7 +182,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyResult {
-  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits, disabled} = explanation
+  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -161,6 +190,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     resource,
     registered: isRegistered,
     parent: parent ?? null,
+    cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
     hour,
     admitted,
@@ -168,6 +198,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     clearsAt: clears(explanation.retryAfterMs),
     disabled: disabled ? switchJson(disabled, where) : null,
     bypassed: explanation.bypassed.map(each => switchJson(each, where)),
+    request: explanation.basis,
+    refused: refusedJson(explanation),
     limits: limits.map(limit => ({
       name: limit.name,
       level: limit.level,
@@ -178,6 +210,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       refillAmount: limit.refillAmount,
       refillPeriodSeconds: limit.refillPeriodSeconds,
       ...kindJson(limit.configured),
+      ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       available: limit.available,
       requested: limit.requested,
@@ -185,6 +218,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
+      refused: limit.refused,
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
@@ -195,4 +229,10 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
 function switchJson(each: SetSwitch, where: string): NonNullable<WhyResult['disabled']> {
   const [command, purpose] = enabling(each, where)
   return {entity: each.entity, setFor: scopeJson(each.scope), remedies: [{command, purpose}]}
+}
+
+function refusedJson({refused, refusedSince}: Explanation): WhyResult['refused'] {
+  const {requests, byParent, lastAtMs} = refused
+  const lastAt = lastAtMs === undefined ? null : new Date(lastAtMs).toISOString()
+  return {requests, byParent, since: refusedSince, lastAt}
 }

@@ -1,22 +1,32 @@
 import {ZaelError} from '../../core/errors.js'
+import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {shellWord} from '../../core/text.js'
 
 type Details = Readonly<Record<string, unknown>>
 
+/** Names as words of a command, quoted for a shell. */
+const words = (...names: unknown[]): string => names.map(name => shellWord(String(name))).join(' ')
+
+const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(String) : [])
+
 /** Commands that help, by the code of the error; the library's own hints name none. */
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
-  'request.too-large': ({resource, limit, requested}) =>
-    `Ask for less, or raise the limit: zael limits set --resource ${resource} ${limit}=${requested}`,
+  'request.too-large': ({entity, resource, limit, requested}) =>
+    `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource)} ${limit}=${requested}`,
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
-      ? `Lift it: zael resource enable ${resource}`
-      : `Lift it: zael entity enable ${entity}${level === 'entity' ? ` --resource ${resource}` : ''}`,
-  'limit.unknown': ({entity, resource}) =>
-    resource === undefined
-      ? undefined
-      : `See zael limits resolve ${entity} ${resource}, or add it with zael limits set.`,
+      ? `Lift it: zael resource enable ${words(resource)}`
+      : `Lift it: zael entity enable ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
+  'limit.unknown': ({entity, resource, names, known}) => {
+    if (resource === undefined) return undefined
+    const [name] = listOf(names)
+    const meant = name === undefined ? undefined : didYouMean(nearestNames(name, listOf(known)))
+    return [...(meant === undefined ? [] : [meant]), `See zael limits resolve ${words(entity, resource)}`].join(' ')
+  },
   'limits.missing': ({entity, resource, others}) => {
     if (Array.isArray(others) && others.length > 0) return undefined
-    if (entity !== undefined) return `Set some: zael limits set --resource ${resource} rpm=100/min`
+    if (entity !== undefined)
+      return `Set some: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
     return 'Run `zael limits list` to see what is configured.'
   },
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
@@ -29,9 +39,9 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'namespace.name-taken': ({id, name}) => `Free the name with \`zael namespace delete ${name}\`, then recover ${id}.`,
   'namespace.changed': ({id}) => `Check it with \`zael namespace show ${id}\`, then try again.`,
   'entity.missing': () => 'See `zael entity list`.',
-  'entity.exists': ({entity}) => `Change it with \`zael entity update ${entity}\`.`,
-  'entity.version': ({entity}) => `Check it with \`zael entity show ${entity}\`, then try again.`,
-  'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${parent}\`.`,
+  'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
+  'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,
+  'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${words(parent)}\`.`,
   'entity.has-children': () => 'Delete them first, or give them another parent with `zael entity update`.',
   'schema.needs-migration': () => 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.',
   'manifest.changed': () => 'Check the differences with `zael limits plan`, then apply again.',

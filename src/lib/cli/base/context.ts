@@ -73,7 +73,11 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
     table: openTable(seams).table,
     repository,
     principal,
-    namespace: () => repository.namespace(flags.namespace),
+    namespace: async () => {
+      const namespace = await repository.namespace(flags.namespace)
+      namespace.configs.keepUnits()
+      return namespace
+    },
     endpoint: local?.endpoint ?? endpointUrl,
     awsServices: async signal => (isLocalStack ? undefined : openAwsServices(input, env, signal)),
     [Symbol.asyncDispose]: () => transport.close(),

@@ -1,5 +1,6 @@
 import {join} from 'node:path'
 import {InvalidInput} from '../../core/errors.js'
+import {shellWord} from '../../core/text.js'
 import {SETTING_KEYS, SETTING_RULES, type SettingKey, type SettingRule, settingProblem} from './setting-rules.js'
 import {findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
 
@@ -118,9 +119,4 @@ export function typedFlags(settings: Settings): string {
     return key !== 'output' && source === 'flag' ? [`--${SETTING_RULES[key].flag}`, shellWord(value ?? '')] : []
   })
   return words.map(word => ` ${word}`).join('')
-}
-
-/** A word quoted for a POSIX shell where needed. */
-export function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

@@ -1,6 +1,6 @@
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {type AuditRecord, limitOfDetails} from '../../schema/audit-record.js'
-import {switchInDetails} from '../../schema/config-record.js'
+import {policiesInDetails} from '../../schema/config-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
@@ -55,18 +55,16 @@ export function auditEventJson(record: AuditRecord): AuditEventJson {
 }
 
 /** Details in one line, sorted by name: the table keeps no order. */
-function detailsText({details}: AuditRecord): string {
-  const access = switchInDetails(details)
-  const entries = Object.entries(details)
-    .filter(([name]) => !access?.keys.includes(name))
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+function detailsText({action, details}: AuditRecord): string {
+  const {policies, others} = action === 'limits_set' ? policiesInDetails(details) : {policies: [], others: details}
+  const entries = Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1))
   return [
-    ...(access ? [`disabled: ${[access.before, access.after].flatMap(switchWord).join(' → ')}`] : []),
+    ...policies.map(({name, before, after}) => `${name}: ${[before, after].flatMap(policyWord).join(' → ')}`),
     ...entries.map(([name, value]) => `${name}: ${valueText(value)}`),
   ].join('; ')
 }
 
-function switchWord(value: Json | undefined): string[] {
+function policyWord(value: Json | undefined): string[] {
   if (value === undefined) return []
   if (value === null) return ['not set']
   return [typeof value === 'boolean' ? (value ? 'yes' : 'no') : valueText(value)]

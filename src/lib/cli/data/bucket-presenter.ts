@@ -1,5 +1,4 @@
 import {formatSpan, formatTokens} from '../../core/text.js'
-import type {ResetResult} from '../../repository/buckets/reset.js'
 import {type BucketView, type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
 import type {Listing} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
@@ -46,7 +45,7 @@ export function shardListing(
       // The title has it where there is only one bucket.
       accessColumn(buckets.length === 1 ? [] : buckets),
       {name: 'shard', align: 'right', value: ({shard, view}) => (view?.isGhost ? `${shard} (ghost)` : String(shard))},
-      ...levelColumns(units),
+      ...levelColumns(units, buckets),
       resetsColumn(buckets, nowMs),
       {
         name: 'pressure',
@@ -77,7 +76,7 @@ export function bucketListing(
       {name: 'entity', value: ({entity}) => entity},
       {name: 'resource', value: ({resource}) => resource, isExtra: true},
       accessColumn(buckets),
-      ...levelColumns(units),
+      ...levelColumns(units, buckets),
       resetsColumn(buckets, nowMs),
       {name: 'shards', value: ({shards}) => shards},
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
@@ -87,8 +86,8 @@ export function bucketListing(
 }
 
 /** Limits that `units` names are shown as money; in CSV they are numbers. */
-function levelColumns(units: LimitUnits) {
-  const amount = (name: 'level' | 'capacity' | 'debt') => ({
+function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
+  const amount = (name: 'level' | 'capacity' | 'debt' | 'toppedUp') => ({
     name,
     align: 'right' as const,
     value: (row: LevelRow) => {
@@ -108,6 +107,12 @@ function levelColumns(units: LimitUnits) {
       raw: (row: LevelRow) => fullness(row),
     },
     {...amount('debt'), fit: 'spare' as const},
+    {
+      ...amount('toppedUp'),
+      name: 'topped-up',
+      header: 'TOPPED UP',
+      isExtra: !buckets.some(({limits}) => limits.some(({toppedUp}) => toppedUp !== undefined)),
+    },
     {
       name: 'refill',
       fit: 'spare' as const,
@@ -154,10 +159,4 @@ function expiryOf(view: ShardView | undefined, nowMs: number): string | undefine
   if (view.expiresAt === null) return 'never'
   const leftMs = Date.parse(view.expiresAt) - nowMs
   return leftMs > 0 ? `in ${formatSpan(leftMs)}` : 'soon'
-}
-
-/** The result of a reset. */
-export function resetLine(entity: string, resource: string, {shards, reset}: ResetResult): string {
-  const parts = shards === 1 ? '' : ` (${reset} of ${shards} shards)`
-  return `The bucket of ${entity} for ${resource} is full${parts}`
 }

@@ -5,11 +5,12 @@ import {textTable} from '../output/text-table.js'
 import type {EntityShowResult} from '../results/entity.js'
 import {entityJson, entityLines} from './entity-presenter.js'
 
-const SOURCES: Readonly<Record<Level, string>> = {
+const SOURCES: Readonly<Record<Level | 'record', string>> = {
   entity: 'entity + resource',
   entity_default: 'entity',
   resource: 'resource',
   system: 'system',
+  record: 'record',
 }
 
 /** An entity with the limits that apply to it, in JSON; empty values for an entity without a record. */
@@ -19,9 +20,10 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
     registered: record !== undefined,
     ...(record ? entityJson(record) : unregistered),
     parents: parents.map(parent => ({id: parent.entity, name: parent.name, cascade: parent.cascade})),
-    resources: resources.map(({resource, source, limits, shards}) => ({
+    resources: resources.map(({resource, source, cascade, limits, shards}) => ({
       resource: resource ?? null,
       source: source ?? null,
+      cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
       limits: limits.map(({name, capacity, refillAmount, refillPeriodSeconds, available = null, ...limit}) => ({
         name,
         capacity,
@@ -41,11 +43,13 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   const head = record
     ? entityLines(`Entity "${id}"`, record, parentChain(overview))
     : [`Entity "${id}" has no record; it has limits or buckets`]
-  const rows = resources.flatMap(({resource = '(any other)', source, limits, shards}) =>
+  const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
+  const rows = resources.flatMap(({resource = '(any other)', source, cascade, limits, shards}) =>
     limits.map(limit => [
       resource,
       formatLimit(limit),
       source && SOURCES[source],
+      ...(hasPolicies ? [cascade && `${cascade.charged ? 'on' : 'off'}, ${SOURCES[cascade.level]}`] : []),
       limit.available,
       limit.capacity,
       shards === 0 ? undefined : shards,
@@ -56,6 +60,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     {header: 'RESOURCE'},
     {header: 'LIMIT'},
     {header: 'SET FOR'},
+    ...(hasPolicies ? [{header: 'CASCADE'}] : []),
     {header: 'AVAILABLE', align: 'right'},
     {header: 'OF', align: 'right'},
     {header: 'SHARDS', align: 'right'},

@@ -1,8 +1,9 @@
 import {isDeepStrictEqual} from 'node:util'
 import {formatPlural} from '../../core/text.js'
+import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
-import {factLines} from '../output/facts.js'
+import {factLines, stampedText} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import type {EntityJson} from '../results/entity.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
@@ -55,9 +56,13 @@ export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CH
 }
 
 /** The fields an update changed, before and after. */
-export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): string[] {
+export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, buckets: SyncResult): string[] {
   const changes = changesOf(before, after)
-  if (changes.length === 0) return [`Entity "${after.entity}" already has these values; nothing was changed`]
+  const stamped = buckets.updated + buckets.failed === 0 ? undefined : stampedText(buckets)
+  if (changes.length === 0) {
+    const title = `Entity "${after.entity}" already has these values; nothing was changed`
+    return stamped === undefined ? [title] : factLines(title, {'live buckets': stamped})
+  }
   const words = ({name, parent, cascade, metadata}: EntityRecord) => ({
     name,
     parent: parent ?? '(none)',
@@ -66,10 +71,10 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): s
   })
   const was = words(before)
   const is = words(after)
-  return factLines(
-    `Changed entity "${after.entity}"`,
-    Object.fromEntries(changes.map(key => [key, `${was[key]} → ${is[key]}`])),
-  )
+  return factLines(`Changed entity "${after.entity}"`, {
+    ...Object.fromEntries(changes.map(key => [key, `${was[key]} → ${is[key]}`])),
+    'live buckets': stamped,
+  })
 }
 
 /** The question before a deletion. */

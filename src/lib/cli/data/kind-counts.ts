@@ -7,6 +7,7 @@ const KINDS = {
   resourceLimits: {words: ['configuration of a resource', 'configurations of resources'], records: ['resource-config']},
   systemLimits: {words: ['system configuration', 'system configurations'], records: ['system-config']},
   buckets: {words: ['bucket shard', 'bucket shards'], records: ['bucket']},
+  operations: {words: ['recorded top-up or reset', 'recorded top-ups and resets'], records: ['operation']},
   usage: {words: ['usage snapshot', 'usage snapshots'], records: ['usage']},
   audit: {words: ['audit event', 'audit events'], records: ['audit']},
   registries: {words: ['registry', 'registries'], records: ['resource-registry', 'entity-config-registry', 'units']},

@@ -1,10 +1,11 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/gauge.js'
 import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
 import type {Window} from '../../core/window.js'
-import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
+import {type LimitRefused, NOT_REFUSED, type Refused} from '../../inspect/refused.js'
+import type {LimitShare, LimitTotal, RefusedRequests, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
 import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
-import type {Listing} from '../output/listing.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import type {UsageScopeJson, UsageTopResult} from '../results/usage.js'
 
@@ -41,13 +42,15 @@ export function usageTitle({window, range, entity, resource}: UsageScope): strin
   return `${capital(window)} usage${of === '' ? '' : ` of ${of}`}, ${from} to ${to} (times are UTC)`
 }
 
-type ShareRow = Omit<UsageWindow, 'limits'> & Partial<LimitShare>
+type ShareRow = Omit<UsageWindow, 'limits' | 'refused'> & Partial<LimitShare>
 
 /** One row per window and limit. CSV has no bar. */
 export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
   return {
-    rows: windows.flatMap(({limits, ...window}) =>
-      limits.length === 0 ? [window] : limits.map(limit => ({...window, ...limit})),
+    rows: windows.flatMap(({limits, refused, ...window}) =>
+      limits.length === 0
+        ? [{...window, refused: {requests: refused.requests, tokens: 0}}]
+        : limits.map(limit => ({...window, ...limit})),
     ),
     columns: [
       {name: 'start', fit: 'whole', value: ({start}) => startText(scope.window, start), raw: ({start}) => start},
@@ -69,9 +72,48 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
+      {
+        name: 'overdrawn',
+        value: ({overdrawn}) => overdrawn,
+        isExtra: !isCsv && !windows.some(({limits}) => limits.some(isOverdrawn)),
+      },
+      ...refusedColumns<ShareRow>(scope, isCsv || windows.some(isRefusing), row => row),
     ],
     empty: NOTHING_RECORDED,
   }
+}
+
+const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
+
+/** How often a soft limit was left in debt, after its amount. */
+const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
+const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean => refused.requests > 0
+
+/** Requests that a limit had too little for, and the tokens they asked of it; only where there are any. */
+function refusedColumns<Row>(
+  scope: Pick<UsageScope, 'units'>,
+  isShown: boolean,
+  limitOf: (row: Row) => {readonly name?: string; readonly refused?: LimitRefused},
+): ListingColumn<Row>[] {
+  const requests = (row: Row) => limitOf(row).refused?.requests ?? 0
+  const tokens = (row: Row) => limitOf(row).refused?.tokens ?? 0
+  return [
+    {name: 'refused', align: 'right', value: requests, isExtra: !isShown},
+    {
+      name: 'refused-tokens',
+      header: 'REFUSED TOKENS',
+      align: 'right',
+      value: row => amountCell(scope, limitOf(row).name, tokens(row)),
+      raw: tokens,
+      isExtra: !isShown,
+    },
+  ]
+}
+
+/** How many requests were refused, for the end of a sentence; empty where none was. */
+function refusedText({requests, byParent}: RefusedRequests): string {
+  const own = requests > 0 ? `, ${formatCount(requests)} refused` : ''
+  return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
 }
 
 /** Money as text, tokens as a number. */
@@ -87,7 +129,7 @@ function amountCell(
 /** Totals, and what 100 % means. */
 export function usageFooter(
   windows: readonly UsageWindow[],
-  {requests, totals}: UsageTotals,
+  {requests, refused, totals}: UsageTotals,
   {window, units, isPart}: Pick<UsageScope, 'window' | 'units'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
@@ -95,7 +137,7 @@ export function usageFooter(
   const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
-    `${title}: ${formatPlural(requests, 'request')}`,
+    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
     ...figures,
     `100 % is what the limit allows ${PER[window]}: its rate, or its burst if larger.`,
   ]
@@ -112,12 +154,14 @@ function resourcesOf(
     resource,
     limits: totals
       .filter(each => each.resource === resource)
-      .map(({name, tokens}) => `${name} ${formatTokens(tokens, units?.get(name))}`),
+      .map(
+        ({name, tokens, overdrawn}) => `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn)}`,
+      ),
   }))
 }
 
 /** Totals as rows. */
-export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope): Listing<LimitTotal> {
+export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope, isCsv: boolean): Listing<LimitTotal> {
   return {
     rows: totals,
     columns: [
@@ -129,6 +173,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
         value: each => amountCell(scope, each.name, each.tokens),
         raw: ({tokens}) => tokens,
       },
+      {name: 'overdrawn', value: ({overdrawn}) => overdrawn, isExtra: !totals.some(isOverdrawn)},
       {name: 'windows', value: ({windows}) => windows},
       {
         name: 'average',
@@ -151,14 +196,15 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
         raw: ({peak}) => peak.start,
       },
       {name: 'peak-entity', header: 'BY', value: ({peak}) => peak.entity, isExtra: scope.entity !== undefined},
+      ...refusedColumns<LimitTotal>(scope, isCsv || totals.some(isRefusing), row => row),
     ],
     empty: NOTHING_RECORDED,
   }
 }
 
 /** Totals of a summary. */
-export function summaryFooter(requests: number, windows: number): string {
-  return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}`
+export function summaryFooter({requests, refused}: Omit<UsageTotals, 'totals'>, windows: number): string {
+  return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
 }
 
 /** Warns that a summary covers only part of the time range. */
@@ -171,8 +217,12 @@ export function topListing(
   {consumers}: TopConsumers,
   {by, resource, units, isCsv}: Pick<UsageScope, 'units' | 'resource'> & {readonly by: string; readonly isCsv: boolean},
 ): Listing<TopConsumer> {
-  const limitsText = ({limits}: TopConsumer) =>
-    Array.from(limits, ([name, tokens]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
+  const limitsText = ({limits, overdrawn}: TopConsumer) =>
+    Array.from(limits, ([name, tokens]) => {
+      return `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn.get(name))}`
+    })
+  const refusedTokens = (limits: Refused['limits']) =>
+    Array.from(limits, ([name, {tokens}]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
   return {
     rows: consumers,
     columns: [
@@ -188,6 +238,19 @@ export function topListing(
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
       {name: 'tokens', value: consumer => limitsText(consumer).join(', ')},
+      {
+        name: 'refused',
+        align: 'right',
+        value: ({refused}) => refused.requests,
+        isExtra: !isCsv && by !== 'refused' && !consumers.some(isRefusing),
+      },
+      {
+        name: 'refused-tokens',
+        header: 'REFUSED TOKENS',
+        value: ({refused}) => refusedTokens(refused.limits).join(', '),
+        raw: ({refused}) => Array.from(refused.limits, ([name, {tokens}]) => `${name} ${tokens}`).join(' '),
+        isExtra: !isCsv && by !== 'refused' && !consumers.some(isRefusing),
+      },
     ],
     empty: NOTHING_RECORDED,
   }
@@ -285,12 +348,18 @@ export function topJson(scope: UsageScope, by: string, top: TopConsumers): Usage
     until,
     resource,
     by,
-    consumers: top.consumers.map(({entity, resource: used, requests, share, limits}) => ({
+    consumers: top.consumers.map(({entity, resource: used, requests, share, limits, overdrawn, refused}) => ({
       entity,
       resource: used,
       requests,
+      refused: {requests: refused.requests, byParent: refused.byParent},
       share,
-      limits: Array.from(limits, ([name, tokens]) => ({name, tokens})),
+      limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
+        name,
+        tokens: limits.get(name) ?? 0,
+        overdrawn: overdrawn.get(name) ?? 0,
+        refused: refused.limits.get(name) ?? NOT_REFUSED,
+      })),
     })),
     total: top.total,
     resources: top.resources,

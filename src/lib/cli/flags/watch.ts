@@ -2,7 +2,7 @@ import {boolean, integer, string} from '@oclif/core/flags'
 import {parseDuration} from '../../core/duration.js'
 import {InvalidInput} from '../../core/errors.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
-import {type Selection, SORT_KEYS, type SortKey, type WatchScope} from '../../watch/model.js'
+import {ROW_STATUSES, type Selection, SORT_KEYS, type SortKey, type WatchScope} from '../../watch/model.js'
 
 const SHORTEST_INTERVAL_MS = 500
 const LONGEST_INTERVAL_MS = 3_600_000
@@ -28,8 +28,8 @@ export const watchFlags = {
   reverse: boolean({description: 'Reverse the order.'}),
   filter: string({
     description:
-      'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near ' +
-      'or status:ok. A leading ! inverts the filter.',
+      'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near, ' +
+      'status:overdrawn, status:ok or status:gone. A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
   }),
@@ -66,7 +66,7 @@ export function watchRequest(flags: WatchFlagValues): WatchRequest {
     scope: scopeOf(flags),
     intervalMs: intervalOf(flags.interval),
     forMs: flags.for === undefined ? undefined : runOf(flags.for),
-    selection: {sort: sortOf(flags.sort), reversed: flags.reverse ?? false, filter: flags.filter},
+    selection: {sort: sortOf(flags.sort), reversed: flags.reverse ?? false, filter: filterOf(flags.filter)},
   }
 }
 
@@ -92,6 +92,27 @@ function runOf(text: string): number {
     hint: 'Omit --for to watch without a time limit.',
     details: {for: text},
   })
+}
+
+/** A typed filter must be able to match something; in the live view one may still be being typed. */
+function filterOf(text: string): string {
+  const [, field = '', value = ''] = /^\s*!?(status|entity|resource):(.*?)\s*$/i.exec(text) ?? []
+  switch (field.toLowerCase()) {
+    case 'entity':
+      checkEntityId(value)
+      return text
+    case 'resource':
+      checkResourceName(value)
+      return text
+    case 'status':
+      if (ROW_STATUSES.some(status => status === value.toLowerCase())) return text
+      throw new InvalidInput('watch.filter', `--filter: "${value}" is not a status.`, {
+        hint: `The statuses are ${ROW_STATUSES.join(', ')}.`,
+        details: {status: value, statuses: ROW_STATUSES},
+      })
+    default:
+      return text
+  }
 }
 
 function sortOf(text: string): SortKey {

@@ -2,7 +2,7 @@ import type {Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
-import type {LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
+import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 
 /** A limit in JSON; `text` is the syntax of `zael limits set`. */
@@ -39,13 +39,15 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
 }
 
 /** The configuration of one scope in JSON. */
-export function configJson({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): LimitsGetResult {
+export function configJson(config: ConfigRecord): LimitsGetResult {
+  const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return {
     ...scopeJson(scope),
     limits: limits.map(limitJson),
     onUnavailable: onUnavailable ?? null,
     auditRetentionDays: auditRetentionDays ?? null,
     access: access ?? null,
+    cascade: cascade ?? null,
   }
 }
 
@@ -59,7 +61,7 @@ export function changeJson({
   after,
   previous,
   record,
-}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets'> {
+}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets' | keyof ChangeEffectJson> {
   return {
     scope: scopeJson(scope),
     changes: limitChangesJson(before, after),

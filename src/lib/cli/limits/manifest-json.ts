@@ -1,7 +1,9 @@
 import type {ZaelError} from '../../core/errors.js'
+import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
+import {lostJson} from './effect.js'
 import {limitChangesJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
@@ -10,24 +12,27 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
     const {kind, action, entity, before, after} = change
     return {kind, action, entity, before, after}
   }
-  const {kind, action, scope, before, after, onUnavailable, adopts} = change
+  const {kind, action, scope, before, after, onUnavailable, access, cascade, adopts} = change
   return {
     kind,
     action,
     scope: scopeJson(scope),
     changes: limitChangesJson(before, after),
     onUnavailable: onUnavailable ? {before: onUnavailable.before ?? null, after: onUnavailable.after ?? null} : null,
+    access: access ? {before: access.before ?? null, after: access.after ?? null} : null,
+    cascade: cascade ? {before: cascade.before ?? null, after: cascade.after ?? null} : null,
     adopts,
   }
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts}: Plan): LimitsPlanResult {
+export function manifestPlanJson({manifest, changes, adopted, counts}: Plan, loss: ChangeReach): LimitsPlanResult {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
     adopted: adopted.map(scopeJson),
     counts,
+    lost: {...lostJson(loss), complete: loss.isComplete},
   }
 }
 

@@ -1,29 +1,45 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount} from '../../core/text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text.js'
+import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
+import {lossText} from './effect.js'
 import {limitChanges} from './json.js'
-import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
+import {bucketsText, cascadeText, changeText, policyText, scopeWords} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
 /** Failures listed one by one. */
 const MOST_FAILURES = 10
 
-/** The changes that make the table match a manifest. */
-export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
+/** The changes that make the table match a manifest, and what live buckets lose by them. */
+export function manifestPlanLines({manifest, changes, counts}: Plan, loss: ChangeReach): string[] {
+  const lost = lossText(loss)
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
+    ...(lost === undefined ? [] : [`Loses ${lost}`]),
   ]
+}
+
+/** The question before a plan is applied; `undefined` when it only adds, and takes nothing away. */
+export function applyQuestion({counts: {update, delete: gone}}: Plan, loss: ChangeReach): string | undefined {
+  const lost = lossText(loss)
+  if (update === 0 && gone === 0 && lost === undefined) return undefined
+  const parts = [
+    ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
+    ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
+    ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
+  ]
+  return `This ${formatList(parts)}`
 }
 
 /** Where the table differs from a manifest. */
@@ -46,14 +62,19 @@ export function changeLine(change: PlannedChange): string {
 }
 
 function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; values: string[]} {
-  const {action, scope, before, after, onUnavailable, adopts} = change
-  const policy = onUnavailable && policyText(onUnavailable.before, onUnavailable.after)
+  const {action, scope, before, after, onUnavailable, access, cascade, adopts} = change
+  const settings = {
+    'on unavailable': onUnavailable && policyText(onUnavailable.before, onUnavailable.after),
+    access: access && policyText(access.before, access.after),
+    cascade: cascade && policyText(cascadeText(cascade.before), cascadeText(cascade.after)),
+  }
+  const changedSettings = Object.entries(settings).flatMap(([name, text]) => (text ? [`${name} ${text}`] : []))
   const changed = limitChanges(before, after).filter(each => !isSame(each.was, each.is))
   const values =
     action === 'update' ? changed.map(each => `${each.name} ${changeText(each)}`) : rates(action, before, after)
   return {
     what: `${scopeWords(scope)}${adopts ? ' (not managed yet)' : ''}`,
-    values: [...values, ...(policy === undefined ? [] : [`on unavailable ${policy}`])],
+    values: [...values, ...changedSettings],
   }
 }
 
@@ -132,8 +153,9 @@ const failureText = ({message}: ZaelError): string => message.split('\n')[0] as 
 export function manifestCounts({namespace, system, resources, entities}: Manifest): Omit<LimitsValidateResult, 'file'> {
   const sets = [
     system?.limits ?? [],
-    ...resources.values(),
-    ...[...entities.values()].flatMap(each => [...each.limits.values()]),
+    ...[...resources.values(), ...[...entities.values()].flatMap(({scopes}) => [...scopes.values()])].map(
+      ({limits}) => limits,
+    ),
   ]
   return {
     namespace,

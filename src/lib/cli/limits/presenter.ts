@@ -1,12 +1,12 @@
 import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList} from '../../core/text.js'
-import type {SyncResult} from '../../repository/limit-sync.js'
+import {formatCount, formatList, shellWord} from '../../core/text.js'
+import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
-import {type ChangeOutcome, type LimitChange, limitChanges, scopeJson} from './json.js'
+import {type ChangeOutcome, type LimitChange, scopeJson} from './json.js'
 
 const NONE = '(none)'
 
@@ -19,21 +19,18 @@ export function scopeWords(scope: ConfigScope): string {
     : `entity ${scope.entity} for ${scope.resource}`
 }
 
+/** A scope as the flags of a command, quoted for a shell. */
+export function scopeArguments(scope: ConfigScope): string {
+  if (scope.level === 'system') return '--system'
+  const resource = `--resource ${shellWord(scope.resource)}`
+  if (scope.level === 'resource') return resource
+  const entity = `--entity ${shellWord(scope.entity)}`
+  return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
+}
+
 /** The rate of a limit without its name: `100/min:500`. */
 export function rateText(limit: Limit): string {
   return formatLimit(limit).slice(limit.name.length + 1)
-}
-
-/** A change of limits. */
-export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
-  const {scope, before, after, previous, record, buckets} = change
-  const changes = limitChanges(before, after)
-  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
-    ...Object.fromEntries(changes.map(each => [each.name, changeText(each)])),
-    'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
-    'audit retention': policyText(retentionText(previous), retentionText(record)),
-    'live buckets': buckets && bucketsText(buckets),
-  })
 }
 
 /** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
@@ -67,31 +64,44 @@ export function bucketsText({checked, updated, failed}: SyncResult): string {
   ].join(', ')
 }
 
+/** A cascade policy as `zael resource cascade` takes it; `undefined` when there is none. */
+export function cascadeText(cascade: boolean | undefined): string | undefined {
+  return cascade === undefined ? undefined : cascade ? 'on' : 'off'
+}
+
 /** The configuration of one scope. */
-export function configLines({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): string[] {
+export function configLines(config: ConfigRecord): string[] {
+  const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
     access,
+    cascade: cascadeText(cascade),
     'on unavailable': onUnavailable,
     'audit retention': retentionText({auditRetentionDays}),
   })
 }
 
-function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
+/** The audit retention of a configuration; `undefined` when none is set. */
+export function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
   const days = config?.auditRetentionDays
   return days === undefined ? undefined : `${formatCount(days)} days`
 }
 
-/** The question before everything of a scope is deleted. */
-export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord): string {
+/** The question before everything of a scope is deleted; `loss` is what live buckets lose by it. */
+export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss?: string): string {
   const names = limits.map(({name}) => name)
   const policy = onUnavailable === undefined ? [] : [`the outage policy (${onUnavailable})`]
-  return `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
+  const question = `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
+  return loss === undefined ? question : `${question}. ${loss}`
 }
 
-/** The switch of a scope, then its limits. */
-export function configuredText({access, limits}: Pick<ConfigRecord, 'access' | 'limits'>): string {
-  return [...(access === undefined ? [] : [access]), ...limits.map(formatLimit)].join(' ')
+/** The switch of a scope, its cascade policy, then its limits. */
+export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'access' | 'cascade' | 'limits'>): string {
+  const policies = [
+    ...(access === undefined ? [] : [access]),
+    ...(cascade === undefined ? [] : [cascade ? 'cascade' : 'no-cascade']),
+  ]
+  return [...policies, ...limits.map(formatLimit)].join(' ')
 }
 
 /** Configured limits, one row per scope, in the syntax of `zael limits set`. */
@@ -104,6 +114,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
       {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
       {name: 'access', isExtra: true, value: ({access}) => access},
+      {name: 'cascade', isExtra: true, value: ({cascade}) => cascadeText(cascade), raw: ({cascade}) => cascade},
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
       {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
     ],

@@ -1,21 +1,29 @@
-import type {FamilyLimits} from '../../inspect/family-limits.js'
+import type {FamilyLimits, SharedCharge} from '../../inspect/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import {factLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import type {LimitsResolveResult, ResolutionJson} from '../results/limits.js'
+import type {SharedChargeJson} from '../results/shared.js'
 import {limitJson, scopeJson} from './json.js'
-import {configuredText, rateText} from './presenter.js'
+import {cascadeText, configuredText, rateText} from './presenter.js'
 
 /** Which limits apply and why, in JSON. */
-export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits): LimitsResolveResult {
+export function resolveJson(family: FamilyLimits): LimitsResolveResult {
+  const {entity, resource, isRegistered, own, cascade, parent} = family
   return {
     entity,
     resource,
     registered: isRegistered,
     ...resolutionJson(own),
     onUnavailable: own.onUnavailable ?? null,
+    cascade: sharedChargeJson(cascade),
     parent: parent ? {entity: parent.entity, ...resolutionJson(parent.resolution)} : null,
   }
+}
+
+/** Whether the parent is charged too, in JSON. */
+export function sharedChargeJson(cascade: SharedCharge | undefined): SharedChargeJson {
+  return cascade ? {charged: cascade.charged, level: cascade.level} : null
 }
 
 function resolutionJson({source, limits, trace, access}: Resolution): ResolutionJson {
@@ -23,10 +31,11 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
     source: source ?? null,
     limits: limits.map(limitJson),
     access: access ?? null,
-    levels: trace.map(({level, scope, limits: configured, access: own}) => ({
+    levels: trace.map(({level, scope, limits: configured, access: own, cascade}) => ({
       ...scopeJson(scope),
       limits: configured.map(limitJson),
       access: own ?? null,
+      cascade: cascade ?? null,
       applies: level === source,
     })),
   }
@@ -34,8 +43,8 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
 
 /** Which limits apply and why, level by level; then the same for the parent. */
 export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
-  const {entity, resource, isRegistered, own, parent} = family
-  const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width)
+  const {entity, resource, isRegistered, own, cascade, parent} = family
+  const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
   if (!isRegistered)
     lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
@@ -48,10 +57,12 @@ async function resolutionLines(
   title: string,
   {source, limits, trace, access}: Resolution,
   width: number | undefined,
+  cascade?: SharedCharge,
 ): Promise<string[]> {
   const facts = {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
     access: access && `${access.access} (${access.level.replace('_', ' ')} level)`,
+    cascade: cascade && `${cascadeText(cascade.charged)} (${cascadeSource(cascade)})`,
   }
   const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)
   const rows = trace.map(each => {
@@ -62,8 +73,13 @@ async function resolutionLines(
   return [...applied, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
+/** What decides whether the parent is charged, in words. */
+export function cascadeSource({level}: SharedCharge): string {
+  return level === 'record' ? 'of the entity itself' : `${level.replace('_', ' ')} level`
+}
+
 /** The most specific level with limits applies; less specific levels are ignored as a whole. */
-function verdict({level, limits, access}: LevelTrace, source: Resolution['source']): string {
-  if (limits.length === 0) return access === undefined ? 'not set' : 'no limits'
+function verdict({level, limits, access, cascade}: LevelTrace, source: Resolution['source']): string {
+  if (limits.length === 0) return access === undefined && cascade === undefined ? 'not set' : 'no limits'
   return level === source ? 'applies' : `hidden by ${source}`
 }

@@ -1,9 +1,10 @@
 import {ZaelError} from '../../core/errors.js'
 import {formatCount} from '../../core/text.js'
+import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Plan} from '../../manifest/plan.js'
-import type {SyncOptions} from '../../repository/limit-sync.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import type {SyncOptions} from '../../repository/sync/bucket-sync.js'
 import {type ProgressStream, withProgress} from '../output/progress.js'
 
 /**
@@ -30,6 +31,16 @@ export async function changeWithProgress(
         `The limits are changed, and ${formatCount(done)} live buckets are up to date; the others are updated by their next request.`,
       ),
     stream,
+  )
+}
+
+/** What live buckets lose by a plan; reads only. */
+export async function lossOf(namespace: NamespaceRepository, {changes}: Plan, nowMs: number): Promise<ChangeReach> {
+  const {lossReach} = await import('../../inspect/change-effect.js')
+  return lossReach(
+    namespace,
+    changes.filter(change => change.kind === 'limits'),
+    nowMs,
   )
 }
 

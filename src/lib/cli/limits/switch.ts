@@ -1,10 +1,9 @@
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount} from '../../core/text.js'
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {SwitchScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/configs.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import {factLines} from '../output/facts.js'
+import {factLines, stampedText} from '../output/facts.js'
 import type {SwitchResult} from '../results/switch.js'
 import {scopeJson} from './json.js'
 import {policyText, scopeWords} from './presenter.js'
@@ -23,32 +22,46 @@ interface ShownSwitch {
 
 /** Switches a resource. */
 export function switchResource(namespace: NamespaceRepository, name: string, access: Wanted): Promise<ShownSwitch> {
-  return changeSwitch(namespace, {level: 'resource', resource: checkResourceName(name)}, access)
+  return changeSwitch(namespace, resourceScope(name), access)
 }
 
 /** Switches an entity, for all resources unless one is given. */
 export function switchEntity(
   namespace: NamespaceRepository,
-  {id, resource = DEFAULT_RESOURCE}: {readonly id: string; readonly resource: string | undefined},
+  whose: Parameters<typeof entityScope>[0],
   access: Wanted,
 ): Promise<ShownSwitch> {
-  const scope = {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)} as const
-  return changeSwitch(namespace, scope, access)
+  return changeSwitch(namespace, entityScope(whose), access)
+}
+
+/** The scope of a resource that a command names. */
+export function resourceScope(name: string): PolicyScope {
+  return {level: 'resource', resource: checkResourceName(name)}
+}
+
+/** The scope of an entity that a command names, for all resources unless one is given. */
+export function entityScope({
+  id,
+  resource = DEFAULT_RESOURCE,
+}: {
+  readonly id: string
+  readonly resource: string | undefined
+}): PolicyScope {
+  return {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)}
 }
 
 /** Sets or removes a switch and stamps live buckets. */
-async function changeSwitch(namespace: NamespaceRepository, scope: SwitchScope, access: Wanted): Promise<ShownSwitch> {
+async function changeSwitch(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<ShownSwitch> {
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
   return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
 }
 
-function switchLines({scope, previous, record, buckets: {updated, failed}}: LimitsChange): string[] {
-  const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
+function switchLines({scope, previous, record, buckets}: LimitsChange): string[] {
   return factLines(`Switch of ${scopeWords(scope)}`, {
     access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
-    'live buckets': `${formatCount(updated)} stamped${missed}`,
+    'live buckets': stampedText(buckets),
   })
 }
 

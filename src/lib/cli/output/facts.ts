@@ -1,4 +1,5 @@
 import {printableText} from '../../core/printable.js'
+import {formatCount} from '../../core/text.js'
 import {padText, textWidth} from '../../core/text-width.js'
 import {paint} from './paint.js'
 
@@ -11,6 +12,12 @@ export function factLines(title: string, facts: Facts): string[] {
   const names = rows.map(([name]) => printableText(name))
   const width = Math.max(0, ...names.map(textWidth))
   return [title, ...rows.map(([, value], at) => `  ${paint('dim', padText(names[at] ?? '', width))}  ${value}`)]
+}
+
+/** How many live buckets a switch, a policy or a parent was written to. */
+export function stampedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
+  const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
+  return `${formatCount(updated)} stamped${missed}`
 }
 
 /** Suggested next commands, and what each is for. */

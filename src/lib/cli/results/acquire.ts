@@ -1,5 +1,6 @@
 import {z} from 'zod'
-import {limitKindShape, type ResultOf, scopeSchema} from './shared.js'
+import {limitKindShape, type ResultOf, scopeSchema, sharedChargeSchema} from './shared.js'
+import {limitRefusedSchema} from './usage.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -45,6 +46,7 @@ export const whyResult = z
     resource: z.string(),
     registered: z.boolean().describe('Whether the entity has a record'),
     parent: z.string().nullable().describe('Shares every charge'),
+    cascade: sharedChargeSchema,
     at: z.string().describe('UTC, ISO 8601'),
     hour: z.string().describe('Start of the hour that drainedBy is about'),
     admitted: z.boolean(),
@@ -54,6 +56,17 @@ export const whyResult = z
     bypassed: z
       .array(switchSchema)
       .describe('Switches that admit every request and only count it: of the entity, of its parent'),
+    request: z
+      .enum(['asked', 'typical', 'one-token'])
+      .describe('What is explained: as asked, the average request of the last 24 hours, or one token of each limit'),
+    refused: z
+      .strictObject({
+        requests: z.number().describe('Refused by limits of the entity itself, each request once'),
+        byParent: z.number().describe('Refused by its parent alone'),
+        since: z.string().describe('Start of the hour from which they are counted, UTC'),
+        lastAt: z.string().nullable().describe('UTC, ISO 8601; null when there is none'),
+      })
+      .describe('Requests that limiters of zael refused lately'),
     limits: z.array(
       z.strictObject({
         name: z.string(),
@@ -65,6 +78,7 @@ export const whyResult = z
         refillAmount: z.int().min(0),
         refillPeriodSeconds: z.int().min(1),
         ...limitKindShape,
+        toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
         resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
         available: z.int().describe('Whole tokens left over all shards; negative in debt'),
         requested: z.int().min(1),
@@ -72,6 +86,7 @@ export const whyResult = z
         exceeded: z.boolean(),
         retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
         clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
+        refused: limitRefusedSchema,
         shards: z.array(
           z.strictObject({
             shard: z.int().min(0),

@@ -56,17 +56,37 @@ export const bucketListResult = z
   .meta({title: 'zael bucket list'})
 export type BucketListResult = ResultOf<typeof bucketListResult>
 
+const operationShape = {
+  entity: z.string(),
+  resource: z.string(),
+  idempotencyKey: z.string().describe('With it a repetition changes nothing, for three days.'),
+  isRepeated: z.boolean().describe('Applied before under this key: nothing was changed now.'),
+}
+
 /** zael bucket reset. */
 export const bucketResetResult = z
   .strictObject({
-    entity: z.string(),
-    resource: z.string(),
+    ...operationShape,
     shards: z.int(),
-    reset: z.int().describe('Shards that were filled.'),
+    reset: z.int().describe('Shards that were filled now.'),
     ghosts: z.int(),
+    amounts: z.record(z.string(), z.int()).describe('Whole tokens that were restored, by limit.'),
   })
   .meta({title: 'zael bucket reset'})
 export type BucketResetResult = ResultOf<typeof bucketResetResult>
+
+/** zael bucket top-up. */
+export const bucketTopUpResult = z
+  .strictObject({
+    ...operationShape,
+    shards: z.int().describe('Shards that were written; 0 when a bucket that was never used starts full.'),
+    asked: z.record(z.string(), z.int().min(1)).describe('Whole tokens, by limit.'),
+    amounts: z
+      .record(z.string(), z.int().min(0))
+      .describe('Whole tokens that were added, by limit: less than asked where a limit that refills had no room.'),
+  })
+  .meta({title: 'zael bucket top-up'})
+export type BucketTopUpResult = ResultOf<typeof bucketTopUpResult>
 
 /** zael bucket show. */
 export const bucketShowResult = z

@@ -1,12 +1,21 @@
 import {z} from 'zod'
-import {itemCountsSchema, limitKindShape, limitLevelSchema, type ResultOf} from './shared.js'
+import {
+  bucketSyncSchema,
+  itemCountsSchema,
+  limitKindShape,
+  limitLevelSchema,
+  type ResultOf,
+  sharedChargeSchema,
+} from './shared.js'
 
 const entitySchema = z
   .strictObject({
     id: z.string(),
     name: z.string(),
     parent: z.string().nullable(),
-    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
+    cascade: z
+      .boolean()
+      .describe('Whether every admitted request is charged to the parent too, where no cascade policy says otherwise'),
     metadata: z.record(z.string(), z.unknown()),
     createdAt: z.string().nullable().describe('UTC, ISO 8601'),
     version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
@@ -66,6 +75,7 @@ export const entityShowResult = z
       z.strictObject({
         resource: z.string().nullable().describe('Null for all resources that are not named'),
         source: limitLevelSchema.nullable().describe('The level whose limits apply'),
+        cascade: sharedChargeSchema,
         limits: z.array(
           z.strictObject({
             name: z.string(),
@@ -88,6 +98,9 @@ export type EntityShowResult = ResultOf<typeof entityShowResult>
 
 /** zael entity update. */
 export const entityUpdateResult = entitySchema
-  .extend({changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata']))})
+  .extend({
+    changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),
+    buckets: bucketSyncSchema.describe('Live buckets, each stamped with its parent, where parent or cascade differ'),
+  })
   .meta({title: 'zael entity update'})
 export type EntityUpdateResult = ResultOf<typeof entityUpdateResult>

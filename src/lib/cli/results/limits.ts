@@ -2,6 +2,7 @@ import {z} from 'zod'
 import {
   accessSchema,
   bucketSyncSchema,
+  cascadePolicySchema,
   limitChangeSchema,
   limitLevelSchema,
   limitSchema,
@@ -9,10 +10,11 @@ import {
   onUnavailableSchema,
   type ResultOf,
   scopeSchema,
+  sharedChargeSchema,
 } from './shared.js'
 
 const resolvedLevelSchema = scopeSchema
-  .extend({limits: z.array(limitSchema), applies: z.boolean(), access: accessSchema})
+  .extend({limits: z.array(limitSchema), applies: z.boolean(), access: accessSchema, cascade: cascadePolicySchema})
   .meta({id: 'ResolvedLevel'})
 
 const resolutionSchema = z.strictObject({
@@ -32,6 +34,7 @@ const configSchema = scopeSchema
     onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
     access: accessSchema,
+    cascade: cascadePolicySchema,
   })
   .meta({id: 'LimitsConfig'})
 
@@ -41,6 +44,52 @@ const changeSchema = z.strictObject({
   onUnavailable: onUnavailableChangeSchema,
   auditRetentionDays: z.strictObject({before: z.int().nullable(), after: z.int().nullable()}),
 })
+
+const appliedLimitsSchema = z
+  .strictObject({
+    scope: scopeSchema.nullable().describe('Where they are set; null when nothing is configured'),
+    limits: z.array(limitSchema),
+  })
+  .meta({id: 'AppliedLimits'})
+
+/** What live buckets lose by a change. */
+export const lostLimitsSchema = z
+  .strictObject({
+    limits: z
+      .array(z.string())
+      .describe('Limits that live buckets were charged for and that then do not apply to them'),
+    buckets: z.int().min(0).describe('Those live buckets'),
+    unconfigured: z.int().min(0).describe('Live buckets that then have no limits at any level: their requests fail'),
+  })
+  .meta({id: 'LostLimits'})
+
+const effectSchema = z.strictObject({
+  effective: z
+    .strictObject({before: appliedLimitsSchema, after: appliedLimitsSchema})
+    .describe('What applies to the scope as a whole: its own limits, or those of another level'),
+  hides: z.array(appliedLimitsSchema).describe('Other levels that applied before and do not any more'),
+  uncovers: z.array(appliedLimitsSchema).describe('Other levels that apply from now on'),
+  concerned: z
+    .strictObject({
+      entities: z.int().min(0),
+      buckets: z.int().min(0),
+      complete: z
+        .boolean()
+        .describe('False: there are more live buckets than were looked at; numbers are lower bounds'),
+    })
+    .describe('Entities with live buckets to which the changed limits apply'),
+  lost: lostLimitsSchema,
+  new: z
+    .array(
+      z.strictObject({
+        kind: z.enum(['entity', 'resource', 'limit']),
+        name: z.string(),
+        nearest: z.array(z.string()).describe('Existing names that it may stand for'),
+      }),
+    )
+    .describe('Names that nothing in the namespace has used before'),
+})
+export type ChangeEffectJson = ResultOf<typeof effectSchema>
 
 /** zael limits get. */
 export const limitsGetResult = z.strictObject(configSchema.shape).meta({title: 'zael limits get'})
@@ -63,6 +112,7 @@ export const limitsResolveResult = z
     registered: z.boolean().describe('Whether the entity has a record'),
     ...resolutionSchema.shape,
     onUnavailable: onUnavailableSchema,
+    cascade: sharedChargeSchema,
     parent: z
       .strictObject({entity: z.string(), ...resolutionSchema.shape})
       .describe('Present where every request is charged to the parent too')
@@ -73,10 +123,20 @@ export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
 
 /** zael limits set. */
 export const limitsSetResult = z
-  .strictObject({dryRun: z.boolean(), ...changeSchema.shape, buckets: bucketSyncSchema.nullable()})
+  .strictObject({
+    dryRun: z.boolean(),
+    ...changeSchema.shape,
+    copied: appliedLimitsSchema
+      .nullable()
+      .describe('Limits taken over from another level; later changes there do not reach the copies'),
+    ...effectSchema.shape,
+    buckets: bucketSyncSchema.nullable(),
+  })
   .meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>
 
 /** zael limits unset. */
-export const limitsUnsetResult = changeSchema.extend({buckets: bucketSyncSchema}).meta({title: 'zael limits unset'})
+export const limitsUnsetResult = changeSchema
+  .extend({...effectSchema.shape, buckets: bucketSyncSchema})
+  .meta({title: 'zael limits unset'})
 export type LimitsUnsetResult = ResultOf<typeof limitsUnsetResult>

@@ -20,6 +20,7 @@ export const localAggregatorSchema = z
     records: z.int(),
     batches: z.int(),
     snapshots: z.int(),
+    refused: z.int().describe('Requests that limiters of zael refused.'),
     refills: z.int(),
     splits: z.int(),
     archived: z.int(),

@@ -1,5 +1,14 @@
 import {z} from 'zod'
-import {bucketSyncSchema, limitChangeSchema, onUnavailableChangeSchema, type ResultOf, scopeSchema} from './shared.js'
+import {lostLimitsSchema} from './limits.js'
+import {
+  accessChangeSchema,
+  bucketSyncSchema,
+  cascadePolicyChangeSchema,
+  limitChangeSchema,
+  onUnavailableChangeSchema,
+  type ResultOf,
+  scopeSchema,
+} from './shared.js'
 
 const changeCountsSchema = z
   .strictObject({
@@ -28,6 +37,8 @@ const plannedLimitsSchema = z
     scope: scopeSchema,
     changes: z.array(limitChangeSchema),
     onUnavailable: onUnavailableChangeSchema.nullable(),
+    access: accessChangeSchema.nullable(),
+    cascade: cascadePolicyChangeSchema.nullable(),
     adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
   })
   .meta({id: 'PlannedLimits'})
@@ -57,6 +68,10 @@ const applyErrorSchema = z
   })
   .meta({id: 'ApplyError'})
 
+const lossSchema = lostLimitsSchema
+  .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
+  .meta({id: 'PlannedLoss'})
+
 /** zael limits apply. */
 export const limitsApplyResult = z
   .strictObject({
@@ -65,6 +80,7 @@ export const limitsApplyResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    lost: lossSchema,
     result: z
       .strictObject({
         outcome: z.enum(['complete', 'failed', 'interrupted']),
@@ -122,6 +138,7 @@ export const limitsPlanResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    lost: lossSchema,
   })
   .meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>

@@ -1,6 +1,7 @@
 import {acquireResult, whyResult} from './acquire.js'
 import {auditListResult, auditShowResult} from './audit.js'
-import {bucketListResult, bucketResetResult, bucketShowResult} from './bucket.js'
+import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './bucket.js'
+import {entityCascadeResult, resourceCascadeResult} from './cascade.js'
 import {configShowResult} from './config.js'
 import {
   entityChildrenResult,
@@ -62,12 +63,14 @@ export const RESULTS = {
   'bucket list': bucketListResult,
   'bucket reset': bucketResetResult,
   'bucket show': bucketShowResult,
+  'bucket top-up': bucketTopUpResult,
   'config show': configShowResult,
   delete: deleteResult,
   deploy: deployResult,
   doctor: doctorResult,
   'entity bypass': entityBypassResult,
   'entity children': entityChildrenResult,
+  'entity cascade': entityCascadeResult,
   'entity clear': entityClearResult,
   'entity create': entityCreateResult,
   'entity delete': entityDeleteResult,
@@ -108,6 +111,7 @@ export const RESULTS = {
   'namespace recover': namespaceRecoverResult,
   'namespace show': namespaceShowResult,
   'resource bypass': resourceBypassResult,
+  'resource cascade': resourceCascadeResult,
   'resource clear': resourceClearResult,
   'resource disable': resourceDisableResult,
   'resource enable': resourceEnableResult,

@@ -20,7 +20,33 @@ export const accessSchema = z
   .describe('The switch of a scope: disabled refuses every request, bypass admits and only counts it')
   .meta({id: 'AccessSwitch'})
 
+export const accessChangeSchema = z.strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
+
+export const cascadePolicySchema = z
+  .boolean()
+  .nullable()
+  .describe(
+    'Whether requests are charged to the parent too; null where the next less specific level, or the entity, decides',
+  )
+  .meta({id: 'CascadePolicy'})
+
+export const cascadePolicyChangeSchema = z
+  .strictObject({before: cascadePolicySchema, after: cascadePolicySchema})
+  .meta({id: 'CascadePolicyChange'})
+
 export const limitLevelSchema = z.enum(['entity', 'entity_default', 'resource', 'system']).meta({id: 'LimitLevel'})
+
+export const sharedChargeSchema = z
+  .strictObject({
+    charged: z.boolean().describe('Whether every request is charged to the parent too'),
+    level: z
+      .enum([...limitLevelSchema.options, 'record'])
+      .describe("The level whose policy says so; record: the entity's own cascade"),
+  })
+  .nullable()
+  .describe('Null for an entity without a parent')
+  .meta({id: 'SharedCharge'})
+export type SharedChargeJson = ResultOf<typeof sharedChargeSchema>
 
 const tokenCount = z.int().min(1)
 
@@ -105,6 +131,7 @@ export const itemCountsSchema = z
     resourceLimits: z.int().min(0),
     systemLimits: z.int().min(0),
     buckets: z.int().min(0),
+    operations: z.int().min(0).describe('Records of top-ups and resets'),
     usage: z.int().min(0),
     audit: z.int().min(0),
     registries: z.int().min(0),
@@ -118,9 +145,11 @@ export type ItemCountsJson = ResultOf<typeof itemCountsSchema>
 
 /** What the level of a quota has in addition. */
 export const quotaLevelShape = {
+  soft: z.literal(true).optional().describe('Only for soft limits, which are metered and never refuse'),
   quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which gain nothing between resets'),
   resetsAt: z
     .string()
     .optional()
     .describe('UTC, ISO 8601: when a quota is full again; absent for a session that is not open'),
+  toppedUp: z.number().optional().describe('Included in the capacity until the reset: what was added by a top-up'),
 }

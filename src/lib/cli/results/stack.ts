@@ -261,6 +261,7 @@ export const statusResult = z
         throttledWrites: z.number(),
         aggregatorErrors: z.number(),
         uncountedRecords: z.number().describe('Stream records whose usage could not be counted'),
+        refusedRequests: z.number().describe('Requests that limiters of zael refused'),
         iteratorAgeMs: z.number().nullable().describe('How old the last record was when the function got it'),
       })
       .nullable()

@@ -1,11 +1,9 @@
 import {z} from 'zod'
-import {accessSchema, bucketSyncSchema, type ResultOf, scopeSchema} from './shared.js'
+import {accessChangeSchema, bucketSyncSchema, type ResultOf, scopeSchema} from './shared.js'
 
 const switchSchema = z.strictObject({
   scope: scopeSchema,
-  access: z
-    .strictObject({before: accessSchema, after: accessSchema})
-    .describe('Null: the next less specific level decides'),
+  access: accessChangeSchema.describe('Null: the next less specific level decides'),
   buckets: bucketSyncSchema.describe('Live buckets, each stamped with the switch that applies to it'),
 })
 export type SwitchResult = ResultOf<typeof switchSchema>

@@ -3,6 +3,21 @@ import type {ResultOf} from './shared.js'
 
 const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
 
+const refusedRequestsSchema = z
+  .strictObject({
+    requests: z.number().describe('Refused by limits of the entity itself, each request once.'),
+    byParent: z.number().describe('Refused by its parent alone; they are counted there too.'),
+  })
+  .meta({id: 'RefusedRequests'})
+
+/** Requests that one limit had too little for. */
+export const limitRefusedSchema = z
+  .strictObject({
+    requests: z.number().describe('Requests that this limit had too little for.'),
+    tokens: z.number().describe('Whole tokens that they asked of it.'),
+  })
+  .meta({id: 'LimitRefused'})
+
 const usagePeakSchema = z
   .strictObject({
     tokens: z.number(),
@@ -11,14 +26,20 @@ const usagePeakSchema = z
   })
   .meta({id: 'UsagePeak'})
 
+const overdrawnSchema = z
+  .int()
+  .describe('Writes that took from the soft limit and left it in debt; 0 for other limits.')
+
 const usageTotalSchema = z
   .strictObject({
     resource: z.string(),
     name: z.string().describe('Name of the limit.'),
     tokens: z.number().describe('Whole tokens.'),
+    overdrawn: overdrawnSchema,
     windows: z.int().describe('Windows in which it was used.'),
     average: z.number().describe('Tokens per such window.'),
     peak: usagePeakSchema,
+    refused: limitRefusedSchema,
   })
   .meta({id: 'UsageTotal'})
 
@@ -36,6 +57,7 @@ export const usageShowResult = z
   .strictObject({
     ...usageScopeSchema.shape,
     requests: z.number().describe('Of the windows here; one that cascades counts once.'),
+    refused: refusedRequestsSchema,
     windows: z
       .array(
         z.strictObject({
@@ -44,15 +66,18 @@ export const usageShowResult = z
           start: z.string().describe('First second of the window, UTC.'),
           end: z.string().describe('First second after it.'),
           requests: z.number().describe('Admitted requests.'),
+          refused: refusedRequestsSchema,
           limits: z.array(
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
               budget: z
                 .number()
                 .nullable()
                 .describe('What the limit in force now gives in such a window; null where none applies.'),
               share: z.number().nullable().describe('tokens / budget'),
+              refused: limitRefusedSchema,
             }),
           ),
         }),
@@ -69,6 +94,7 @@ export const usageSummaryResult = z
   .strictObject({
     ...usageScopeSchema.shape,
     requests: z.number(),
+    refused: refusedRequestsSchema,
     windows: z.int(),
     totals: z.array(usageTotalSchema),
     complete: z.boolean().describe('False when only the newest windows were counted.'),
@@ -81,17 +107,20 @@ export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 export const usageTopResult = z
   .strictObject({
     ...usageScopeSchema.omit({entity: true}).shape,
-    by: z.string().describe('"requests" or the name of a limit.'),
+    by: z.string().describe('"requests", "refused" or the name of a limit.'),
     consumers: z
       .array(
         z.strictObject({
           entity: z.string(),
           resource: z.string(),
           requests: z.number(),
+          refused: refusedRequestsSchema,
           limits: z.array(
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
+              refused: limitRefusedSchema,
             }),
           ),
           share: z.number().describe('Part of the whole, from 0 to 1.'),

@@ -5,7 +5,7 @@ const watchedBucketSchema = z
   .strictObject({
     entity: z.string(),
     resource: z.string(),
-    status: z.enum(['ok', 'near', 'over', 'gone']),
+    status: z.enum(['ok', 'overdrawn', 'near', 'over', 'gone']),
     limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
     ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
     emptyInMs: z.number().nullable(),
@@ -70,6 +70,7 @@ export const watchResult = z
       buckets: z.int(),
       over: z.int().describe('Buckets in which some limit refuses one token now.'),
       near: z.int().describe('Buckets with a limit below a fifth, or empty within a minute at this rate.'),
+      overdrawn: z.int().describe('Of the others, buckets with a soft limit that has less than one token left.'),
       inDebt: z.int(),
       shards: z.int(),
       ratePerSecond: z

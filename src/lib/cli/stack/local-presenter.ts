@@ -86,8 +86,8 @@ function streamLine({streamLength, lagMs}: AggregatorStatus): string {
 }
 
 function aggregatorLine(status: AggregatorStatus): string {
-  const {records, batches, snapshots, refills, splits, archived, errors} = status
-  const figures = {records, batches, snapshots, refills, splits, archived, errors}
+  const {records, batches, snapshots, refused, refills, splits, archived, errors} = status
+  const figures = {records, batches, snapshots, 'refused requests': refused, refills, splits, archived, errors}
   return Object.entries(figures)
     .map(([name, count]) => `${name} ${formatCount(count)}`)
     .join(', ')

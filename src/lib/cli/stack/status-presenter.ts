@@ -76,6 +76,7 @@ function stackFacts(health: StackHealth): Facts {
     throttled: traffic
       ? `${formatCount(traffic.throttledReads)} reads, ${formatCount(traffic.throttledWrites)} writes in the last hour`
       : undefined,
+    refused: traffic ? `${formatPlural(traffic.refusedRequests, 'request')} in the last hour` : undefined,
     aggregator: aggregator ? aggregatorText(aggregator) : isAggregatorKnown ? 'none: usage is not counted' : undefined,
     mapping: mapping ? mappingText(mapping) : undefined,
     lag: aggregator && traffic ? lagText(traffic.iteratorAgeMs, traffic.aggregatorErrors) : undefined,

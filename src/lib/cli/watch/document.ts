@@ -18,7 +18,7 @@ export function watchDocument(
   const {ids, rateLimit = null} = ranking(readings.values(), nowMs, selection)
   const chosen = ids.flatMap(id => readings.get(id) ?? [])
   const rows = chosen.slice(0, top).map(reading => rowAt(reading, nowMs))
-  const {buckets, over, near, inDebt, shards, ratePerSecond} = totalsAt(chosen, nowMs)
+  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond} = totalsAt(chosen, nowMs)
   const worst = worstOf(chosen, nowMs)
   return {
     at: new Date(nowMs).toISOString(),
@@ -35,7 +35,7 @@ export function watchDocument(
     problem: problem
       ? {message: problem.message, throttled: problem.isThrottled, since: new Date(problem.sinceMs).toISOString()}
       : null,
-    totals: {buckets, over, near, inDebt, shards, ratePerSecond: Object.fromEntries(ratePerSecond)},
+    totals: {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond: Object.fromEntries(ratePerSecond)},
     rateLimit,
     worst: worst ? bucketDocument(rowAt(worst, nowMs)) : null,
     buckets: rows.map(bucketDocument),

@@ -61,11 +61,12 @@ function shownText({buckets, totals, bucketsWatched}: WatchResult): string {
 }
 
 function countsText({totals, bucketsWatched, known}: WatchResult): string {
-  const {buckets, over, near, inDebt} = totals
+  const {buckets, over, near, overdrawn, inDebt} = totals
   const all = Math.max(buckets, bucketsWatched)
   const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
   const debt = inDebt === 0 ? '' : `, ${formatCount(inDebt)} in debt`
-  const counts = `${formatCount(over)} over, ${formatCount(near)} near${debt}${unreadableText(known)}`
+  const soft = overdrawn === 0 ? '' : `, ${formatCount(overdrawn)} overdrawn`
+  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${debt}${unreadableText(known)}`
   return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
 }
 

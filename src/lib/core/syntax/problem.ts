@@ -1,4 +1,5 @@
 import {InvalidInput} from '../errors.js'
+import {asSentence} from '../text.js'
 
 /** A part of the text of a limit, with its position in it. */
 export interface Piece {
@@ -15,7 +16,8 @@ const SYNTAX_HINT =
 /** Shows the offending piece under the text, so that a long list of limits needs no counting. */
 export function syntaxError({whole, text, at}: Piece, why: string): InvalidInput {
   const length = Math.max(1, text.length)
-  const message = `Cannot read the limit "${whole}": ${why}.\n  ${whole}\n  ${' '.repeat(at)}${'^'.repeat(length)}`
+  const sentence = asSentence(`Cannot read the limit "${whole}": ${why}`)
+  const message = `${sentence}\n  ${whole}\n  ${' '.repeat(at)}${'^'.repeat(length)}`
   return new InvalidInput('limit.syntax', message, {hint: SYNTAX_HINT, details: {text: whole, at, length, why}})
 }
 

@@ -1,7 +1,7 @@
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import type {Table} from '../../repository/table/table.js'
-import {ensureVersion} from '../../repository/table/version.js'
+import {ensureVersion, markAggregator} from '../../repository/table/version.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
@@ -77,10 +77,14 @@ export async function finishStack(
   const {schemaVersion} = await ensureVersion(table, {by: `zael:${version}`})
   const {created} = await registerDefault(table)
   const none = {functionName, codeSha256: null, codeUpdated: false, eventSource: null}
-  if (functionName === null) return {...none, schemaVersion, defaultNamespaceCreated: created}
+  if (functionName === null) {
+    await markAggregator(table)
+    return {...none, schemaVersion, defaultNamespaceCreated: created}
+  }
 
   onStep('Comparing the code of the aggregator')
   const code = await updateFunctionCode(aws, functionName, await lambdaPackage(), wait)
+  await markAggregator(table)
   onStep('Waiting for the event source')
   const mapping = physicalId(LOGICAL_ID.mapping)
   const eventSource = mapping === null ? null : await waitForEventSource(aws, mapping, wait)

@@ -1,4 +1,5 @@
 import {formatCount} from '../../core/text.js'
+import {AGGREGATOR_MARK} from '../../repository/table/version-compatibility.js'
 import {indexes} from '../../schema/attributes.js'
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
@@ -28,7 +29,7 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
       ? [failedCheck('stack', 'mapping', 'no event source mapping from the stream to the function', rebuild)]
       : []),
     ...(deadLetters ? [deadLetterCheck(deadLetters.messages, deadLetters.queue, aggregator)] : []),
-    ...(versions ? [layoutCheck(versions, deploy), ...peerChecks(versions, table, aggregator)] : []),
+    ...(versions ? [layoutCheck(versions, deploy), ...peerChecks(versions, table, aggregator, deploy)] : []),
     ...health.unknown.map(({part, reason, fix}) => warningCheck('stack', part, `unknown: ${reason}`, fix)),
   ]
 }
@@ -106,15 +107,22 @@ function layoutCheck({schemaVersion, release, problem}: VersionPart, deploy: str
   return passedCheck('stack', 'layout', `${schemaVersion}${records}`)
 }
 
-/** Python clients write their version into the version record, and replace a function that it lists as older than them. */
+/**
+ * Python clients replace a function that the version record lists as older than them, and refuse some features where it
+ * lists none.
+ */
 function peerChecks(
   {updatedBy, lambdaVersion}: VersionPart,
   table: TablePart | null,
   aggregator: AggregatorPart | null,
+  deploy: string,
 ): Check[] {
-  if (lambdaVersion !== null && aggregator && aggregator.isOurCode !== null) {
-    const risk = `the version record has version ${lambdaVersion} for the function: newer Python clients would overwrite zael's code`
-    return [warningCheck('stack', 'peers', risk, 'Open the table with auto_update=False in Python clients.')]
+  if (lambdaVersion !== AGGREGATOR_MARK && aggregator && aggregator.isOurCode !== null) {
+    const risk =
+      lambdaVersion === null
+        ? 'the version record has no version for the function: Python clients refuse session quotas, soft limits and other features of 0.15 to 0.17'
+        : `the version record has version ${lambdaVersion} for the function: newer Python clients would overwrite zael's code`
+    return [warningCheck('stack', 'peers', risk, deploy)]
   }
   const peer = /^(client|cli):(.+)$/.exec(updatedBy ?? '')?.[2]
   if (peer === undefined) return []

@@ -137,7 +137,7 @@ function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Fo
   }
   if (throttledReads + throttledWrites > 0) {
     const figures = `${formatCount(throttledReads)} reads and ${formatCount(throttledWrites)} writes`
-    found.push(note(`DynamoDB throttled ${figures} in the last hour.`, 'zael bucket list'))
+    found.push(note(`DynamoDB throttled ${figures} in the last hour.`, 'zael watch --once --sort pressure'))
   }
   if (aggregatorErrors > 0) {
     found.push(note(`The function failed ${formatCount(aggregatorErrors)} times in the last hour.`, null))

@@ -48,6 +48,7 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
     throttledWrites: sums.get('writes') ?? 0,
     aggregatorErrors: sums.get('errors') ?? 0,
     uncountedRecords: sums.get('uncounted') ?? 0,
+    refusedRequests: sums.get('refused') ?? 0,
     iteratorAgeMs,
   }
 }
@@ -67,6 +68,7 @@ function trafficQueries({tableName, indexes, functionName}: TrafficSubject): Met
   }
   add('errors', 'Sum', 'AWS/Lambda', 'Errors', {FunctionName: functionName})
   add('uncounted', 'Sum', 'zael', 'UncountedRecords', {Stack: tableName})
+  add('refused', 'Sum', 'zael', 'RefusedRequests', {Stack: tableName})
   add('iteratorAge', 'Maximum', 'AWS/Lambda', 'IteratorAge', {FunctionName: functionName})
   return queries
 }

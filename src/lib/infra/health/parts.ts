@@ -76,6 +76,8 @@ export interface TrafficPart {
   readonly aggregatorErrors: number
   /** Stream records whose usage was not counted because no retry could have counted it. */
   readonly uncountedRecords: number
+  /** Requests that limiters of zael refused. */
+  readonly refusedRequests: number
   /** Age of the last record when the function received it; `null`: no data. */
   readonly iteratorAgeMs: number | null
 }

@@ -2,6 +2,7 @@ import {createAggregator} from '../../aggregator/aggregator.js'
 import {embeddedMetrics} from '../../aggregator/metrics.js'
 import {readEvent} from '../../aggregator/stream-event.js'
 import {openTable} from '../../repository/table/open-table.js'
+import {markAggregator} from '../../repository/table/version.js'
 import {parseLambdaSettings} from './environment.js'
 import {s3Sink} from './s3-archive-sink.js'
 
@@ -18,11 +19,28 @@ const aggregator = createAggregator({
   log: print,
 })
 
+let marking: Promise<void> | undefined
+
 /** Returns the records that Lambda has to deliver again; it retries from the first of them. */
 export async function handler(event: unknown): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
   const {failures, counts} = await aggregator.handle(readEvent(event))
   print(embeddedMetrics(counts, settings.tableName, table.clock()))
+  marking ??= mark()
+  await marking
   return {batchItemFailures: failures.map(itemIdentifier => ({itemIdentifier}))}
+}
+
+/**
+ * Also done by a deployment, but whoever uploads the code by other means need not have access to the table. Without the
+ * mark Python clients refuse some features, so a failure does not concern the batch.
+ */
+async function mark(): Promise<void> {
+  try {
+    await markAggregator(table)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    print({level: 'warn', message: 'the version record was not updated', reason})
+  }
 }
 
 function print(line: object): void {

@@ -35,7 +35,7 @@ export function startStackAggregator(options: StackAggregatorOptions): StackAggr
     sink: folderSink(archiveDir),
     log: ({level, message, ...fields}) => log(level, message, fields),
   })
-  const done = {snapshots: 0, refills: 0, splits: 0, archived: 0}
+  const done = {snapshots: 0, refused: 0, refills: 0, splits: 0, archived: 0}
   const handler = async (event: StreamEvent) => {
     const result = await aggregator.handle(event)
     for (const name of Object.keys(done) as Array<keyof typeof done>) done[name] += result.counts[name]

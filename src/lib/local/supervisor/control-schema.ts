@@ -8,6 +8,8 @@ const aggregatorStatusSchema = z
     records: count,
     batches: count,
     snapshots: count,
+    /** Requests that limiters refused. Supervisors of older versions do not count them. */
+    refused: count.default(0),
     refills: count,
     splits: count,
     archived: count,

@@ -4,13 +4,13 @@ import {TableMissing} from '../../dynamo/errors.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
-import {ensureVersion, readVersion, type StoredVersion} from '../../repository/table/version.js'
+import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import type {TableOptions} from '../../schema/table-definition.js'
 
 /**
  * Gives an engine what a new stack has: the table of the template with stream and expiry, its version record and the
- * default namespace. What exists already is left as it is; a table whose resource index is not what is asked for is an error.
+ * default namespace. What exists already is left as it is, but for the mark of the aggregator in the version record; a table whose resource index is not what is asked for is an error.
  */
 export async function prepareStack(
   table: Table,
@@ -33,6 +33,7 @@ async function ensureTable(
     // The record is written last, so the table is complete; another version of zael may have written it.
     checkCompatibility(stored.record, version, stored.hasLegacyRecord)
     await checkResourceIndex(table, shape)
+    await markAggregator(table)
     return false
   }
   // The template needs the YAML parser, which only the first start has to load.

@@ -7,7 +7,7 @@ import {type AttributeValue, type Item, n, s} from '../../schema/attribute-value
 import {attributes} from '../../schema/attributes.js'
 import {limitAttribute} from '../../schema/bucket-record.js'
 import {perLimitBalancePath} from '../../schema/legacy/buckets.js'
-import {encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
+import {encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration/migration-marks.js'
 import {sendConditional, transactConditional} from '../records/conditional.js'
 import type {MigrationContext} from '../records/finding.js'
 import type {Charges} from './charge.js'

@@ -1,6 +1,6 @@
 import {refill, shareOfRate} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
+import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration/migration-marks.js'
 import {markOf, markOfResidue} from './merge.js'
 import type {OldBucket} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'

@@ -6,7 +6,7 @@ import {decodeEntity} from '../../schema/entity-record.js'
 import {keys} from '../../schema/keys.js'
 import {legacyKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {moderniseInto} from '../../schema/legacy/modernise.js'
-import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
+import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration/migration-marks.js'
 import {putAbsent, removeMark, replaceSeen} from '../records/conditional.js'
 import {
   isSingleItem,

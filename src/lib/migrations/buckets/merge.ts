@@ -1,6 +1,6 @@
 import type {LimitState} from '../../core/bucket.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
+import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration/migration-marks.js'
 import type {OldBucket, OldResidue} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 

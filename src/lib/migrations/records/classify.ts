@@ -15,7 +15,7 @@ import {
   type RecordIdentity,
   readSchemaVersion,
 } from '../../schema/legacy/record-shapes.js'
-import {migrationRecordKey} from '../../schema/migration-record.js'
+import {migrationRecordKey} from '../../schema/migration/migration-record.js'
 
 /**
  * The layouts in the order in which releases of the Python system introduced them: 1 nested maps (0.1 to 0.5), 2 the same

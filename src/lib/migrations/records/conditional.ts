@@ -10,7 +10,7 @@ import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js
 import {attributes} from '../../schema/attributes.js'
 import {isKeyAttribute, partitionOf} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy/key.js'
-import {MIGRATION_MARK} from '../../schema/migration-marks.js'
+import {MIGRATION_MARK} from '../../schema/migration/migration-marks.js'
 import type {MigrationContext} from './finding.js'
 
 /** Requires that an item exists and that the named attributes are as they were read; without names, all attributes. */
@@ -48,7 +48,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
   for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
   try {
-    await transact(table, items, signal)
+    await transact(table, items, {signal})
     return true
   } catch (error) {
     if (isRefused(error)) return false

@@ -1,6 +1,6 @@
 import {type Item, s} from '../../schema/attribute-value.js'
 import {itemBytes} from '../../schema/item-size.js'
-import {encodeCopyMark, MIGRATION_MARK} from '../../schema/migration-marks.js'
+import {encodeCopyMark, MIGRATION_MARK} from '../../schema/migration/migration-marks.js'
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'

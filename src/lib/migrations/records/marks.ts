@@ -9,7 +9,7 @@ import {
   type LimitMark,
   MIGRATION_MARK,
   type UsageMarks,
-} from '../../schema/migration-marks.js'
+} from '../../schema/migration/migration-marks.js'
 import {storedJson} from './stored-json.js'
 
 /** Millitokens as text, because numbers in JSON are not exact. */

@@ -8,7 +8,7 @@ import type {TransactItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
-import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration-marks.js'
+import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration/migration-marks.js'
 import {decodeUsage, type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {

@@ -12,7 +12,7 @@ import {
   MIGRATION_RUN_ID,
   type MigrationRecord,
   migrationRecordKey,
-} from '../../schema/migration-record.js'
+} from '../../schema/migration/migration-record.js'
 import {withLongRetries} from './context.js'
 import {decodeMigration} from './record.js'
 

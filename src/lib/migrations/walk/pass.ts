@@ -1,7 +1,7 @@
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import type {StepCounts} from '../../schema/migration-record.js'
+import type {StepCounts} from '../../schema/migration/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
 import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'

@@ -3,7 +3,12 @@ import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/issues.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {spellKey} from '../../schema/keys.js'
-import {type MigrationRecord, migrationFields, migrationRecordKey, scanPosition} from '../../schema/migration-record.js'
+import {
+  type MigrationRecord,
+  migrationFields,
+  migrationRecordKey,
+  scanPosition,
+} from '../../schema/migration/migration-record.js'
 import {storedJson} from '../records/stored-json.js'
 
 const count = z.int().min(0)

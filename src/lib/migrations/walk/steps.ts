@@ -1,5 +1,5 @@
 import {keyParts, sortPrefix} from '../../schema/keys.js'
-import type {MigrationRecord, StepCounts} from '../../schema/migration-record.js'
+import type {MigrationRecord, StepCounts} from '../../schema/migration/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
 import type {MigrationLease} from './lease.js'
 

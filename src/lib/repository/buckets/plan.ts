@@ -178,8 +178,11 @@ function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount:
   if (!quota) return whole
   const stored = before?.quota
   if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
-  const {grantCount, topUpMilli, resetNumber} = stored
+  const {grantCount, resetNumber} = stored
   const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
+  // What was bought for a period of the calendar is not there for a session, which starts with its whole allowance.
+  const isSamePeriod = (stored.session === undefined) === (session === undefined)
+  const topUpMilli = isSamePeriod ? stored.topUpMilli : undefined
   return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, ...(session && {session})}}
 }
 

@@ -4,7 +4,7 @@ import type {NamespaceTable} from '../table/table.js'
 import {requireSupported} from '../table/unsupported-feature.js'
 import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
-import {newMark, type PlannedWrite, plannedUpdate} from './writes.js'
+import {type BucketUpdate, newMark, type PlannedWrite, plannedUpdate, type WriteMark} from './writes.js'
 
 /** Attempts on a bucket that other clients keep writing. */
 const ATTEMPTS = 10
@@ -21,7 +21,7 @@ export interface RewriteDecision {
 }
 
 /** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
-type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
+export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
 /**
  * Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again.
@@ -33,19 +33,46 @@ export async function rewriteStoredBucket(
   rewrite: Rewrite,
   signal?: AbortSignal,
 ): Promise<RewriteOutcome> {
-  let seen = bucket
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    if (seen?.kind !== 'bucket') return 'gone'
+  const decide: Stamp = async (seen, isFirst) => {
     requireSupported(seen.record)
     const decision = await rewrite(seen, table.clock())
-    if (!decision) return 'unchanged'
-    const mark = newMark(table)
     // The first item may be as old as the listing it comes from; each later one is the answer to the attempt before.
-    const update = plannedUpdate(table, decision.plan, {...decision.write, isExact: attempt === 0}, mark)
-    const {applied, item} = await sendMarked(table, update, mark, {signal})
-    if (applied) return 'written'
+    return decision && (mark => plannedUpdate(table, decision.plan, {...decision.write, isExact: isFirst}, mark))
+  }
+  return stampStoredBucket(table, bucket, decide, {signal})
+}
+
+/** The update that a shard needs as it is now; `undefined` when it needs none. */
+export type Stamp = (
+  seen: SeenBucket,
+  isFirst: boolean,
+) => Promise<((mark: WriteMark) => BucketUpdate) | undefined> | ((mark: WriteMark) => BucketUpdate) | undefined
+
+interface StampOptions {
+  readonly signal?: AbortSignal | undefined
+  /** Decide again after a write, until none is needed: what the decision rests on may have changed meanwhile. */
+  readonly isRepeated?: boolean
+}
+
+/** Sends conditional updates of one shard, each decided by the item that the one before has shown. */
+export async function stampStoredBucket(
+  table: NamespaceTable,
+  bucket: StoredBucket | undefined,
+  stamp: Stamp,
+  {signal, isRepeated = false}: StampOptions = {},
+): Promise<RewriteOutcome> {
+  let seen = bucket
+  let isWritten = false
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if (seen?.kind !== 'bucket') return 'gone'
+    const update = await stamp(seen, attempt === 0)
+    if (!update) return isWritten ? 'written' : 'unchanged'
+    const mark = newMark(table)
+    const {applied, item} = await sendMarked(table, update(mark), mark, {signal})
+    if (applied && !isRepeated) return 'written'
+    isWritten ||= applied
     seen = item && decodeBucket(item)
-    await pause(attempt, table.backoff, signal)
+    if (!applied) await pause(attempt, table.backoff, signal)
   }
   return 'contended'
 }

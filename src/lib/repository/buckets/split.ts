@@ -25,7 +25,7 @@ import {requireSupported} from '../table/unsupported-feature.js'
 import {requireOpen} from './kind-write.js'
 import type {SeenBucket} from './plan.js'
 import {grantOfShard, newlyGranted} from './quota-shards.js'
-import {countWrite, requireLimitsRevision} from './writes.js'
+import {countWrite, requireLimitsRevision, requireShardCount} from './writes.js'
 
 const names = attributes.bucket
 
@@ -150,15 +150,35 @@ async function fillShard(
   return count
 }
 
-function setShardCount(
-  table: NamespaceTable,
-  {entity, resource, shard, shardCount}: BucketRecord,
-  count: number,
-): TransactItem {
+function setShardCount(table: NamespaceTable, record: BucketRecord, count: number): TransactItem {
+  const {entity, resource, shard, shardCount, state} = record
   const e = new ExpressionBuilder().set(names.shardCount, n(count)).set(names.limitsRevision, newRevision(table))
-  e.condition(`${e.name(names.shardCount)} = ${e.value(n(shardCount))}`)
+  requireShardCount(e, shardCount)
+  for (const [name, limit] of state.limits) keepGrant(e, name, limit, record)
   const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
   return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
+}
+
+/** Without a mark a shard would seem to have been granted its part of a quota for the new number of shards. */
+function keepGrant(e: ExpressionBuilder, name: string, limit: LimitState, {shard, shardCount}: BucketRecord): void {
+  const quota = limit.kind?.quota
+  if (!quota || quota.grantCount !== undefined) return
+  const share = shareOfLimit(name, limit, shard, shardCount)
+  e.set(kindAttribute(name, 'grantCount'), n(grantCountOf(share, limit.capacityMilli)))
+}
+
+/**
+ * Gives shards the number of shards that the first one counts: another client has split the bucket and not told all of them
+ * yet, which count on a larger part. Resolves to whether there was anything to do.
+ */
+export async function alignShardCounts(
+  table: NamespaceTable,
+  records: readonly BucketRecord[],
+  count: number,
+): Promise<boolean> {
+  const behind = records.filter(({shardCount}) => shardCount < count)
+  for (const record of behind) await transact(table, [setShardCount(table, record, count)]).catch(ignoreRefusal)
+  return behind.length > 0
 }
 
 /** All shards of a bucket. A stored count above `most` is replaced by the number that exist, as a request would do. */
@@ -235,12 +255,7 @@ function moveTokens(
     const tokensMilli = movedMilli.get(name) ?? grantedMilli.get(name) ?? 0n
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
-    const quota = limit.kind?.quota
-    // Without a mark the donor would seem to have been granted its part for the new number of shards.
-    if (quota && quota.grantCount === undefined && shardCount !== donor.shardCount) {
-      const share = shareOfLimit(name, limit, donor.shard, donor.shardCount)
-      give.set(kindAttribute(name, 'grantCount'), n(grantCountOf(share, limit.capacityMilli)))
-    }
+    if (shardCount !== donor.shardCount) keepGrant(give, name, limit, donor)
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
   const take = new ExpressionBuilder()

@@ -2,22 +2,24 @@ import {STAMP_MS} from '../../core/bypass.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {bool, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import {type BucketAddress, type BucketUpdate, markedUpdate, type WriteMark} from './writes.js'
+import {type BucketAddress, type BucketUpdate, markedUpdate, requireLimitsRevision, type WriteMark} from './writes.js'
 
 const names = attributes.bucket
 
 /**
  * Stamps one shard with the switch that was in force at `readAtMs`, whatever else is in it: requests are refused, or
  * admitted without a charge, by the condition of their own write. With the revision, plans that were made before are void.
- * A bucket that is gone is not created again.
+ * A bucket that is gone is not created again. By what was `seen` of the bucket, nobody else has thrown the switch since.
  */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   {access, readAtMs}: {readonly access: AccessSwitch; readonly readAtMs: number},
   mark: WriteMark,
+  seen?: BucketRecord,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   if (access === 'disabled') e.set(names.disabled, bool(true))
@@ -25,5 +27,6 @@ export function stampUpdate(
   if (access === 'bypass') e.set(names.bypass, n(readAtMs + STAMP_MS))
   else e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  if (seen) requireLimitsRevision(e, seen)
   return markedUpdate(table, address, e, mark, {isRevision: true})
 }

@@ -14,10 +14,14 @@ export interface LimitLevel {
   readonly capacity: number
   readonly debt: number
   readonly refillPerSecond: number
+  /** Metered only: being empty is no reason to refuse. Absent for other limits. */
+  readonly soft?: true | undefined
   /** Of a quota, which gains nothing between its resets: by the calendar, or a session from first use. Absent for rates. */
   readonly quota?: 'calendar' | 'session' | undefined
   /** UTC, ISO 8601: when a quota is full again. Absent for rates, and for a session that no use has opened. */
   readonly resetsAt?: string | undefined
+  /** Of a quota: what was added to its capacity until the reset. Absent where nothing was. */
+  readonly toppedUp?: number | undefined
 }
 
 /** One shard as it is now, with what has refilled since its last write. */
@@ -124,8 +128,12 @@ function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLe
 }
 
 function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
+  const topUpMilli = limit.kind?.quota?.topUpMilli ?? 0n
   return {
     ...quota,
+    ...(topUpMilli > 0n && {toppedUp: tokens(topUpMilli)}),
+    // The instant until which it is soft is renewed by clients as long as the configuration says so.
+    ...(limit.kind?.softUntilMs !== undefined && {soft: true}),
     name,
     level: tokens(limit.tokensMilli),
     capacity: tokens(limit.capacityMilli),
@@ -141,7 +149,9 @@ function together(shards: readonly ShardView[]): LimitLevel[] {
     const add = (field: 'level' | 'capacity' | 'debt' | 'refillPerSecond') =>
       rounded((soFar?.[field] ?? 0) + limit[field])
     const sum = {level: add('level'), capacity: add('capacity'), debt: add('debt')}
-    sums.set(limit.name, {...limit, ...soFar, ...sum, refillPerSecond: add('refillPerSecond')})
+    const toppedUp = rounded((soFar?.toppedUp ?? 0) + (limit.toppedUp ?? 0))
+    const both = {...limit, ...soFar, ...sum, ...(toppedUp > 0 && {toppedUp})}
+    sums.set(limit.name, {...both, refillPerSecond: add('refillPerSecond')})
   }
   return byName([...sums.values()])
 }

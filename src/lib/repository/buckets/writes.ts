@@ -14,12 +14,14 @@ import {
   markAttribute,
   WRITE_PRESSURE_PER_WRITE,
 } from '../../schema/bucket-record.js'
+import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
-import {generationAttributes} from '../../schema/parent-generation.js'
 import {readString} from '../../schema/read.js'
+import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
+import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
 
@@ -43,6 +45,8 @@ export interface WriteMark {
    * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
    */
   readonly repeats?: {readonly slotMark: string | undefined}
+  /** Refusals that are counted with this write. */
+  readonly refusals?: RefusalCounts | undefined
 }
 
 export const MARK_SLOTS = 8
@@ -101,18 +105,15 @@ export interface PlannedWrite {
   readonly requests?: number
   /** Epoch seconds, or `null` for a bucket that never expires. */
   readonly ttlSeconds?: number | null
-  /** `null` for no parent. */
-  readonly family?: {
-    readonly cascade: boolean
-    readonly parent: string | null
-    readonly parentGeneration?: BucketRecord['parentGeneration']
-  }
+  readonly family?: Family
   /** The limits are those of the configuration, read after the bucket: other clients need not compare any more. */
   readonly isCompared?: boolean
   /** The switch in force was read after the bucket: stamps of another one are removed. */
   readonly opens?: boolean
   /** With `opens`: limits are bypassed until this instant, in epoch ms. The amounts are counted, and not taken. */
   readonly bypassUntilMs?: number | undefined
+  /** An operator has reset limits or topped them up: what others have planned is void. */
+  readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
   readonly isReset?: boolean
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
@@ -132,7 +133,9 @@ export function plannedUpdate(
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
   requireLimitsRevision(e, record)
-  const isUsed = (write.requests ?? 0) > 0 || write.isCompared === true
+  // More may be taken for a request that was counted elsewhere: on another shard, or before.
+  const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
+  const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
   if (isUsed) requireEnabled(e, record)
   // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
   if (write.opens && record.isDisabled) e.remove(names.disabled)
@@ -149,17 +152,9 @@ export function plannedUpdate(
   setOrRemove(e, names.remainders, remaindersOf(plan))
   const {ttlSeconds = expiryOfPeriod(plan)} = write
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
-  if (write.family) {
-    e.set(names.cascade, bool(write.family.cascade))
-    setOrRemove(e, names.parent, write.family.parent === null ? undefined : s(write.family.parent))
-    const {parentGeneration} = write.family
-    // A move by another client stamps a later generation, which an older one never replaces.
-    requireGeneration(e, record.parentGeneration)
-    if (parentGeneration)
-      for (const [name, value] of Object.entries(generationAttributes(parentGeneration))) e.set(name, value)
-  }
-  // After a reset, too: a first try of it that arrives late must not fill the bucket again.
-  const isRevision = changesLimits(plan) || write.family !== undefined || write.isReset === true
+  if (write.family) storeFamily(e, write.family, record)
+  // After a reset or top-up, too: what was planned for the bucket before must not be applied to it.
+  const isRevision = changesLimits(plan) || write.family !== undefined || write.isOperation === true
   return markedUpdate(table, record, e, mark, {isRevision})
 }
 
@@ -191,7 +186,7 @@ function guardLimit(
   name: string,
   change: PlannedLimit,
   {seen, refilledAtMs, nowMs}: BucketPlan,
-  {amounts, isExact = false}: PlannedWrite,
+  {amounts, isExact = false, isOperation = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const milli = amounts.get(name) ?? 0n
@@ -207,7 +202,8 @@ function guardLimit(
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, nowMs))
   const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
-  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n
+  // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.
+  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n && (isExact || !isOperation)
   if (stored && (isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
     // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.
@@ -262,8 +258,17 @@ export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<B
   else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
 }
 
-function requireGeneration(e: ExpressionBuilder, seen: BucketRecord['parentGeneration']): void {
-  requireNumber(e, names.parentGeneration, seen?.moves)
+/**
+ * Stores the family of a bucket, with its generation. The stored one must be as it was seen: a move by another client, which
+ * leaves the revision as it is, stamps a later generation that an older one never replaces.
+ */
+export function storeFamily(e: ExpressionBuilder, family: Family, seen: Pick<BucketRecord, 'parentGeneration'>): void {
+  e.set(names.cascade, bool(family.cascade))
+  setOrRemove(e, names.parent, family.parent === undefined ? undefined : s(family.parent))
+  const generation = family.parentGeneration && generationAttributes(family.parentGeneration)
+  for (const [name, value] of Object.entries(generation ?? {})) e.set(name, value)
+  requireNumber(e, names.parentGeneration, seen.parentGeneration?.moves)
+  requireText(e, names.parentIncarnation, seen.parentGeneration?.incarnation)
 }
 
 /** Clients that do not shard leave the count out. */
@@ -295,9 +300,10 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, repeats} = mark
+  const {slot, nonce, repeats, refusals} = mark
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
+  if (refusals) countRefusals(e, refusals)
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   if (repeats) requireText(e, attribute, repeats.slotMark)
   return {

@@ -1,4 +1,4 @@
-import {checkEntityId} from '../../core/names.js'
+import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
@@ -9,11 +9,12 @@ import {isoSeconds} from '../../schema/instant.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
+import {type SyncResult, syncBuckets} from '../sync/bucket-sync.js'
+import {familySync} from '../sync/family-sync.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {type PageRequest, type RecordPage, readPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {isRefused, putNew, transact} from '../table/transact.js'
-import {alignBuckets} from './buckets.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
 import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
@@ -46,6 +47,8 @@ export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, Metadata
 export interface ChangedEntity {
   readonly before: EntityRecord
   readonly after: EntityRecord
+  /** Its live buckets, each stamped with the parent that it has now; one that failed follows with a later request. */
+  readonly buckets: SyncResult
 }
 
 /** What entities work with besides the table. */
@@ -73,9 +76,12 @@ export class Entities {
     const {id, name = id, parent, cascade = false, metadata = {}} = input
     checkEntityId(id)
     if (parent !== undefined) checkEntityId(parent)
-    const createdAt = isoSeconds(this.#table.clock())
-    const {namespace} = this.#table
-    const record = {namespace, entity: id, name, parent, cascade, metadata, createdAt, version: 1}
+    const {namespace, clock, randomBytes} = this.#table
+    const nowMs = clock()
+    // Later than all moves of an entity of this id that was deleted, and told apart from it.
+    const parentGeneration = {moves: nowMs, incarnation: Buffer.from(randomBytes(8)).toString('hex')}
+    const own = {name, parent, cascade, metadata, createdAt: isoSeconds(nowMs), version: 1, parentGeneration}
+    const record = {namespace, entity: id, ...own}
     const event = {entity: id, action: 'entity_created', details: entityDetails(record)}
     await this.#repeat(async () => {
       const ancestors = parent === undefined ? [] : await checkParent(this.#table, id, parent)
@@ -138,8 +144,7 @@ export class Entities {
   async change(id: string, change: EntityChange): Promise<ChangedEntity> {
     if (typeof change.parent === 'string') checkEntityId(change.parent)
     const changed = await this.#repeat(() => this.#changeOnce(id, change))
-    await this.#settle(changed.after)
-    return changed
+    return {...changed, buckets: await this.#settle(changed.after)}
   }
 
   /** The direct children of an entity, by id; eventually consistent. */
@@ -166,7 +171,7 @@ export class Entities {
     return removed
   }
 
-  async #changeOnce(id: string, change: EntityChange): Promise<ChangedEntity> {
+  async #changeOnce(id: string, change: EntityChange): Promise<Omit<ChangedEntity, 'buckets'>> {
     const {expectedVersion} = change
     const before = await this.need(id)
     if (expectedVersion !== undefined && before.version !== expectedVersion) {
@@ -201,18 +206,17 @@ export class Entities {
     }
   }
 
-  async #settle(record: EntityRecord): Promise<void> {
+  async #settle({entity}: EntityRecord): Promise<SyncResult> {
     // Before the buckets: caches hold the record, which is written by now.
-    this.#onChanged(record.entity)
-    await alignBuckets(this.#table, record)
+    this.#onChanged(entity)
+    return syncBuckets(this.#table, {level: 'entity', entity, resource: DEFAULT_RESOURCE}, [familySync])
   }
 }
 
-/** A client that read the entity before the move must not undo it; where no client counts moves, none knows the count. */
+/** A client that read the entity before the move must not undo it. */
 function nextGeneration(record: EntityRecord): EntityRecord {
-  const {parentGeneration} = record
-  if (!parentGeneration) return record
-  return {...record, parentGeneration: {...parentGeneration, moves: parentGeneration.moves + 1}}
+  const {moves = 0, incarnation} = record.parentGeneration ?? {}
+  return {...record, parentGeneration: {moves: moves + 1, incarnation}}
 }
 
 function metaKey(item: Item): Key[] {

@@ -14,7 +14,7 @@ import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counte
 import {readAll} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {isRefused, transact} from '../table/transact.js'
-import {findBuckets} from './buckets.js'
+import {findBucketKeys} from './buckets.js'
 import {entityMissing, hasChildren} from './errors.js'
 import {readChildren} from './lineage.js'
 
@@ -51,13 +51,14 @@ export async function countRemoval(table: NamespaceTable, entity: string): Promi
   return counter.byKind
 }
 
-/** The keys in the entity's partition, and those of its buckets. */
+/** The keys in the entity's partition, and those of its buckets and of what was done to them. */
 async function findItems(table: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
   await refuseWithChildren(table, entity)
   const found: Key[] = []
   const keysOnly = new ExpressionBuilder().project(...keyNames())
   for await (const item of readAll(table, ranges.entity(table.namespace, entity), keysOnly)) found.push(keyOf(item))
-  const buckets = (await findBuckets(table, entity, resourcesOf(found), [])).map(keyOf)
+  const buckets = await findBucketKeys(table, entity, resourcesOf(found))
+  for await (const item of readAll(table, ranges.operationsOfEntity(table.namespace, entity))) buckets.push(keyOf(item))
   if (found.length + buckets.length === 0) throw entityMissing(entity)
   return {found, buckets}
 }

@@ -3,7 +3,9 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
-import type {ConfigScope, OnUnavailable} from '../../schema/config-record.js'
+import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
+import {unsupportedOf} from '../../schema/peer-features.js'
+import {UnsupportedFeature} from '../table/unsupported-feature.js'
 
 /** The settings in the system's configuration besides limits. */
 export interface SystemSettings {
@@ -12,11 +14,26 @@ export interface SystemSettings {
 }
 
 /** Everything that can be checked about a change before anything is read. Returns the limits in their one form. */
-export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): Limit[] {
+export function checkChange(
+  scope: ConfigScope,
+  limits: readonly Limit[],
+  {policies = {}, ...settings}: SystemSettings & {readonly policies?: Policies | undefined},
+): Limit[] {
   checkScope(scope)
+  checkPolicies(scope, policies)
   const checked = checkLimits(limits)
-  checkSettings(scope, limits, settings)
+  const {access, cascade} = policies
+  checkSettings(scope, settings, limits.length > 0 || access !== undefined || cascade !== undefined)
   return checked
+}
+
+/** Requests of one namespace have no common switch or parent, and what zael does not honour it does not store. */
+export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
+  if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
+    throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
+  const unsupported = unsupportedOf(access === 'bypass' ? [{feature: access}] : [])
+  if (unsupported.length > 0)
+    throw new UnsupportedFeature(`What is to be set for ${nameOf(scope)}`, unsupported, {scope})
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
@@ -44,15 +61,29 @@ function checkLimits(limits: readonly Limit[]): Limit[] {
 const MOST_LIMITS = 47
 const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
+/** Why one bucket cannot have all these limits, if so. */
+export function tooManyLimits(limits: readonly Limit[]): string | undefined {
+  if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: a bucket can have ${MOST_LIMITS}`
+  const attributes = limits.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
+  if (attributes <= MOST_ATTRIBUTES) return undefined
+  return `${limits.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible`
+}
+
+/** Limits among those of a configuration that are copied from another level. */
+interface CopiedNames {
+  readonly names: readonly string[]
+  readonly from: string
+}
+
 /** What all limits of a configuration must be together. */
-export function checkLimitsTogether(after: readonly Limit[]): void {
-  const attributes = after.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
-  if (after.length > MOST_LIMITS || attributes > MOST_ATTRIBUTES) {
-    const reason =
-      after.length > MOST_LIMITS
-        ? `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
-        : `${after.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible.`
-    throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
+export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedNames): void {
+  const only = copied && `${copied.names.length} of them apply there now and would be kept, from ${copied.from}`
+  const reason = tooManyLimits(after)
+  if (reason !== undefined) {
+    throw new InvalidInput('limit.too-many', `${reason}.`, {
+      ...(only !== undefined && {hint: `${only}; to leave them out, say that only the given ones shall apply.`}),
+      details: {limits: after.length, most: MOST_LIMITS, copied: copied?.names.length ?? 0},
+    })
   }
   const [first, ...more] = after.filter(limit => limit.timeZone !== undefined)
   const other = more.find(({timeZone}) => timeZone !== first?.timeZone)
@@ -60,17 +91,25 @@ export function checkLimitsTogether(after: readonly Limit[]): void {
   throw new InvalidInput(
     'limits.zones',
     `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`,
-    {hint: 'Give them the same zone; change all of them at once.', details: {zones: [first.timeZone, other.timeZone]}},
+    {
+      hint: [first, other].some(({name}) => copied?.names.includes(name))
+        ? `${only}. Use the same zone, or say that only the given ones shall apply.`
+        : 'Give them the same zone; change all of them at once.',
+      details: {zones: [first.timeZone, other.timeZone]},
+    },
   )
 }
 
 /** Something must be given, and only where it belongs. */
-function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
-  const {onUnavailable, auditRetentionDays} = settings
+function checkSettings(
+  scope: ConfigScope,
+  {onUnavailable, auditRetentionDays}: SystemSettings,
+  isMoreGiven: boolean,
+): void {
   const hasSettings = onUnavailable !== undefined || auditRetentionDays !== undefined
   if (hasSettings && scope.level !== 'system')
     throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
-  if (limits.length === 0 && !hasSettings)
+  if (!isMoreGiven && !hasSettings)
     throw new InvalidInput('limits.empty', `There is nothing to set for ${nameOf(scope)}.`, {
       hint: 'Give at least one limit, for example rpm=100/min; to remove limits, delete them.',
     })

@@ -25,8 +25,8 @@ export interface Resolution {
   readonly onUnavailable: OnUnavailable | undefined
   /** The switch in force, and the level that has set it; `undefined` when none has. */
   readonly access?: {readonly access: AccessSwitch; readonly level: Level} | undefined
-  /** Whether requests are charged to the parent too; `undefined` where the entity itself decides. */
-  readonly cascade?: boolean | undefined
+  /** Whether requests are charged to the parent too, and the level that says so; `undefined` where the entity itself decides. */
+  readonly cascade?: {readonly cascade: boolean; readonly level: Level} | undefined
   /** What applies here and zael cannot honour: then the limits must not be used. Absent when there is nothing. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
   /** Every level that was read, most specific first. */
@@ -41,6 +41,8 @@ export interface LevelTrace {
   readonly limits: readonly Limit[]
   /** The switch of this level; absent where the next one decides. */
   readonly access?: AccessSwitch | undefined
+  /** Whether requests are charged to the parent too; absent where the next level decides. */
+  readonly cascade?: boolean | undefined
 }
 
 /** How to stop waiting for the table. */
@@ -116,43 +118,52 @@ export function requireSupportedLimits(
 
 function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (ConfigRecord | undefined)[]): Resolution {
   const trace = LEVELS.map((level, at): LevelTrace => {
-    const {limits = [], access} = records[at] ?? {}
-    return {level, scope: scopes[level], limits, ...(access !== undefined && {access})}
+    const {limits = [], access, cascade} = records[at] ?? {}
+    return {
+      level,
+      scope: scopes[level],
+      limits,
+      ...(access !== undefined && {access}),
+      ...(cascade !== undefined && {cascade}),
+    }
   })
   // A level whose limits zael does not read has limits all the same.
   const at = records.findIndex(record => record && (record.limits.length > 0 || hasLimitFeature(record.unsupported)))
   const applied = records[at]
-  const access = firstAccess(records)
+  const {access, cascade} = decidedBy(records)
   const unsupported = [...(applied?.unsupported ?? []), ...unsupportedOf(accessFeatures(access?.access))]
-  const cascade = SWITCHED_LEVELS.map((_, level) => records[level]?.cascade).find(value => value !== undefined)
   return {
     source: applied && LEVELS[at],
     limits: applied?.limits ?? [],
     onUnavailable: records.at(-1)?.onUnavailable,
     ...(access && {access}),
-    ...(cascade !== undefined && {cascade}),
+    ...(cascade && {cascade}),
     ...(unsupported.length > 0 && {unsupported}),
     trace,
   }
 }
 
 /** Levels that can have a switch or a cascade policy, most specific first: all but the system. */
-const SWITCHED_LEVELS = LEVELS.slice(0, -1)
+const POLICY_LEVELS = LEVELS.slice(0, -1)
 
-/** The most specific switch decides, apart from where the limits come from. */
-function firstAccess(records: readonly (ConfigRecord | undefined)[]): Resolution['access'] {
-  for (const [at, level] of SWITCHED_LEVELS.entries()) {
-    const access = records[at]?.access
-    if (access !== undefined) return {access, level}
+/** The most specific level that has a policy decides, apart from where the limits come from. */
+function decidedBy(records: readonly (ConfigRecord | undefined)[]): Pick<Resolution, 'access' | 'cascade'> {
+  let access: Resolution['access']
+  let cascade: Resolution['cascade']
+  for (const [at, level] of POLICY_LEVELS.entries()) {
+    const record = records[at]
+    if (record?.access !== undefined) access ??= {access: record.access, level}
+    if (record?.cascade !== undefined) cascade ??= {cascade: record.cascade, level}
   }
-  return undefined
+  return {access, cascade}
 }
 
 function accessFeatures(access: AccessSwitch | undefined): CarriedFeature[] {
   return access === 'disabled' || access === 'bypass' ? [{feature: access}] : []
 }
 
-function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
+/** The scopes whose limits may apply to a bucket, by level. */
+export function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
   return {
     entity: {level: 'entity', entity, resource},
     entity_default: {level: 'entity', entity, resource: DEFAULT_RESOURCE},

@@ -2,7 +2,7 @@ import {InvalidInput} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
-import type {ConfigRecord} from '../../schema/config-record.js'
+import {decodeConfig} from '../../schema/config-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
@@ -29,18 +29,17 @@ export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByL
 /**
  * The writes that go with setting limits, so that amounts of one name are of one unit in the whole namespace; they demand
  * that the units are still those given. A name gets another unit, or none, only while no configuration has a limit of that
- * name: stored amounts would mean another sum otherwise. `system` reads the one configuration that no listing has.
+ * name: stored amounts would mean another sum otherwise.
  */
 export async function unitWrites(
   table: NamespaceTable,
   units: UnitsByLimit,
   given: readonly Limit[],
-  system: () => Promise<ConfigRecord | undefined>,
 ): Promise<TransactItem[]> {
   const concerned = given.filter(({name, unit}) => unit !== undefined || units.has(name))
   if (concerned.length === 0) return []
   const changed = concerned.filter(({name, unit}) => units.get(name) !== unit)
-  if (changed.length > 0) await requireUnused(table, changed, units, system)
+  if (changed.length > 0) await requireUnused(table, changed, units)
   const e = new ExpressionBuilder()
   for (const {name, unit} of concerned) {
     const attribute = unitAttribute(name)
@@ -61,13 +60,9 @@ export async function unitWrites(
   return [{Update: {TableName: table.name, Key, UpdateExpression, ...rest}}]
 }
 
-async function requireUnused(
-  table: NamespaceTable,
-  changed: readonly Limit[],
-  units: UnitsByLimit,
-  system: () => Promise<ConfigRecord | undefined>,
-): Promise<void> {
-  const inUse = new Set((await system())?.limits.map(({name}) => name))
+async function requireUnused(table: NamespaceTable, changed: readonly Limit[], units: UnitsByLimit): Promise<void> {
+  const system = await getItem(table, keys.systemConfig(table.namespace))
+  const inUse = new Set((system && decodeConfig(system))?.limits.map(({name}) => name))
   for (const {limits} of await resourceConfigs(table)) for (const {name} of limits) inUse.add(name)
   for (const resource of (await entityConfigCounts(table)).keys()) {
     for (const {limits} of (await entityConfigs(table, resource)).records) for (const {name} of limits) inUse.add(name)

@@ -1,5 +1,5 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {isOtherForm, limitAttributesIn, limitOfAttribute, staleTimeZone} from '../../schema/config-limits.js'
 import {
@@ -8,6 +8,8 @@ import {
   encodeConfig,
   guardedAttributes,
   POLICY_ATTRIBUTES,
+  type Policies,
+  policyAttributes,
 } from '../../schema/config-record.js'
 import {wireKey, withoutKey} from '../../schema/keys.js'
 import type {NamespaceTable} from '../table/table.js'
@@ -25,6 +27,7 @@ export function updateConfig(
   before: Item | undefined,
   after: ConfigRecord,
   isReplaced: (limit: string) => boolean,
+  policies: Policies = {},
 ): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
@@ -34,8 +37,8 @@ export function updateConfig(
     name in before &&
     limitAttributesIn(written).includes(name) &&
     !isReplaced(limitOfAttribute(name))
-  // A switch or policy has writes of its own: set again, it would undo one that came in between. Limits that are not
-  // replaced stay as another client may have written them.
+  // A policy that is not set here stays: set again, it would undo one that came in between. Limits that are not replaced
+  // stay as another client may have written them.
   for (const [name, value] of Object.entries(written))
     if (!POLICY_ATTRIBUTES.includes(name) && !isKept(name)) e.set(name, value)
   e.setIfMissing(names.version, version as AttributeValue)
@@ -44,19 +47,30 @@ export function updateConfig(
     name => !(name in written) && (isReplaced(limitOfAttribute(name)) || isOtherForm(name, written)),
   )
   for (const name of [...stale, ...staleTimeZone(before ?? {}, stale, written)]) e.remove(name)
+  storePolicies(e, policies)
   return revisedUpdate(table, after, e)
 }
 
-/** Sets or removes the switch; all else stays, and a new item gets what identifies it. */
-export function updateSwitch(table: NamespaceTable, before: Item | undefined, after: ConfigRecord): TransactItem {
+/** Sets or removes policies; all else stays, and a new item gets what identifies it. */
+export function updatePolicies(
+  table: NamespaceTable,
+  before: Item | undefined,
+  after: ConfigRecord,
+  policies: Policies,
+): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
   const identity = withoutKey(encodeConfig({...after, limits: [], cascade: undefined, access: undefined}))
   for (const [name, value] of Object.entries(identity)) e.setIfMissing(name, value)
-  const {[names.disabled]: access} = encodeConfig(after)
-  if (access) e.set(names.disabled, access)
-  else e.remove(names.disabled)
+  storePolicies(e, policies)
   return revisedUpdate(table, after, e)
+}
+
+function storePolicies(e: ExpressionBuilder, policies: Policies): void {
+  for (const [name, value] of policyAttributes(policies)) {
+    if (value) e.set(name, value)
+    else e.remove(name)
+  }
 }
 
 /** Removes the limits and the outage policy from a configuration; retention, policies and foreign attributes stay. */
@@ -74,6 +88,13 @@ export function deleteConfig(table: NamespaceTable, before: Item, {namespace, sc
   requireUnchanged(e, before)
   for (const name of POLICY_ATTRIBUTES) if (!(name in before)) e.condition(`attribute_not_exists(${e.name(name)})`)
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
+}
+
+/** A check that a configuration is as it was read, or still missing. */
+export function unchangedCheck(table: NamespaceTable, key: Key, before: Item | undefined): TransactItem {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, before)
+  return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }
 
 function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void {

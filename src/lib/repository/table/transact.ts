@@ -1,4 +1,4 @@
-import {isRetryableWhenIdempotent, TransactionCancelled} from '../../dynamo/errors.js'
+import {isRetryableWhenIdempotent, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
@@ -9,15 +9,29 @@ import type {Table} from './table.js'
 
 export type TransactItem = NonNullable<OperationInput<'TransactWriteItems'>['TransactItems']>[number]
 
+interface TransactOptions {
+  readonly signal?: AbortSignal | undefined
+  /** That of an earlier call with the same items: if it was applied, nothing is written again. A new one by default. */
+  readonly token?: string
+  /** Called when an attempt has no answer: it may have been applied, or may be later, though the last one is cancelled. */
+  readonly onDoubt?: () => void
+}
+
 /** All or nothing. With the token DynamoDB recognises a repetition, so a request whose answer was lost is sent again. */
-export async function transact(table: Table, items: TransactItem[], signal?: AbortSignal): Promise<void> {
-  const ClientRequestToken = Buffer.from(table.randomBytes(18)).toString('base64url')
-  const request = {TransactItems: items, ClientRequestToken}
-  await retrying(() => table.transport.send('TransactWriteItems', request, {signal}), {
-    ...table.backoff,
-    signal,
-    retryable: isRetryableWhenIdempotent,
-  })
+export async function transact(table: Table, items: TransactItem[], options: TransactOptions = {}): Promise<void> {
+  const {signal, token = newRequestToken(table), onDoubt} = options
+  const request = {TransactItems: items, ClientRequestToken: token}
+  const retryable = (error: unknown) => {
+    if (error instanceof Unavailable && error.maybeApplied) onDoubt?.()
+    return isRetryableWhenIdempotent(error)
+  }
+  const send = () => table.transport.send('TransactWriteItems', request, {signal})
+  await retrying(send, {...table.backoff, signal, retryable})
+}
+
+/** A token that no other transaction has; DynamoDB knows it for ten minutes. */
+export function newRequestToken(table: Pick<Table, 'randomBytes'>): string {
+  return Buffer.from(table.randomBytes(18)).toString('base64url')
 }
 
 /** A record to write only where there is none. */

@@ -13,6 +13,17 @@ const NEXT_UNKNOWN_SCHEMA: Version = [0, 11, 0]
  */
 const SPOKEN_RELEASE = '0.17.0'
 
+/**
+ * What the version record says of zael's aggregator: it keeps the records of zae-limiter up to the releases of 0.17. By it
+ * Python clients decide whether session quotas, soft limits, bypasses, cascade policies, moves and top-ups may be stored,
+ * and whether the function is to be updated:
+ * - A client that is newer than the mark puts Python's code into the function `{stack}-aggregator`. Patch releases add no
+ *   records, so the last number is above all of them.
+ * - `zae-limiter upgrade` applies its template to a stack whose mark equals its own version, and does nothing where the mark
+ *   differs and is not older. The suffix makes it differ; all releases since 0.10 accept it and do not compare it.
+ */
+export const AGGREGATOR_MARK = '0.17.999-zael'
+
 /** How `updatedBy` begins in a version record that zael wrote: `zael:{version}`. */
 export const UPDATED_BY_ZAEL = 'zael:'
 
@@ -76,6 +87,12 @@ export function recordedRelease({schemaVersion, clientMinVersion}: VersionRecord
 export function laterRelease(one: string, other: string): string {
   const [a, b] = [parseVersion(one), parseVersion(other)]
   return b && (!a || isBefore(a, b)) ? other : one
+}
+
+/** Whether a release is known to be older than another; one that is not a version is not. */
+export function isOlderRelease(one: string, than: string): boolean {
+  const [a, b] = [parseVersion(one), parseVersion(than)]
+  return a !== undefined && b !== undefined && isBefore(a, b)
 }
 
 /** The table has a layout with other keys; working on it would start every bucket full. */

@@ -1,13 +1,16 @@
 import {batchGet} from '../../dynamo/batch.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
+import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
-import {keyId, keys} from '../../schema/keys.js'
+import {keyId, keys, wireKey} from '../../schema/keys.js'
 import {legacyVersionKey} from '../../schema/legacy/key.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
 import type {Table} from './table.js'
 import {putNew} from './transact.js'
-import {needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
+import {AGGREGATOR_MARK, needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
 
 /** The version records of a table. */
 export interface StoredVersion {
@@ -27,8 +30,7 @@ export async function readVersion(table: Table): Promise<StoredVersion> {
 
 /**
  * Writes the version record of a new table and returns the one that is there. An existing record is never changed, and a
- * table of an old layout never gets one. No Lambda version: a Python client that finds one older than itself would
- * replace the function. `by` is `zael:{version}`.
+ * table of an old layout never gets one. The only aggregator of a new table is zael's. `by` is `zael:{version}`.
  */
 export async function ensureVersion(table: Table, {by}: {by: string}): Promise<VersionRecord> {
   const {record, hasLegacyRecord} = await readVersion(table)
@@ -36,7 +38,7 @@ export async function ensureVersion(table: Table, {by}: {by: string}): Promise<V
   if (hasLegacyRecord) throw needsMigration(undefined)
   const first: VersionRecord = {
     schemaVersion: SCHEMA_VERSION,
-    lambdaVersion: undefined,
+    lambdaVersion: AGGREGATOR_MARK,
     clientMinVersion: '0.0.0',
     updatedAt: isoSeconds(table.clock()),
     updatedBy: by,
@@ -52,4 +54,25 @@ export async function ensureVersion(table: Table, {by}: {by: string}): Promise<V
     if (!(error instanceof ConditionFailed)) throw error
     return (error.oldItem && decodeVersion(error.oldItem)) ?? first
   }
+}
+
+/**
+ * Records that zael's aggregator processes the table's stream. For those who deploy or start it, and for stacks without
+ * one; tables of older zael versions have no mark. Resolves to whether it was written.
+ */
+export async function markAggregator(table: Table): Promise<boolean> {
+  const {record} = await readVersion(table)
+  if (!record || record.lambdaVersion === AGGREGATOR_MARK) return false
+  await updateVersion(table, new ExpressionBuilder().set(attributes.version.lambda, s(AGGREGATOR_MARK)))
+  return true
+}
+
+/** Updates the record if there is one. */
+export async function updateVersion(table: Table, e: ExpressionBuilder): Promise<void> {
+  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  const request = {TableName: table.name, Key: wireKey(keys.version()), ...e.update()}
+  await retrying(() => table.transport.send('UpdateItem', request), {
+    ...table.backoff,
+    retryable: isRetryableWhenIdempotent,
+  })
 }

@@ -5,15 +5,9 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
+import type {Place, PlacedUsage} from './one-window.js'
 import {UsageRange, type UsageSelection} from './range.js'
-import {
-  type Place,
-  type PlacedUsage,
-  type UsageWalk,
-  usageOfEntity,
-  usageOfEntityAndResource,
-  usageOfResource,
-} from './walk.js'
+import {type UsageWalk, usageOfEntity, usageOfEntityAndResource, usageOfResource} from './walk.js'
 
 /** Consumption of one limit over several windows, in whole tokens. */
 export interface LimitUsage {
@@ -21,6 +15,8 @@ export interface LimitUsage {
   /** Per window in which the limit was used. */
   readonly average: number
   readonly windows: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
 }
 
 /** Consumption added up over windows of one type. */
@@ -121,10 +117,11 @@ async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>
     lastStart ??= record.start
     firstStart = record.start
     for (const [name, tokens] of record.tokens) {
-      const soFar = limits.get(name) ?? {total: 0, windows: 0}
+      const soFar = limits.get(name) ?? {total: 0, windows: 0, overdrawn: 0}
       const total = soFar.total + tokens
       const count = soFar.windows + 1
-      limits.set(name, {total, windows: count, average: total / count})
+      const overdrawn = soFar.overdrawn + (record.overdrawn?.get(name) ?? 0)
+      limits.set(name, {total, windows: count, average: total / count, overdrawn})
     }
   }
   return {window, windows, totalEvents, firstStart, lastStart, limits}

@@ -1,3 +1,4 @@
+import {parseWindowKey} from '../../core/window.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -5,23 +6,15 @@ import {queryItems} from '../../dynamo/paging.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {attributes, type IndexName, keyNames} from '../../schema/attributes.js'
 import {keyId, keyOf, parseItemKey} from '../../schema/keys.js'
-import {type KeyRange, ranges, startKeyOf, wireStartKey} from '../../schema/ranges.js'
+import {type KeyRange, ranges, startKeyOf} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
-import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
+import {decodeUsage} from '../../schema/usage-record.js'
 import type {NamespaceTable} from '../table/table.js'
+import {oneRecordPerWindow, type Place, type PlacedUsage} from './one-window.js'
 import {AFTER_ALL, type UsageRange} from './range.js'
 
 /** The maximum of one BatchGetItem. */
 const RECORDS_PER_READ = 100
-
-/** A record, and its place in the listing, from which the listing can be continued. */
-export interface PlacedUsage {
-  readonly record: UsageRecord
-  readonly place: Place
-}
-
-/** The key in a cursor. */
-export type Place = readonly string[]
 
 /** What to read, and in which portions. */
 export interface UsageWalk {
@@ -42,14 +35,19 @@ export async function* usageOfEntityAndResource(
   const keyRange = ranges.usageOfEntity(table.namespace, entity, resource)
   const {prefix} = keyRange
   const [first, last] = range.bounds
-  const upTo = after?.[0] !== undefined && after[0] < last ? after[0] : last
+  // All records of the instant at which the page before ended: those of one window are read together.
+  const continued = after && `${parseWindowKey(after[0] ?? '').start}${AFTER_ALL}`
+  const upTo = continued !== undefined && continued < last ? continued : last
   const e = new ExpressionBuilder()
   range.filter(e)
-  for await (const item of descending(table, e, keyRange, [prefix + first, prefix + upTo], pageSize)) {
-    const record = decodeUsage(item)
-    const place = [(readString(item, attributes.key.sort) ?? '').slice(prefix.length), resource]
-    if (record && range.has(record) && (!after || isBefore(place, after))) yield {record, place}
+  async function* found() {
+    for await (const item of descending(table, e, keyRange, [prefix + first, prefix + upTo], pageSize)) {
+      const record = decodeUsage(item)
+      const place = [(readString(item, attributes.key.sort) ?? '').slice(prefix.length), resource]
+      if (record && range.has(record)) yield {record, place, group: parseWindowKey(place[0] ?? '').start}
+    }
   }
+  for await (const each of oneRecordPerWindow(found())) if (!after || isBefore(each.place, after)) yield each
 }
 
 /**
@@ -91,19 +89,46 @@ export async function* usageOfResource(
   const [indexPartition, indexSort] = keyNames(index)
   const e = new ExpressionBuilder().project(...keyNames(), indexSort)
   e.keyCondition(`${e.name(indexPartition)} = ${e.value(s(partition))}`)
-  const [from, to] = [e.value(s(`${prefix}${first}`)), e.value(s(`${prefix}${last}`))]
+  const end = `${prefix}${last}`
+  const upTo = after?.[0] !== undefined && after[0] < end ? after[0] : end
+  const [from, to] = [e.value(s(`${prefix}${first}`)), e.value(s(upTo))]
   e.keyCondition(`${e.name(indexSort)} BETWEEN ${from} AND ${to}`)
   const request = {TableName, IndexName: index, ScanIndexForward: false, Limit: pageSize, ...e.read()}
-  const start = after && {ExclusiveStartKey: startAfter(after, index, partition)}
-  const rows = candidates(queryItems(transport, {...request, ...start}, {backoff}), range)
-  for await (const chunk of chunksOf(rows, RECORDS_PER_READ)) {
-    const items = await batchGet(transport, TableName, chunk.map(keyOf), {backoff, consistent: true})
-    for (const row of chunk) {
-      const item = items.get(keyId(keyOf(row)))
-      const record = item && decodeUsage(item)
-      if (record && range.has(record)) yield {record, place: placeOf(row, index)}
+  const rows = candidates(queryItems(transport, request, {backoff}), range)
+  async function* found() {
+    for await (const chunk of chunksOf(inOrder(rows, indexSort), RECORDS_PER_READ)) {
+      const items = await batchGet(transport, TableName, chunk.map(keyOf), {backoff, consistent: true})
+      for (const row of chunk) {
+        const item = items.get(keyId(keyOf(row)))
+        const record = item && decodeUsage(item)
+        const place = placeOf(row, index)
+        if (record && range.has(record)) yield {record, place, group: place[0] ?? ''}
+      }
     }
   }
+  for await (const each of oneRecordPerWindow(found())) if (!after || comesAfter(each.place, after)) yield each
+}
+
+/** Records of one entity and instant have the same key in the index, which then has no order of its own. */
+async function* inOrder(rows: AsyncIterable<Item>, indexSort: string): AsyncGenerator<Item, void> {
+  let alike: Item[] = []
+  const ordered = () => alike.sort((a, b) => (sortKeyOf(a) < sortKeyOf(b) ? 1 : -1))
+  for await (const row of rows) {
+    const isAlike = alike[0] !== undefined && readString(alike[0], indexSort) === readString(row, indexSort)
+    if (!isAlike) {
+      yield* ordered()
+      alike = []
+    }
+    alike.push(row)
+  }
+  yield* ordered()
+}
+
+const sortKeyOf = (row: Item): string => readString(row, attributes.key.sort) ?? ''
+
+/** Whether a place is further down in a listing of the index, which is newest first. */
+function comesAfter([indexSort = '', , sort = '']: Place, [otherIndexSort = '', , otherSort = '']: Place): boolean {
+  return indexSort === otherIndexSort ? sort < otherSort : indexSort < otherIndexSort
 }
 
 /** Rows of the index that may be selected, judging by their keys. */
@@ -153,12 +178,4 @@ function isBefore([key = '', resource = '']: Place, [otherKey = '', otherResourc
 function placeOf(row: Item, index: IndexName): Place {
   const [partition = '', sort = '', , indexSort = ''] = startKeyOf(row, index)
   return [indexSort, partition, sort]
-}
-
-function startAfter(
-  [indexSort = '', partition = '', sort = '']: Place,
-  index: IndexName,
-  indexPartition: string,
-): Item {
-  return wireStartKey([partition, sort, indexPartition, indexSort], index)
 }

@@ -23,7 +23,7 @@ export interface GlyphSet extends GaugeGlyphs {
 
 export const BLOCK_GLYPHS: GlyphSet = {
   ...BLOCKS,
-  status: {ok: '●', near: '▲', over: '✖', gone: '○'},
+  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', gone: '○'},
   cursor: '▸',
   paused: '‖',
   ascending: '↑',
@@ -50,7 +50,7 @@ export const ASCII_GLYPHS: GlyphSet = {
   overfull: '>',
   heights: '_.:-=+*#',
   noSample: ' ',
-  status: {ok: 'o', near: '!', over: 'X', gone: '-'},
+  status: {ok: 'o', overdrawn: 'd', near: '!', over: 'X', gone: '-'},
   cursor: '>',
   paused: '||',
   ascending: '^',

@@ -1,3 +1,4 @@
+import {shellWord} from '../../core/text.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
 import {resourceFilter} from '../../watch/rank.js'
 import {intervalText} from '../draw/interval.js'
@@ -206,8 +207,8 @@ function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
 function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext): ScreenState {
   const id = state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
   if (id === undefined) return state
-  const [entity, resource] = id.split('#')
-  return {...state, note: `zael bucket show ${entity} --resource ${resource}${typedFlags}`}
+  const [entity = '', resource = ''] = id.split('#')
+  return {...state, note: `zael bucket show ${shellWord(entity)} --resource ${shellWord(resource)}${typedFlags}`}
 }
 
 function withCursor(state: ScreenState, cursor: Cursor): ScreenState {

@@ -109,11 +109,12 @@ function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, nowMs: numbe
   return 'starts with its next use'
 }
 
-function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, glyphs: GlyphSet): Line {
-  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${formatNumber(debt)} in debt`, 'over')] : []
+function levelPieces({name, level, capacity, debt, soft}: LimitLevel, width: number, glyphs: GlyphSet): Line {
+  const owes = soft ? 'overdrawn' : 'in debt'
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${formatNumber(debt)} ${owes}`, soft ? 'near' : 'over')] : []
   return [
     seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
-    seg(gauge(level, capacity, width, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(gauge(level, capacity, width, glyphs), levelTone(level, soft)),
     seg(` ${formatNumber(level, 'down')} of ${formatNumber(capacity)}`),
     ...owed,
   ]
@@ -189,10 +190,12 @@ function shardPieces({limits, incomplete}: ShardView, pressure: number | undefin
 /** Limits without a capacity come last. */
 const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
 
-function shardLevel({name, level, capacity}: LimitLevel, glyphs: GlyphSet): Line {
+const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
+
+function shardLevel({name, level, capacity, soft}: LimitLevel, glyphs: GlyphSet): Line {
   return [
     seg(`${name} `, 'dim'),
-    seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), levelTone(level, soft)),
     seg(` ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)}`),
   ]
 }

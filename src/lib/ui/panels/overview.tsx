@@ -94,7 +94,13 @@ const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
 const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
 
 /** The colour of a status; its symbol conveys the same. */
-export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {ok: 'ok', near: 'near', over: 'over', gone: 'dim'}
+export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
+  ok: 'ok',
+  overdrawn: 'near',
+  near: 'near',
+  over: 'over',
+  gone: 'dim',
+}
 
 /** The column titles; the sorted column has an arrow. */
 function overviewTitles({state, settings, ranking}: Frame, columns: readonly OverviewColumn[]): Line {

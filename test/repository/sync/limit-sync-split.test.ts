@@ -1,13 +1,13 @@
 import {expect, it} from 'vitest'
-import {refillBucket} from '../../src/lib/core/bucket.js'
-import {shareOfBucket} from '../../src/lib/core/shards.js'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
-import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
-import {splitBucket} from '../../src/lib/repository/buckets/split.js'
-import {syncLimits} from '../../src/lib/repository/limit-sync.js'
-import {Configs} from '../../src/lib/repository/limits/configs.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newAudit, newTenant, putBucket} from './namespace-table.js'
+import {refillBucket} from '../../../src/lib/core/bucket.js'
+import {shareOfBucket} from '../../../src/lib/core/shards.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
+import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newTenant, putBucket} from '../namespace-table.js'
+import {syncLimits} from './sync-limits.js'
 
 describeOnEngine('limits in sync while a bucket is split', () => {
   const table = useTable()

@@ -1,8 +1,8 @@
-import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, type Key, n, s, texts} from './attribute-value.js'
-import {attributes} from './attributes.js'
-import {type Json, toJson} from './json-attribute.js'
-import {indexKeys, keys, wireKey} from './keys.js'
+import {REGISTRY_NAMESPACE} from '../../core/names.js'
+import {type Item, type Key, n, s, texts} from '../attribute-value.js'
+import {attributes} from '../attributes.js'
+import {type Json, toJson} from '../json-attribute.js'
+import {indexKeys, keys, wireKey} from '../keys.js'
 
 /** Counts of one step of a migration so far. */
 export interface StepCounts {

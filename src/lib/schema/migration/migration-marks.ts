@@ -1,4 +1,4 @@
-import {attributes} from './attributes.js'
+import {attributes} from '../attributes.js'
 
 /**
  * On a migrated item: which old items it replaces. Always text: in usage records every number is a counter. Other clients

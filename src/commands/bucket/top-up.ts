@@ -1,0 +1,55 @@
+import {string} from '@oclif/core/args'
+import {boolean} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {topUpJson, topUpLines} from '../../lib/cli/data/bucket-operations.js'
+import {idempotencyKey} from '../../lib/cli/flags/idempotency-key.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import type {BucketTopUpResult} from '../../lib/cli/results/bucket.js'
+
+export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
+  static override summary = 'Add tokens to a bucket'
+
+  static override description =
+    'A quota gets exactly the amount, above its allowance if need be, until its next reset; a session that is not open is ' +
+    'opened. A limit that refills is filled up to its capacity at most. Recorded usage does not change. An audit event is ' +
+    'written. With --idempotency-key the command can be repeated: the amount is added once.'
+
+  static override args = {
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
+    amounts: string({
+      description: 'Amounts per limit, such as tpm=5000 or usd=$5.',
+      required: true,
+      multiple: true,
+      ignoreStdin: true,
+    }),
+  }
+
+  static override flags = {
+    'idempotency-key': idempotencyKey,
+    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+  }
+
+  static override examples = [
+    {command: 'zael bucket top-up user-1 gpt-4 rpd=500', description: '500 more requests until the day ends'},
+    {
+      command: "zael bucket top-up user-1 gpt-4 'usd=$5' --idempotency-key order-1742 --yes",
+      description: 'A purchase, in a script that may run twice',
+    },
+  ]
+
+  protected async work(stack: StackContext): Promise<BucketTopUpResult> {
+    const {entity, resource, amounts} = this.args
+    const {'idempotency-key': key, yes} = this.flags
+    const {parseAmounts, tokensIn} = await import('../../lib/core/syntax/amounts.js')
+    const parsed = parseAmounts(amounts)
+    const repository = await stack.namespace()
+    const units = await repository.configs.units()
+    const asked = tokensIn(parsed, units)
+    await confirm(`This adds ${amounts.join(' ')} to what ${entity} may use of ${resource}`, {yes})
+    const result = await repository.topUpBucket(entity, resource, asked, {idempotencyKey: key})
+    this.print(topUpLines({entity, resource, result, units}, asked))
+    return topUpJson({entity, resource, result}, asked)
+  }
+}

@@ -1,0 +1,47 @@
+import {string} from '@oclif/core/args'
+import {string as stringFlag} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {CascadeResult} from '../../lib/cli/results/cascade.js'
+
+export default class EntityCascade extends StackCommand<typeof EntityCascade> {
+  static override summary =
+    'Say whether requests of an entity are charged to its parent too, whatever is set for the resource'
+
+  static override description =
+    'Live buckets follow before the command ends. The most specific policy counts: of the entity for the resource, of the ' +
+    'entity, of the resource (`zael resource cascade`). Where none is set, what `zael entity update --cascade` has set counts.'
+
+  static override args = {
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+    policy: string({
+      description: 'Charge the parent, do not, or leave it to the resource.',
+      options: ['on', 'off', 'clear'],
+      required: true,
+      ignoreStdin: true,
+    }),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+  }
+
+  static override examples = [
+    {
+      command: 'zael entity cascade user-7 off --resource gpt-4',
+      description: 'Do not charge its parent for one resource',
+    },
+    {command: 'zael entity cascade user-7 on', description: 'Charge its parent for all resources'},
+    {command: 'zael entity cascade user-7 clear', description: 'As is set for the resource, or for the entity itself'},
+  ]
+
+  protected async work(stack: StackContext): Promise<CascadeResult> {
+    const {cascadeEntity} = await import('../../lib/cli/limits/cascade.js')
+    const {id, policy} = this.args
+    const whose = {id, resource: this.flags.resource}
+    const {lines, result, warnings} = await cascadeEntity(await stack.namespace(), whose, policy)
+    this.print(lines)
+    for (const warning of warnings) this.warn(warning)
+    return result
+  }
+}

@@ -1,0 +1,67 @@
+import {formatCount, formatTokens} from '../../core/text.js'
+import type {OperationResult} from '../../repository/operations/operate.js'
+import type {BucketResetResult, BucketTopUpResult} from '../results/bucket.js'
+import type {LimitUnits} from './usage-presenter.js'
+
+/** The bucket that was changed, and what it is shown by. */
+interface ChangedBucket {
+  readonly entity: string
+  readonly resource: string
+  readonly result: OperationResult
+  readonly units: LimitUnits
+}
+
+/** The result of a reset. */
+export function resetLines({entity, resource, result, units}: ChangedBucket): string[] {
+  if (result.isRepeated) return repeatedLines({entity, resource, result, units}, 'reset')
+  const {shards, amounts} = result
+  const parts = shards === 1 ? '' : ` (${formatCount(shards)} shards)`
+  return [`The bucket of ${entity} for ${resource} is full${parts}: ${amountsText(amounts, units)}`]
+}
+
+/** The result of a top-up; `asked` are the whole tokens asked for. */
+export function topUpLines(changed: ChangedBucket, asked: Readonly<Record<string, number>>): string[] {
+  const {entity, resource, result, units} = changed
+  if (result.isRepeated) return repeatedLines(changed, 'topped up')
+  const {shards, amounts} = result
+  const parts = shards > 1 ? ` (${formatCount(shards)} shards)` : ''
+  const short = Object.keys(asked).filter(name => (amounts[name] ?? 0) < (asked[name] as number))
+  return [
+    `Topped up ${entity} for ${resource}${parts}: ${amountsText(amounts, units)}`,
+    ...(short.length === 0
+      ? []
+      : [`${short.join(', ')}: less than asked for, because a limit that refills holds its capacity at most`]),
+  ]
+}
+
+function repeatedLines({entity, resource, result, units}: ChangedBucket, what: string): string[] {
+  const {idempotencyKey, amounts} = result
+  return [
+    `Nothing was changed: under the key ${idempotencyKey} ${entity} was ${what} for ${resource} before ` +
+      `(${amountsText(amounts, units)})`,
+  ]
+}
+
+function amountsText(amounts: Readonly<Record<string, number>>, units: LimitUnits): string {
+  const names = Object.keys(amounts).sort()
+  const each = names.map(name => {
+    const tokens = amounts[name] as number
+    return `${name} ${tokens < 0 ? '' : '+'}${formatTokens(tokens, units.get(name))}`
+  })
+  return each.join(', ')
+}
+
+/** A reset in JSON. */
+export function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
+  const {idempotencyKey, isRepeated, shards, ghosts, amounts} = result
+  return {entity, resource, idempotencyKey, isRepeated, shards, reset: isRepeated ? 0 : shards, ghosts, amounts}
+}
+
+/** A top-up in JSON. */
+export function topUpJson(
+  {entity, resource, result}: Omit<ChangedBucket, 'units'>,
+  asked: Readonly<Record<string, number>>,
+): BucketTopUpResult {
+  const {idempotencyKey, isRepeated, shards, amounts} = result
+  return {entity, resource, idempotencyKey, isRepeated, shards, asked, amounts}
+}

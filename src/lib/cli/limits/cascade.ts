@@ -1,0 +1,54 @@
+import {newNameNotice} from '../../inspect/known-names.js'
+import type {PolicyScope} from '../../repository/limits/configs.js'
+import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import {factLines, stampedText} from '../output/facts.js'
+import type {CascadeResult} from '../results/cascade.js'
+import {scopeJson} from './json.js'
+import {cascadeText, policyText, scopeWords} from './presenter.js'
+import {changeWithProgress} from './run.js'
+import {entityScope, resourceScope} from './switch.js'
+
+/** A cascade policy as a command shows it. */
+interface ShownCascade {
+  readonly lines: string[]
+  readonly result: CascadeResult
+  /** When it was set for something new: the name may be misspelled. */
+  readonly warnings: readonly string[]
+}
+
+/** Sets or removes the policy of a resource; `policy` is on, off or clear. */
+export function cascadeResource(namespace: NamespaceRepository, name: string, policy: string): Promise<ShownCascade> {
+  return changeCascade(namespace, resourceScope(name), policy)
+}
+
+/** Sets or removes the policy of an entity, for all resources unless one is given. */
+export function cascadeEntity(
+  namespace: NamespaceRepository,
+  whose: Parameters<typeof entityScope>[0],
+  policy: string,
+): Promise<ShownCascade> {
+  return changeCascade(namespace, entityScope(whose), policy)
+}
+
+async function changeCascade(
+  namespace: NamespaceRepository,
+  scope: PolicyScope,
+  policy: string,
+): Promise<ShownCascade> {
+  const cascade = policy === 'clear' ? undefined : policy === 'on'
+  const notice = cascade === undefined ? undefined : await newNameNotice(namespace, scope)
+  const change = await changeWithProgress(sync => namespace.setCascade(scope, cascade, sync))
+  return {lines: cascadeLines(change), result: cascadeJson(change), warnings: notice === undefined ? [] : [notice]}
+}
+
+function cascadeLines({scope, previous, record, buckets}: LimitsChange): string[] {
+  return factLines(`Cascade policy of ${scopeWords(scope)}`, {
+    cascade: policyText(cascadeText(previous?.cascade), cascadeText(record?.cascade)) ?? 'not set, unchanged',
+    'live buckets': stampedText(buckets),
+  })
+}
+
+function cascadeJson({scope, previous, record, buckets}: LimitsChange): CascadeResult {
+  const cascade = {before: previous?.cascade ?? null, after: record?.cascade ?? null}
+  return {scope: scopeJson(scope), cascade, buckets}
+}

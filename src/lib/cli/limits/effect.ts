@@ -1,0 +1,150 @@
+import {formatLimit} from '../../core/syntax/limit-text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text.js'
+import type {AppliedScope, ChangeReach, LevelEffect, ScopeLimits} from '../../inspect/change-effect.js'
+import type {NewName} from '../../inspect/new-names.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {type Facts, factLines} from '../output/facts.js'
+import type {ChangeEffectJson} from '../results/limits.js'
+import {type ChangeOutcome, limitChanges, limitJson, scopeJson} from './json.js'
+import {bucketsText, changeText, policyText, retentionText, scopeArguments, scopeWords} from './presenter.js'
+
+/** What a change comes to: at its level, for live buckets, and in names. Found out before it is made. */
+export interface ChangeEffect {
+  readonly level: LevelEffect
+  /** `undefined` when no limits change. */
+  readonly reach: ChangeReach | undefined
+  readonly names: readonly NewName[]
+}
+
+/** Levels listed one by one; an entity's limits for every resource may hide those of many resources. */
+const MOST_LEVELS = 5
+
+/** Reads what a change will come to; writes nothing. */
+export async function effectOf(
+  namespace: NamespaceRepository,
+  change: ScopeLimits,
+  nowMs: number,
+): Promise<ChangeEffect> {
+  const [{changeReach, levelEffect}, {newNames}] = await Promise.all([
+    import('../../inspect/change-effect.js'),
+    import('../../inspect/new-names.js'),
+  ])
+  const known = new Set(change.before.map(({name}) => name))
+  const added = change.after.flatMap(({name}) => (known.has(name) ? [] : [name]))
+  // Settings alone concern no bucket.
+  const changesLimits = change.before.length > 0 || change.after.length > 0
+  const [level, reach, names] = await Promise.all([
+    levelEffect(namespace, change),
+    changesLimits ? changeReach(namespace, change, nowMs) : undefined,
+    added.length === 0 ? [] : newNames(namespace, change.scope, added),
+  ])
+  return {level, reach, names}
+}
+
+/** A change of limits: those that apply before and after it, then what else it comes to. */
+export function changeLines(change: ChangeOutcome, effect: ChangeEffect, dryRun: boolean): string[] {
+  const {scope, previous, record, buckets, copied} = change
+  const {before, after} = effect.level
+  const changes = limitChanges(before.limits, after.limits)
+  const copies = new Set(copied?.limits.map(({name}) => name))
+  const origin = copied ? `, copied from ${scopeWords(copied.scope)}` : ''
+  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
+    ...Object.fromEntries(
+      changes.map(each => [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]),
+    ),
+    ...effectFacts(effect, buckets !== undefined),
+    'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
+    'audit retention': policyText(retentionText(previous), retentionText(record)),
+    'live buckets': buckets && bucketsText(buckets),
+  })
+}
+
+/** The facts about a change besides the limits themselves. */
+function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect, isMade: boolean): Facts {
+  return {
+    hides: levelsText(hides),
+    uncovers: levelsText(uncovers),
+    // The number of buckets that were updated says it too.
+    concerns: reach && !(isMade && reach.buckets === 0) ? reachText(reach) : undefined,
+    loses: reach && lossText(reach),
+    new: names.length === 0 ? undefined : names.map(newNameText).join(', '),
+  }
+}
+
+function levelsText(levels: readonly AppliedScope[]): string | undefined {
+  if (levels.length === 0) return undefined
+  const rest = levels.length - MOST_LEVELS
+  const each = levels.slice(0, MOST_LEVELS).map(({scope, limits}) => {
+    return `${scope ? scopeWords(scope) : ''}: ${limits.map(formatLimit).join(' ')}`
+  })
+  return [...each, ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])].join('; ')
+}
+
+/** How many entities and live buckets a change concerns. */
+function reachText({entities, buckets, isComplete}: ChangeReach): string {
+  const least = isComplete ? '' : 'at least '
+  if (buckets === 0) return isComplete ? 'no live bucket' : 'none of the first live buckets'
+  return `${least}${formatPlural(entities, 'entity', 'entities')} with ${formatPlural(buckets, 'live bucket')}`
+}
+
+/** What live buckets lose; `undefined` when they lose nothing that they are charged for. */
+export function lossText({lost, losing, unconfigured, isComplete}: ChangeReach): string | undefined {
+  const least = isComplete ? '' : 'at least '
+  const parts = [
+    ...(losing > 0 ? [`${formatList(lost)}, charged by ${least}${formatPlural(losing, 'live bucket')}`] : []),
+    ...(unconfigured > 0
+      ? [`${least}${formatPlural(unconfigured, 'live bucket')} then without limits at any level: requests fail`]
+      : []),
+  ]
+  return parts.length === 0 ? undefined : parts.join('; ')
+}
+
+function newNameText({kind, name, nearest}: NewName): string {
+  const meant = nearest.length === 0 ? '' : ` (did you mean ${nearest.join(' or ')}?)`
+  return `${kind} ${name}${meant}`
+}
+
+/** The question before limits are lost that live buckets are charged for; `undefined` when none is. */
+export function lossQuestion(scope: ConfigScope, {reach}: ChangeEffect): string | undefined {
+  const lost = reach && lossText(reach)
+  return lost && `This takes limits away, set for ${scopeWords(scope)}: ${lost}`
+}
+
+/** What later changes of the level that limits were copied from do not reach, and how to undo that. */
+export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, where: string): string[] {
+  if (!copied?.scope) return []
+  const names = formatList(copied.limits.map(({name}) => name))
+  const undo = `zael limits unset --all ${scopeArguments(scope)}${where}`
+  return [
+    '',
+    `${names} ${copied.limits.length === 1 ? 'is a copy' : 'are copies'}: later changes of ${scopeWords(copied.scope)} do not reach ${scopeWords(scope)}. To follow it again: ${undo}`,
+  ]
+}
+
+/** The effect in JSON. */
+export function effectJson({level, reach, names}: ChangeEffect): ChangeEffectJson {
+  return {
+    effective: {before: appliedJson(level.before), after: appliedJson(level.after)},
+    hides: level.hides.map(appliedJson),
+    uncovers: level.uncovers.map(appliedJson),
+    concerned: {
+      entities: reach?.entities ?? 0,
+      buckets: reach?.buckets ?? 0,
+      complete: reach?.isComplete ?? true,
+    },
+    lost: lostJson(reach),
+    new: names.map(({kind, name, nearest}) => ({kind, name, nearest})),
+  }
+}
+
+/** What live buckets lose, in JSON. */
+export function lostJson(reach: ChangeReach | undefined): ChangeEffectJson['lost'] {
+  const {lost = [], losing = 0, unconfigured = 0} = reach ?? {}
+  return {limits: lost, buckets: losing, unconfigured}
+}
+
+/** Limits that apply, in JSON. */
+export function appliedJson({scope, limits}: AppliedScope): ChangeEffectJson['effective']['before'] {
+  return {scope: scope ? scopeJson(scope) : null, limits: limits.map(limitJson)}
+}

@@ -1,0 +1,51 @@
+import type {RefusalCounts} from '../schema/refusal-counts.js'
+import type {UsageRecord} from '../schema/usage-record.js'
+
+/** Requests that were refused, as zael's limiters have counted them. */
+export interface Refused {
+  /** By the entity's own limits, each request once. */
+  readonly requests: number
+  /** By its parent alone; they are counted there too. */
+  readonly byParent: number
+  /** Whole tokens that the refused requests asked for, by limit that had too little. */
+  readonly limits: ReadonlyMap<string, LimitRefused>
+  /** Epoch ms of the last one; `undefined` when there is none. */
+  readonly lastAtMs: number | undefined
+}
+
+/** Requests that one limit had too little for. */
+export interface LimitRefused {
+  readonly requests: number
+  readonly tokens: number
+}
+
+export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
+
+/** The refusals of several usage records together. */
+export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): Refused {
+  let [requests, byParent, lastAtMs] = [0, 0, 0]
+  const limits = new Map<string, LimitRefused>()
+  for (const {refused} of records) {
+    if (!refused) continue
+    requests += refused.requests
+    byParent += refused.byParent
+    lastAtMs = Math.max(lastAtMs, refused.lastAtMs)
+    for (const [name] of refused.limits) limits.set(name, sum(limits.get(name), refused, name))
+  }
+  return {requests, byParent, limits, lastAtMs: lastAtMs > 0 ? lastAtMs : undefined}
+}
+
+function sum(known: LimitRefused = NOT_REFUSED, {limits}: RefusalCounts, name: string): LimitRefused {
+  const {requests, tokens} = limits.get(name) ?? {requests: 0, tokens: 0n}
+  return {requests: known.requests + requests, tokens: known.tokens + Number(tokens)}
+}
+
+/** The names of all limits that were used or refused. */
+export function limitNames(records: Iterable<Pick<UsageRecord, 'tokens' | 'refused'>>): string[] {
+  const names = new Set<string>()
+  for (const {tokens, refused} of records) {
+    for (const name of tokens.keys()) names.add(name)
+    for (const name of refused?.limits.keys() ?? []) names.add(name)
+  }
+  return [...names].sort()
+}

@@ -1,0 +1,256 @@
+import {groupBy} from '../../core/group-by.js'
+import {forEachConcurrently} from '../../dynamo/concurrency.js'
+import {isUnavailability} from '../../dynamo/errors.js'
+import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
+import {mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
+import type {WriteMark} from '../../repository/buckets/writes.js'
+import {addRefusals, hasRefusals, type LimitRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
+
+/** A bucket that only refuses is written to at most this often, in ms; what a crash loses is no older. */
+const FLUSH_INTERVAL_MS = 10_000
+
+/** Refusals wait at least this long for a write that comes anyway, in ms. */
+const SHORTEST_WAIT_MS = 1000
+
+/**
+ * Requests that a parent refused are counted there. At the child's bucket they wait for a write that comes anyway, unless
+ * there are so many of them: a parent may have thousands of children.
+ */
+const WORTH_A_WRITE_BY_PARENT = 10
+
+/** Limits counted in one write, and the longest update that they are added to: DynamoDB takes 4,096 characters. */
+const LIMITS_PER_WRITE = 8
+const LONGEST_UPDATE = 3500
+
+/** Buckets that are written to at a time when a limiter is closed. */
+const FLUSHES_IN_FLIGHT = 16
+
+/** Buckets with refusals that are not written yet. Beyond that the refusals of the oldest are lost. */
+const MOST_BUCKETS = 10_000
+
+/** All shards of a bucket together. */
+interface BucketName {
+  readonly entity: string
+  readonly resource: string
+}
+
+/** A limit that a refused request asked for. */
+interface AskedLimit extends BucketName {
+  readonly name: string
+  /** Whole tokens. */
+  readonly requested: number
+  /** It had too little. */
+  readonly exceeded: boolean
+}
+
+/** Refusals of one bucket that are not written yet. Instants are those of `performance`. */
+interface Waiting {
+  readonly bucket: BucketName
+  counts: RefusalCounts
+  sinceMs: number
+  /** When they were last written for their own sake. */
+  flushedAtMs: number
+}
+
+const NONE: RefusalCounts = addRefusals([])
+
+interface RefusalTallyOptions {
+  /** Epoch ms. */
+  readonly clock: () => number
+  /** Writes what waits for a bucket, for its own sake. */
+  readonly flush: (bucket: BucketName) => Promise<unknown>
+}
+
+/**
+ * Counts the requests that this process refuses, per bucket and limit. They are added to the next write of the bucket that
+ * comes anyway; when none comes, they are written for their own sake, seldom. Refusals of a write whose outcome stays
+ * unknown are lost: they are never counted twice.
+ */
+export class RefusalTally {
+  readonly #options: RefusalTallyOptions
+  readonly #waiting = new Map<string, Waiting>()
+  #timer: NodeJS.Timeout | undefined
+  #timerAtMs = Number.POSITIVE_INFINITY
+  #riding = 0
+  #lost = 0
+
+  constructor(options: RefusalTallyOptions) {
+    this.#options = options
+  }
+
+  /** Requests that were refused and are in no bucket for all that is known: waiting, on their way, or lost. */
+  get uncounted(): number {
+    let sum = this.#riding + this.#lost
+    for (const {counts} of this.#waiting.values()) sum += sizeOf(counts)
+    return sum
+  }
+
+  /** Counts a refused request of an entity: at every bucket that had too little, once per limit that did not fit. */
+  note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}): void {
+    const lastAtMs = this.#options.clock()
+    const misfits = statuses.filter(({exceeded}) => exceeded)
+    // Nothing exceeded: competitors were faster every time, and no limit is to blame.
+    const refused = groupBy(misfits.length > 0 ? misfits : statuses.slice(0, 1), keyOf)
+    for (const ofBucket of refused.values()) {
+      const [bucket] = ofBucket as [AskedLimit]
+      const limits = new Map<string, LimitRefusals>()
+      for (const {name, requested, exceeded} of ofBucket)
+        if (exceeded) limits.set(name, {requests: 1, tokens: BigInt(requested)})
+      this.#add(bucket, {requests: 1, byParent: 0, lastAtMs, limits})
+      const own = {entity, resource: bucket.resource}
+      if (bucket.entity !== entity && !refused.has(keyOf(own)))
+        this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: new Map()})
+    }
+  }
+
+  /** Whether anything waits for a bucket. */
+  isWaiting(bucket: BucketName): boolean {
+    const waiting = this.#waiting.get(keyOf(bucket))
+    return waiting !== undefined && hasRefusals(waiting.counts)
+  }
+
+  /** Takes what waits for a bucket along with a write to one of its shards; `undefined` when nothing does. */
+  ride(bucket: BucketName, write: GuardedWrite): RefusalRide | undefined {
+    const waiting = this.#waiting.get(keyOf(bucket))
+    if (!waiting || !hasRefusals(waiting.counts)) return undefined
+    const {counts} = waiting
+    const taken = {...counts, limits: new Map([...counts.limits].slice(0, LIMITS_PER_WRITE))}
+    const rest = new Map([...counts.limits].slice(LIMITS_PER_WRITE))
+    waiting.counts = {...NONE, lastAtMs: counts.lastAtMs, limits: rest}
+    if (rest.size === 0 && !isRecent(waiting)) this.#waiting.delete(keyOf(bucket))
+    const size = sizeOf(taken)
+    this.#riding += size
+    return new RefusalRide(write, taken, outcome => {
+      this.#riding -= size
+      if (outcome === 'lost') this.#lost += size
+      else if (outcome === 'not-counted') this.#add(bucket, taken)
+    })
+  }
+
+  /** Gives up what waits for a bucket that is gone. */
+  drop(bucket: BucketName): void {
+    const waiting = this.#waiting.get(keyOf(bucket))
+    if (!waiting) return
+    this.#lost += sizeOf(waiting.counts)
+    this.#waiting.delete(keyOf(bucket))
+  }
+
+  /** Writes everything that waits, now; gives up when the table cannot be reached. */
+  async flush(): Promise<void> {
+    this.#stopTimer()
+    const waiting = [...this.#waiting.values()].filter(({counts}) => hasRefusals(counts))
+    await forEachConcurrently(each(waiting), FLUSHES_IN_FLIGHT, async next => {
+      await this.#flush(next).catch(error => {
+        if (isUnavailability(error)) throw error
+      })
+    }).catch(() => {})
+  }
+
+  #add(bucket: BucketName, counts: RefusalCounts): void {
+    const nowMs = performance.now()
+    const key = keyOf(bucket)
+    let waiting = this.#waiting.get(key)
+    if (!waiting) {
+      const {entity, resource} = bucket
+      const flushedAtMs = Number.NEGATIVE_INFINITY
+      waiting = {bucket: {entity, resource}, counts: NONE, sinceMs: nowMs, flushedAtMs}
+      this.#waiting.set(key, waiting)
+      if (this.#waiting.size > MOST_BUCKETS) this.#dropOldest()
+    }
+    if (!hasRefusals(waiting.counts)) waiting.sinceMs = nowMs
+    waiting.counts = addRefusals([waiting.counts, counts])
+    if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))
+  }
+
+  #dropOldest(): void {
+    for (const [key, {counts}] of this.#waiting) {
+      this.#lost += sizeOf(counts)
+      this.#waiting.delete(key)
+      return
+    }
+  }
+
+  #flush(waiting: Waiting): Promise<unknown> {
+    waiting.flushedAtMs = performance.now()
+    return this.#options.flush(waiting.bucket)
+  }
+
+  /** Writes what is due, and forgets buckets that have refused nothing for a while. */
+  #wake(): void {
+    this.#stopTimer()
+    const nowMs = performance.now()
+    for (const [key, waiting] of this.#waiting) {
+      if (!hasRefusals(waiting.counts)) {
+        if (!isRecent(waiting)) this.#waiting.delete(key)
+      } else if (!isWorthAWrite(waiting)) continue
+      else if (dueAtMs(waiting) <= nowMs) this.#flush(waiting).catch(() => {})
+      else this.#wakeAt(dueAtMs(waiting))
+    }
+  }
+
+  /** The timer keeps no process alive. */
+  #wakeAt(atMs: number): void {
+    if (atMs >= this.#timerAtMs) return
+    this.#stopTimer()
+    this.#timerAtMs = atMs
+    this.#timer = setTimeout(() => this.#wake(), Math.max(0, Math.ceil(atMs - performance.now()))).unref()
+  }
+
+  #stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timerAtMs = Number.POSITIVE_INFINITY
+  }
+}
+
+/** What became of refusals that were taken along. */
+type RideOutcome = 'counted' | 'not-counted' | 'lost'
+
+/** Refusals that are counted with a write, unless it has no room for them. */
+export class RefusalRide implements GuardedWrite {
+  readonly basis: GuardedWrite['basis']
+  readonly #update: GuardedWrite['update']
+  readonly #counts: RefusalCounts
+  readonly #end: (outcome: RideOutcome) => void
+  #isLeftBehind = false
+
+  constructor({update, basis}: GuardedWrite, counts: RefusalCounts, end: (outcome: RideOutcome) => void) {
+    this.basis = basis
+    this.#update = update
+    this.#counts = counts
+    this.#end = end
+  }
+
+  readonly update = (mark: WriteMark) => {
+    const update = this.#update({...mark, refusals: this.#counts})
+    this.#isLeftBehind = (update.UpdateExpression?.length ?? 0) > LONGEST_UPDATE
+    return this.#isLeftBehind ? this.#update(mark) : update
+  }
+
+  /** In doubt, the write may have been applied: it is not counted again. */
+  settle(outcome: WriteOutcome): void {
+    if (this.#isLeftBehind) this.#end('not-counted')
+    else if (outcome.applied) this.#end('counted')
+    else this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')
+  }
+
+  fail(error: unknown): void {
+    this.#end(mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted')
+  }
+}
+
+const keyOf = ({entity, resource}: BucketName): string => `${entity}#${resource}`
+
+const sizeOf = ({requests, byParent}: RefusalCounts): number => requests + byParent
+
+const isWorthAWrite = ({counts: {requests, byParent, limits}}: Waiting): boolean =>
+  requests > 0 || limits.size > 0 || byParent >= WORTH_A_WRITE_BY_PARENT
+
+/** Whether it was written for its own sake within the interval. */
+const isRecent = ({flushedAtMs}: Waiting): boolean => performance.now() - flushedAtMs < FLUSH_INTERVAL_MS
+
+const dueAtMs = ({sinceMs, flushedAtMs}: Waiting): number =>
+  Math.max(sinceMs + SHORTEST_WAIT_MS, flushedAtMs + FLUSH_INTERVAL_MS)
+
+async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
+  yield* elements
+}

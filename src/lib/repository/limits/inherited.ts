@@ -1,0 +1,57 @@
+import type {Limit} from '../../core/limit.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {batchGet} from '../../dynamo/batch.js'
+import {type ConfigScope, configKey, decodeConfig, levelOf} from '../../schema/config-record.js'
+import {keyId} from '../../schema/keys.js'
+import {hasLimitFeature} from '../../schema/peer-features.js'
+import type {NamespaceTable} from '../table/table.js'
+import type {TransactItem} from '../table/transact.js'
+import {UnsupportedFeature} from '../table/unsupported-feature.js'
+import {nameOf} from './checks.js'
+import {unchangedCheck} from './writes.js'
+
+/** The limits that apply at a scope as long as it has none of its own. */
+export interface InheritedLimits {
+  /** Where they are set. */
+  readonly scope: ConfigScope
+  readonly limits: readonly Limit[]
+}
+
+/**
+ * Scopes that apply to the whole of a scope when it has no limits, most specific first. For the default of an entity that
+ * is the system alone: the limits of resources differ.
+ */
+export function scopesBelow(scope: ConfigScope): ConfigScope[] {
+  const system = {level: 'system'} as const
+  if (scope.level === 'system') return []
+  if (levelOf(scope) !== 'entity') return [system]
+  const {resource} = scope
+  const ofEntity = {...scope, resource: DEFAULT_RESOURCE} as ConfigScope
+  return [ofEntity, {level: 'resource', resource}, system]
+}
+
+/**
+ * What applies at a scope without limits of its own, and the conditions under which it still does when it is copied.
+ * Throws when there is something that zael cannot honour: a copy would lose it.
+ */
+export async function readInherited(
+  table: NamespaceTable,
+  scope: ConfigScope,
+): Promise<{readonly inherited: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
+  const below = scopesBelow(scope)
+  const keys = below.map(each => configKey(table.namespace, each))
+  const items = await batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
+  const checks: TransactItem[] = []
+  for (const [at, each] of below.entries()) {
+    const key = keys[at] as (typeof keys)[number]
+    const item = items.get(keyId(key))
+    checks.push(unchangedCheck(table, key, item))
+    const record = item && decodeConfig(item)
+    if (!record) continue
+    const {limits, unsupported} = record
+    if (unsupported && hasLimitFeature(unsupported))
+      throw new UnsupportedFeature(`The configuration of ${nameOf(each)}, which applies here now,`, unsupported, {})
+    if (limits.length > 0) return {inherited: {scope: each, limits}, checks}
+  }
+  return {inherited: undefined, checks}
+}

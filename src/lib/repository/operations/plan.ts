@@ -1,0 +1,39 @@
+import {InvalidInput} from '../../core/errors.js'
+import type {Limit} from '../../core/limit.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import type {BucketPlan, SeenBucket} from '../buckets/plan.js'
+import type {TokensByLimit} from './record.js'
+
+/** The shards that an operation is planned from, all read at about the same time. */
+export interface OperationBasis {
+  readonly shards: readonly SeenBucket[]
+  /** Those in force; the stored ones where nothing is configured. */
+  readonly limits: readonly Limit[] | undefined
+  readonly nowMs: number
+}
+
+/** What an operation writes to each shard, and what it adds or restores, in whole tokens. */
+export interface PlannedOperation {
+  readonly plans: readonly BucketPlan[]
+  readonly amounts: TokensByLimit
+  /** Every limit is filled: tokens taken before do not come back to the bucket. */
+  readonly isWhole: boolean
+}
+
+/** The limits that a bucket has after its plans, as users know them. */
+export function limitNames(plans: readonly BucketPlan[]): Set<string> {
+  const named = plans.flatMap(({changes}) =>
+    [...changes].flatMap(([name, {kind}]) => (kind === 'remove' ? [] : [name])),
+  )
+  return new Set(named.filter(name => name !== WRITE_PRESSURE_LIMIT))
+}
+
+/** Every limit that is named must be there. */
+export function requireKnown(asked: readonly string[], names: ReadonlySet<string>): void {
+  const unknown = asked.filter(name => !names.has(name))
+  if (unknown.length === 0) return
+  const known = [...names].sort().join(', ') || 'none'
+  throw new InvalidInput('limit.unknown', `The bucket has no limit "${unknown.join('", "')}"; it has ${known}.`, {
+    details: {unknown, known: [...names]},
+  })
+}

@@ -1,0 +1,93 @@
+import {type AttributeValue, type Item, n, s, texts} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from '../../schema/keys.js'
+import {readMap, readNumber, readString} from '../../schema/read.js'
+
+/** Whole tokens by limit. */
+export type TokensByLimit = ReadonlyMap<string, number>
+
+/** What kinds of operations there are, as they are stored. */
+export type OperationKind = 'reset' | 'top_up'
+
+/** A reset or top-up of a bucket that was carried out. Written together with what it changes, so it exists once. */
+export interface OperationRecord {
+  readonly namespace: string
+  readonly entity: string
+  readonly resource: string
+  /** The idempotency key. */
+  readonly id: string
+  readonly operation: OperationKind
+  /** Names the call that has carried it out; absent where that is not known. */
+  readonly writer: string | undefined
+  /** The creation of the entity that it belongs to: {@link incarnationIn}. */
+  readonly incarnation: string
+  /** How many shards it has changed. */
+  readonly shards: number
+  /** Added by a top-up, or restored by a reset; below zero where a shard held more than its part. */
+  readonly amounts: TokensByLimit
+  /** What a top-up was asked for; absent for resets and in records of other clients. */
+  readonly asked?: TokensByLimit | undefined
+  /** Epoch seconds. */
+  readonly ttlSeconds: number | undefined
+}
+
+/** How long it is kept, in seconds: three days. Until then a repetition is recognised. */
+export const OPERATION_LIFETIME_SECONDS = 3 * 86_400
+
+/** In place of the creation of an entity without a record; it counts as that of every creation. */
+export const NO_INCARNATION = '-'
+
+const names = attributes.operation
+
+export function encodeOperation(record: OperationRecord): Item {
+  const {namespace, entity, resource, id} = record
+  const item: Item = {
+    ...wireKey(keys.operation(namespace, entity, resource, id)),
+    [names.entity]: s(entity),
+    [names.resource]: s(resource),
+    [names.operation]: s(record.operation),
+    [names.incarnation]: s(record.incarnation),
+    [names.shards]: n(record.shards),
+    [names.amounts]: tokensValue(record.amounts),
+    ...texts(indexKeys.operationInNamespace(namespace, entity, resource, id)),
+  }
+  if (record.writer !== undefined) item[names.writer] = s(record.writer)
+  if (record.asked !== undefined) item[names.asked] = tokensValue(record.asked)
+  if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
+  return item
+}
+
+/** `undefined` when the key is not an operation's. */
+export function decodeOperation(item: Item): OperationRecord | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'operation') return undefined
+  const {namespace, entity, resource, id} = key
+  return {
+    namespace,
+    entity,
+    resource,
+    id,
+    operation: readString(item, names.operation) === 'top_up' ? 'top_up' : 'reset',
+    writer: readString(item, names.writer),
+    incarnation: readString(item, names.incarnation) ?? NO_INCARNATION,
+    shards: readNumber(item, names.shards) ?? 0,
+    amounts: readTokens(item, names.amounts),
+    ...(names.asked in item && {asked: readTokens(item, names.asked)}),
+    ttlSeconds: readNumber(item, names.expiresAt),
+  }
+}
+
+/** Names the creation of an entity, from its record, as all clients do. */
+export function incarnationIn(entity: Item | undefined): string {
+  if (!entity) return NO_INCARNATION
+  const {parentIncarnation, createdAt} = attributes.entity
+  return readString(entity, parentIncarnation) || readString(entity, createdAt) || NO_INCARNATION
+}
+
+function tokensValue(tokens: TokensByLimit): AttributeValue {
+  return {M: Object.fromEntries([...tokens].map(([name, count]) => [name, n(count)]))}
+}
+
+function readTokens(item: Item, name: string): Map<string, number> {
+  return new Map(Object.entries(readMap(item, name)).map(([limit, count]) => [limit, Number(count)]))
+}

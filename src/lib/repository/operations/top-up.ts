@@ -1,0 +1,129 @@
+import type {LimitState} from '../../core/bucket.js'
+import {InvalidInput} from '../../core/errors.js'
+import {type Limit, MAX_TOKENS} from '../../core/limit.js'
+import {grantCountOf, wholeRateAt} from '../../core/limit-kind.js'
+import {shareOfLimit} from '../../core/shards.js'
+import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket, type SeenBucket} from '../buckets/plan.js'
+import {divideByRoom, divideByWeight} from './divide.js'
+import {limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './plan.js'
+import type {TokensByLimit} from './record.js'
+
+/**
+ * A quota gets exactly the amount, above its allowance if need be, until its next reset: each shard in proportion to the part
+ * of the allowance it was granted. A session that is not open is opened, since its first use would take the amount
+ * away. Other limits are filled up to their capacity at most.
+ */
+export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
+  const plans = shards.map(seen => openedFor(asked, seen, limits, nowMs))
+  requireKnown([...asked.keys()], limitNames(plans))
+  const changes = plans.map(plan => new Map(plan.changes))
+  const amounts = new Map<string, number>()
+  for (const [name, tokens] of asked) {
+    const holders = plans.flatMap((plan, index) => {
+      const change = plan.changes.get(name)
+      return change && change.kind !== 'remove' ? [{index, change, record: plan.seen.record}] : []
+    })
+    const isQuota = holders.some(({change}) => change.after.kind?.quota)
+    const milli = isQuota
+      ? divideByWeight(
+          BigInt(tokens),
+          holders.map(({change, record}) => slotsOf(name, change.after, record, nowMs)),
+        ).map(part => part * MILLI)
+      : divideByRoom(
+          toMilli(tokens),
+          holders.map(({change, record}) => roomOf(name, change.after, record, nowMs)),
+        )
+    for (const [at, {index, change, record}] of holders.entries()) {
+      const part = milli[at] ?? 0n
+      if (part > 0n) changes[index]?.set(name, credited(name, change, part, record, nowMs))
+    }
+    amounts.set(name, toTokens(milli.reduce((a, b) => a + b, 0n)))
+  }
+  const planned = plans.map((plan, index) => ({...plan, changes: changes[index] ?? plan.changes}))
+  for (const name of asked.keys()) requireCountable(name, planned, nowMs)
+  return {plans: planned, amounts, isWhole: false}
+}
+
+/** A shard brought forward, with the sessions open that are topped up. */
+function openedFor(
+  asked: TokensByLimit,
+  seen: SeenBucket,
+  limits: readonly Limit[] | undefined,
+  nowMs: number,
+): BucketPlan {
+  const plan = planBucket(seen, nowMs, limits)
+  const used = planBucket(seen, nowMs, limits, {opensSessions: true})
+  const changes = [...plan.changes].map(
+    ([name, change]) => [name, asked.has(name) ? (used.changes.get(name) ?? change) : change] as const,
+  )
+  return {...plan, changes: new Map(changes)}
+}
+
+/** How many parts of the allowance a shard was granted: one that was granted its part before the last splits has several. */
+function slotsOf(name: string, after: LimitState, {shard, shardCount}: BucketRecord, nowMs: number): bigint {
+  const slots = Math.floor(shardCount / grantOf(name, after, {shard, shardCount}, nowMs))
+  return BigInt(Math.max(1, slots))
+}
+
+function grantOf(
+  name: string,
+  after: LimitState,
+  {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
+  nowMs: number,
+): number {
+  return grantCountOf(shareOfLimit(name, after, shard, shardCount), wholeRateAt(after, nowMs).rate.capacityMilli)
+}
+
+/** Millitokens that a shard can take up to its capacity. */
+function roomOf(name: string, after: LimitState, record: BucketRecord, nowMs: number): bigint {
+  const room = ceilingOf(name, after, record, nowMs) - after.tokensMilli
+  return room > 0n ? room : 0n
+}
+
+/** The number of shards is marked that a quota was granted for: with more in it, it could not be told any more. */
+function credited(
+  name: string,
+  change: PlannedLimit,
+  milli: bigint,
+  record: BucketRecord,
+  nowMs: number,
+): PlannedLimit {
+  const {after} = change
+  const {kind} = after
+  const quota = kind?.quota && {
+    ...kind.quota,
+    grantCount: grantOf(name, after, record, nowMs),
+    topUpMilli: (kind.quota.topUpMilli ?? 0n) + milli,
+  }
+  return {
+    ...change,
+    creditMilli: change.creditMilli + milli,
+    after: {...after, tokensMilli: after.tokensMilli + milli, ...(kind && quota && {kind: {...kind, quota}})},
+  }
+}
+
+/** Beyond that a balance could not be shown exactly. */
+function requireCountable(name: string, plans: readonly BucketPlan[], nowMs: number): void {
+  const ceilings = plans.flatMap(({seen, changes}) => {
+    const after = changes.get(name)?.after
+    return after ? [ceilingOf(name, after, seen.record, nowMs)] : []
+  })
+  const most = ceilings.reduce((a, b) => a + b, 0n)
+  if (most <= toMilli(MAX_TOKENS)) return
+  throw new InvalidInput(
+    'bucket.amount',
+    `With that "${name}" could hold ${toTokens(most)}: at most ${MAX_TOKENS} is possible.`,
+  )
+}
+
+/** Whether a plan adds to what a quota may hold, which clients before 0.17 do not know. */
+export function raisesQuota({plans}: PlannedOperation): boolean {
+  return plans.some(({seen, changes}) =>
+    [...changes].some(([name, {after}]) => {
+      const before = seen.record.state.limits.get(name)?.kind?.quota?.topUpMilli ?? 0n
+      return (after.kind?.quota?.topUpMilli ?? 0n) > before
+    }),
+  )
+}

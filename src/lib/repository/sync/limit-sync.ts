@@ -1,0 +1,44 @@
+import {expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/bucket.js'
+import {LEVELS, type Level} from '../../core/resolve.js'
+import {levelOf} from '../../schema/config-record.js'
+import {addressOf} from '../buckets/buckets.js'
+import {changesLimits, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
+import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from '../buckets/rewrite.js'
+import {type Resolution, requireSupportedLimits} from '../limits/resolver.js'
+import type {AlignShard, BucketSync} from './bucket-sync.js'
+
+/**
+ * Buckets get the limits that apply to them. Each write is conditional: it clamps balances, never adds tokens, and never
+ * blocks requests (S9). A bucket to which no limits apply any more stays as it is. A bucket that could not be updated gets
+ * the limits with its next slow request.
+ */
+const alignLimits: AlignShard = async ({table, scope, resolver, signal}, shard) => {
+  const {entity, resource} = addressOf(shard)
+  let isAffectedHere = true
+  const align: Rewrite = async (seen, nowMs) => {
+    const resolution = await resolver.resolve(entity, resource, {signal})
+    isAffectedHere = isAffected(levelOf(scope), resolution.source)
+    if (!isAffectedHere) return undefined
+    requireSupportedLimits(resolution, {entity, resource})
+    return alignWith(resolution, seen, nowMs)
+  }
+  const outcome = await rewriteStoredBucket(table, shard, align, signal)
+  return isAffectedHere ? outcome : 'unaffected'
+}
+
+export const limitSync: BucketSync = {align: alignLimits, isThorough: false}
+
+/** Limits of a more specific level override the change. */
+function isAffected(changed: Level, source: Level | undefined): boolean {
+  return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
+}
+
+/** Gives a bucket the limits and the lifetime that apply to it; `undefined` when it has them. */
+export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs: number): RewriteDecision | undefined {
+  const plan = planBucket(seen, nowMs, limits)
+  const isPermanent = source === 'entity'
+  const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
+  if (hasRightLifetime && !changesLimits(plan) && seen.record.validUntilMs !== 0) return undefined
+  const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
+  return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
+}

@@ -1,0 +1,62 @@
+import type {UsageRecord} from '../../schema/usage-record.js'
+
+/** The key in a cursor. */
+export type Place = readonly string[]
+
+/** A record, and its place in the listing, from which the listing can be continued. */
+export interface PlacedUsage {
+  readonly record: UsageRecord
+  readonly place: Place
+}
+
+/** A record as it is found, and the name of the records beside it that may count the same window. */
+interface FoundUsage extends PlacedUsage {
+  readonly group: string
+}
+
+/**
+ * Puts together the records of one window. A window has several after an aggregator of zae-limiter and one of zael have
+ * processed the stream one after the other: the keys of zae-limiter have no type of window, so its day or month is beside
+ * zael's. Each has counted what the other one has not. Records of a window are neighbours, with the same group; the place of
+ * the window is that of the last of them.
+ */
+export async function* oneRecordPerWindow(found: AsyncIterable<FoundUsage>): AsyncGenerator<PlacedUsage, void> {
+  let group: string | undefined
+  let windows = new Map<string, PlacedUsage>()
+  for await (const {group: next, record, place} of found) {
+    if (next !== group) {
+      yield* windows.values()
+      group = next
+      windows = new Map()
+    }
+    const window = `${record.window} ${record.start}`
+    const before = windows.get(window)
+    // Moved to the end: the listing is in the order of the places.
+    windows.delete(window)
+    windows.set(window, {record: before ? together(before.record, record) : record, place})
+  }
+  yield* windows.values()
+}
+
+function together(one: UsageRecord, other: UsageRecord): UsageRecord {
+  const {ttlSeconds: _, ...first} = one
+  const expiry =
+    one.ttlSeconds === undefined || other.ttlSeconds === undefined ? [] : [one.ttlSeconds, other.ttlSeconds]
+  // Only zael counts refusals, in the one record of its own.
+  const refused = one.refused ?? other.refused
+  const overdrawn = sum(one.overdrawn ?? new Map(), other.overdrawn ?? new Map())
+  return {
+    ...first,
+    tokens: sum(one.tokens, other.tokens),
+    ...(overdrawn.size > 0 && {overdrawn}),
+    ...(refused && {refused}),
+    totalEvents: one.totalEvents + other.totalEvents,
+    ttlSeconds: expiry.length === 0 ? undefined : Math.max(...expiry),
+  }
+}
+
+function sum(one: ReadonlyMap<string, number>, other: ReadonlyMap<string, number>): Map<string, number> {
+  const counters = new Map(one)
+  for (const [name, count] of other) counters.set(name, (counters.get(name) ?? 0) + count)
+  return new Map([...counters].sort(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,133 @@
+import {type AttributeValue, type Item, n} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {readBigInt, readNumber} from './read.js'
+
+/** Refusals at one limit. */
+export interface LimitRefusals {
+  /** Requests that this limit had too little for. */
+  readonly requests: number
+  /** Whole tokens that they asked of it. */
+  readonly tokens: bigint
+}
+
+/** Refused requests of one bucket. */
+export interface RefusalCounts {
+  /** Requests that this bucket refused, each once however many of its limits were too small. */
+  readonly requests: number
+  /** Requests of this entity that this bucket would have admitted and its parent's refused. */
+  readonly byParent: number
+  /** Epoch ms of the last one. */
+  readonly lastAtMs: number
+  readonly limits: ReadonlyMap<string, LimitRefusals>
+}
+
+const {refusals: names} = attributes
+
+interface Spelling {
+  readonly requests: string
+  readonly byParent: string
+  readonly lastAt: string
+  readonly requestsPrefix: string
+  readonly tokensPrefix: string
+}
+
+/**
+ * How refusals are stored: in buckets as numbers of their own, each name at the top level, because only those can be
+ * added to by a write that has not read the item; in usage records as the entries of one map, because other clients take
+ * every number at the top level of a usage record for a counter of a limit.
+ */
+const BUCKET: Spelling = {
+  requests: names.requests,
+  byParent: names.byParent,
+  lastAt: names.lastAt,
+  requestsPrefix: `${names.requests}_`,
+  tokensPrefix: `${names.tokens}_`,
+}
+const USAGE: Spelling = {requests: 'n', byParent: 'p', lastAt: 'at', requestsPrefix: 'r:', tokensPrefix: 't:'}
+
+/** Whether an attribute of a bucket counts refusals. */
+export const isRefusalAttribute = (attribute: string): boolean =>
+  attribute.startsWith(BUCKET.requestsPrefix) ||
+  attribute.startsWith(BUCKET.tokensPrefix) ||
+  attribute === BUCKET.requests ||
+  attribute === BUCKET.byParent ||
+  attribute === BUCKET.lastAt
+
+/** What counts add to a bucket item, by attribute, and the instant that replaces the one before. */
+export const bucketRefusals = (counts: RefusalCounts) => spell(counts, BUCKET)
+
+/** What counts add to the map of a usage record, by entry. */
+export const usageRefusals = (counts: RefusalCounts) => spell(counts, USAGE)
+
+interface SpelledCounts {
+  readonly added: ReadonlyMap<string, bigint>
+  readonly lastAt: readonly [name: string, epochMs: number]
+}
+
+/** Tokens are stored less one per request: most limits that count requests then need no second number. */
+function spell({requests, byParent, lastAtMs, limits}: RefusalCounts, spelling: Spelling): SpelledCounts {
+  const added = new Map<string, bigint>([
+    [spelling.requests, BigInt(requests)],
+    [spelling.byParent, BigInt(byParent)],
+  ])
+  for (const [limit, {requests: count, tokens}] of limits) {
+    added.set(spelling.requestsPrefix + limit, BigInt(count))
+    added.set(spelling.tokensPrefix + limit, tokens - BigInt(count))
+  }
+  return {added: new Map([...added].filter(([, count]) => count !== 0n)), lastAt: [spelling.lastAt, lastAtMs]}
+}
+
+/** The refusals that a bucket item has counted since it exists; none where it counts none. */
+export const readRefusals = (item: Item): RefusalCounts => read(item, BUCKET)
+
+/** The refusals in a usage record; `undefined` where there are none. */
+export function readUsageRefusals(item: Item): RefusalCounts | undefined {
+  const value = item[attributes.usage.refusals]
+  return value && 'M' in value ? read(value.M, USAGE) : undefined
+}
+
+function read(item: Item, spelling: Spelling): RefusalCounts {
+  const limits = new Map<string, LimitRefusals>()
+  for (const name of Object.keys(item)) {
+    if (!name.startsWith(spelling.requestsPrefix)) continue
+    const limit = name.slice(spelling.requestsPrefix.length)
+    const requests = readNumber(item, name) ?? 0
+    limits.set(limit, {
+      requests,
+      tokens: (readBigInt(item, spelling.tokensPrefix + limit) ?? 0n) + BigInt(requests),
+    })
+  }
+  return {
+    requests: readNumber(item, spelling.requests) ?? 0,
+    byParent: readNumber(item, spelling.byParent) ?? 0,
+    lastAtMs: readNumber(item, spelling.lastAt) ?? 0,
+    limits,
+  }
+}
+
+/** The map of a usage record that counts nothing else yet. */
+export function encodeUsageRefusals(counts: RefusalCounts): AttributeValue {
+  const {added, lastAt} = usageRefusals(counts)
+  const entries: Item = {[lastAt[0]]: n(lastAt[1])}
+  for (const [name, count] of added) entries[name] = n(count)
+  return {M: entries}
+}
+
+export const hasRefusals = ({requests, byParent, limits}: RefusalCounts): boolean =>
+  requests !== 0 || byParent !== 0 || limits.size > 0
+
+/** All of them together. */
+export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
+  let [requests, byParent, lastAtMs] = [0, 0, 0]
+  const limits = new Map<string, LimitRefusals>()
+  for (const counts of all) {
+    requests += counts.requests
+    byParent += counts.byParent
+    lastAtMs = Math.max(lastAtMs, counts.lastAtMs)
+    for (const [limit, more] of counts.limits) {
+      const known = limits.get(limit) ?? {requests: 0, tokens: 0n}
+      limits.set(limit, {requests: known.requests + more.requests, tokens: known.tokens + more.tokens})
+    }
+  }
+  return {requests, byParent, lastAtMs, limits}
+}

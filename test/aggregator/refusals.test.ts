@@ -1,0 +1,148 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {readBucketChange} from '../../src/lib/aggregator/bucket-change.js'
+import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {decodeUsage, type UsageRecord} from '../../src/lib/schema/usage-record.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {request} from '../limiter/visit.js'
+import {usageItems} from './fixtures/stored-usage.js'
+import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
+import {StreamTap} from './fixtures/stream-tap.js'
+
+const WINDOWS = ['hourly', 'daily', 'monthly']
+
+describeOnEngine('refusals in usage records', () => {
+  const table = useTable()
+  let scene: Scene
+  let tap: StreamTap
+  const newAggregator = (transport = table.transport) =>
+    loggingAggregator({table: tableOver(transport, table.name, () => scene.nowMs)})
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    scene.nowMs = Date.UTC(2023, 10, 14, 12)
+    tap = new StreamTap(table.transport, () => scene.nowMs)
+    scene.transport = tap
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min', 'rpm=10/min')
+  })
+
+  /** Refuses so many requests in one process, and returns the stream records of that. */
+  async function refuse(count: number): Promise<StreamRecord[]> {
+    const limiter = scene.limiter()
+    if (!(await scene.shards('user-1', 'gpt-4')).length) await limiter.acquire(request({tpm: 900, rpm: 1}))
+    for (let at = 0; at < count; at++) await limiter.tryAcquire(request({tpm: 950, rpm: 1}))
+    await limiter.close()
+    return tap.take()
+  }
+
+  async function refused(): Promise<Record<string, unknown>> {
+    const records = (await usageItems(table, scene.namespace)).map(item => decodeUsage(item) as UsageRecord)
+    return Object.fromEntries(records.map(record => [record.window, record.refused]))
+  }
+
+  const each = (requests: number) =>
+    Object.fromEntries(
+      WINDOWS.map(window => [
+        window,
+        {
+          requests,
+          byParent: 0,
+          lastAtMs: scene.nowMs,
+          limits: new Map([['tpm', {requests, tokens: BigInt(requests * 950)}]]),
+        },
+      ]),
+    )
+
+  it('are added to every window, beside what was consumed', async () => {
+    const aggregator = newAggregator()
+    const {counts} = await aggregator.handle({Records: await refuse(3)})
+    expect(counts).toMatchObject({refused: 3, failed: 0})
+    expect(await refused()).toEqual(each(3))
+    scene.nowMs += 1000
+    await aggregator.handle({Records: await refuse(4)})
+    expect(await refused()).toEqual(each(7))
+    const [hour] = await usageItems(table, scene.namespace)
+    expect(decodeUsage(hour ?? {})).toMatchObject({
+      tokens: new Map([
+        ['rpm', 1],
+        ['tpm', 900],
+      ]),
+      totalEvents: 1,
+    })
+  })
+
+  it('are nothing that another client takes for a counter: no number but in a map', async () => {
+    await newAggregator().handle({Records: await refuse(3)})
+    for (const item of await usageItems(table, scene.namespace)) {
+      const numbers = Object.keys(item).filter(name => 'N' in (item[name] ?? {}))
+      expect(numbers.toSorted()).toEqual(['rpm', 'total_events', 'tpm', 'ttl'])
+    }
+  })
+
+  it('count once when a batch comes again, in whole, in part or with more', async () => {
+    const aggregator = newAggregator()
+    const first = await refuse(3)
+    await aggregator.handle({Records: first})
+    await aggregator.handle({Records: first})
+    const more = await refuse(2)
+    await aggregator.handle({Records: [...first, ...more]})
+    await newAggregator().handle({Records: more})
+    expect(await refused()).toEqual(each(5))
+  })
+
+  it.each(['lost after apply', 'lost before apply', 'throttled'] as const)(
+    'count once when writes are %s',
+    async kind => {
+      const records = [...(await refuse(3)), ...(await refuse(2))]
+      const faults = new FaultTransport(table.transport)
+      const {at} = {at: [1, 2, 3, 4, 5, 6]}
+      for (const call of at) {
+        faults.start({kind, at: call, operation: 'UpdateItem'})
+        await newAggregator(faults).handle({Records: records})
+      }
+      faults.stop()
+      await newAggregator().handle({Records: records})
+      expect(await refused()).toEqual(each(5))
+    },
+  )
+})
+
+describe('refusals in the stream', () => {
+  const bucket = (shard: number, counters: Record<string, number>) => ({
+    ...wireKey(keys.bucket('ns00000001', 'user-1', 'gpt-4', shard)),
+    entity_id: {S: 'user-1'},
+    resource: {S: 'gpt-4'},
+    rf: {N: '1700000000000'},
+    ...Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, {N: String(count)}])),
+  })
+  const change = (before: object | undefined, after: object) =>
+    readBucketChange(streamRecord(before as never, after as never, {atMs: 1_700_000_000_000, sequence: 1}))?.refused
+
+  it('are what a write has added', () => {
+    const limits = new Map([['rpm', {requests: 2, tokens: 12n}]])
+    const before = bucket(0, {x: 5, x_rpm: 3, xl: 7})
+    expect(change(before, bucket(0, {x: 7, x_rpm: 5, xt_rpm: 10, xp: 1, xl: 9}))).toEqual({
+      requests: 2,
+      byParent: 1,
+      lastAtMs: 9,
+      limits,
+    })
+    expect(change(before, before)).toBeUndefined()
+  })
+
+  it('of a new bucket are new, but a further shard that another client copies from the first has counted nothing', () => {
+    const copied = {x: 5, x_rpm: 3, xl: 7}
+    expect(change(undefined, bucket(0, copied))).toMatchObject({requests: 5})
+    expect(change(undefined, bucket(1, copied))).toBeUndefined()
+    expect(change(bucket(1, copied), bucket(1, {...copied, x: 6}))).toMatchObject({requests: 1, limits: new Map()})
+  })
+
+  it.each([
+    ['fewer than before', {x: 4, x_rpm: 1}],
+    ['more than one write can have counted', {x: 5e9, x_rpm: 5e9}],
+  ])('are none where a client has written %s', (_, counters) => {
+    expect(change(bucket(0, {x: 5, x_rpm: 3}), bucket(0, counters))).toBeUndefined()
+  })
+})

@@ -1,0 +1,166 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+
+const batch: ConfigScope = {level: 'resource', resource: 'batch'}
+const own: ConfigScope = {level: 'entity', entity: 'cust-08', resource: 'batch'}
+const OWN = '--entity cust-08 --resource batch'
+
+describeOnEngine('what a change of limits comes to', () => {
+  const table = useTable()
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  const cli = tableCli(table)
+  let folder = ''
+  let spaces = 0
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-effect-'))
+  })
+  afterAll(async () => {
+    await rm(folder, {recursive: true})
+  })
+
+  /** A namespace in which resource batch has rpm and tpd, and some customers are charged for both. */
+  const open = async (...customers: string[]): Promise<{name: string; tenant: NamespaceRepository}> => {
+    const name = `effect-${++spaces}`
+    await repository.namespaces.register(name)
+    const tenant = await repository.namespace(name)
+    await tenant.setLimits(batch, parseLimits(['rpm=100/min', 'tpd=200k/day']))
+    const connection = {stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({...connection, namespace: name})
+    for (const entity of customers) await limiter.acquire({entity, resource: 'batch', consume: {rpm: 1, tpd: 5}})
+    await limiter.close()
+    return {name, tenant}
+  }
+  const textsAt = async (tenant: NamespaceRepository, scope: ConfigScope) =>
+    (await tenant.configs.get(scope))?.limits.map(({name, capacity}) => `${name}=${capacity}`)
+
+  it('a limit that is raised for one customer keeps the others, says so, and needs no consent', async () => {
+    const {name, tenant} = await open('cust-08', 'cust-09')
+    const dry = await cli.tell(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`)
+    expect(await tenant.configs.get(own)).toBeUndefined()
+    const told = await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
+    expect(dry).toEqual({...told, dryRun: true, buckets: null})
+    const of = {level: 'resource', entity: null, resource: 'batch'}
+    expect(told).toMatchObject({
+      changes: [
+        {name: 'rpm', before: null},
+        {name: 'tpd', before: null, after: {text: 'tpd=400k/day'}},
+      ],
+      copied: {scope: of, limits: [{text: 'rpm=100/min'}]},
+      effective: {
+        before: {scope: of, limits: [{text: 'rpm=100/min'}, {text: 'tpd=200k/day'}]},
+        after: {scope: {level: 'entity'}, limits: [{text: 'rpm=100/min'}, {text: 'tpd=400k/day'}]},
+      },
+      hides: [{scope: of}],
+      uncovers: [],
+      concerned: {entities: 1, buckets: 1, complete: true},
+      lost: {limits: [], buckets: 0, unconfigured: 0},
+      new: [],
+      buckets: {checked: 1, updated: 1, failed: 0},
+    })
+  })
+
+  it('shows it to people in the same words, with the command that ends the copy', async () => {
+    const {name} = await open('cust-08')
+    const shown = await cli.show(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`, 200)
+    const flags = `--stack ${table.name} --namespace ${name}`
+    expect(shown.split('\n').slice(0, 5)).toEqual([
+      'Limits of entity cust-08 for batch (dry run, nothing is written)',
+      '  rpm       100/min, unchanged, copied from resource batch',
+      '  tpd       200k/day → 400k/day',
+      '  hides     resource batch: rpm=100/min tpd=200k/day',
+      '  concerns  1 entity with 1 live bucket',
+    ])
+    expect(shown).toContain(`To follow it again: zael limits unset --all ${OWN} ${flags}`)
+  })
+
+  it.each([
+    ['set --only', `limits set ${OWN} tpd=400k/day --only`, 'rpm, charged by 1 live bucket'],
+    ['unset of one limit', 'limits unset rpm --resource batch', 'rpm, charged by 1 live bucket'],
+    ['unset of everything', 'limits unset --all --resource batch', 'without limits at any level: requests fail'],
+    ['set for every resource', 'limits set --entity cust-08 xpm=1/min', 'rpm and tpd, charged by 1 live bucket'],
+  ])('%s needs consent when live buckets lose a limit that they are charged for', async (_, command, why) => {
+    const {name, tenant} = await open('cust-08')
+    const before = [await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]
+    const refused = await cli.fail(`${command} -n ${name}`)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain(why)
+    expect([await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]).toEqual(before)
+    const told = await cli.tell(`${command} --yes -n ${name}`)
+    expect(told.lost.buckets + told.lost.unconfigured).toBeGreaterThan(0)
+  })
+
+  it('needs no consent when nobody is charged for what is removed', async () => {
+    const {name} = await open()
+    await cli.tell(`limits set ${OWN} tpd=400k/day --only -n ${name}`)
+    await cli.tell(`limits unset rpm --resource batch -n ${name}`)
+    const told = await cli.tell(`limits unset tpd ${OWN} -n ${name}`)
+    expect(told).toMatchObject({
+      uncovers: [{limits: [{text: 'tpd=200k/day'}]}],
+      effective: {after: {scope: {level: 'resource'}}},
+    })
+  })
+
+  it('the limits of an entity for every resource hide those of resources, and say which', async () => {
+    const {name} = await open()
+    const told = await cli.tell(`limits set --entity cust-08 rpm=5/min -n ${name}`)
+    expect(told).toMatchObject({copied: null, hides: [{scope: {level: 'resource', resource: 'batch'}}]})
+  })
+
+  it('counts whom a change of a resource concerns, without those who have limits of their own', async () => {
+    const {name} = await open('cust-08', 'cust-09', 'cust-10')
+    await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
+    const told = await cli.tell(`limits set --resource batch rpm=200/min -n ${name}`)
+    expect(told.concerned).toEqual({entities: 2, buckets: 2, complete: true})
+    expect(told.hides).toEqual([])
+  })
+
+  it('calls names new that nothing has used, with the nearest that exist', async () => {
+    const {name, tenant} = await open('cust-08')
+    await tenant.entities.create({id: 'cust-08'})
+    const told = await cli.tell(`limits set --entity cust-8 --resource bacth tpx=1/day --dry-run -n ${name}`)
+    expect(told.new).toEqual([
+      {kind: 'entity', name: 'cust-8', nearest: ['cust-08']},
+      {kind: 'resource', name: 'bacth', nearest: ['batch']},
+      {kind: 'limit', name: 'tpx', nearest: ['tpd']},
+    ])
+    const known = await cli.tell(`limits set ${OWN} rpm=1/min --dry-run -n ${name}`)
+    expect(known.new).toEqual([])
+  })
+
+  it('a manifest needs consent for updates and for what live buckets lose, and not for what it only adds', async () => {
+    const {name, tenant} = await open('cust-08')
+    const file = join(folder, `${name}.yaml`)
+    const state = (...lines: string[]) => writeFile(file, [`namespace: ${name}`, ...lines, ''].join('\n'))
+    const limits = '{limits: {rpm: 100/min, tpd: 200k/day}}'
+    await state(`resources: {batch: ${limits}}`, `entities: {cust-09: {resources: {batch: {limits: {tpd: 1/day}}}}}`)
+    await cli.tell(`limits apply -f ${file}`)
+
+    await state(`resources: {batch: ${limits}}`, `entities: {cust-08: {resources: {batch: {limits: {tpd: 400k/day}}}}}`)
+    const planned = await cli.tell(`limits plan -f ${file}`)
+    expect(planned.lost).toEqual({limits: ['rpm'], buckets: 1, unconfigured: 0, complete: true})
+    const refused = await cli.fail(`limits apply -f ${file}`)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('takes limits away: rpm, charged by 1 live bucket')
+    expect(await tenant.configs.get(own)).toBeUndefined()
+
+    await state('resources: {batch: {limits: {rpm: 7/min, tpd: 200k/day}}}')
+    expect((await cli.fail(`limits apply -f ${file}`)).error.message).toContain('updates 1 scope or record')
+    expect(await textsAt(tenant, batch)).toEqual(['rpm=100', 'tpd=200000'])
+    expect((await cli.tell(`limits apply -f ${file} --yes`)).result).toMatchObject({outcome: 'complete', updated: 1})
+  })
+
+  it('--replace still works, and says that it is called --only', async () => {
+    const {name} = await open()
+    const {code, stderr} = await cli.run(`limits set --resource batch rpm=1/min --replace -n ${name}`)
+    expect([code, stderr]).toEqual([0, expect.stringContaining('--only')])
+  })
+})

@@ -1,0 +1,316 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import type {Lease} from '../../src/lib/limiter/lease.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {type AttributeValue, bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {request, splitInto} from './visit.js'
+
+const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
+const OTHER = {level: 'resource', resource: 'search'} as const
+const ENTITY = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+const DEFAULT = {level: 'entity', entity: 'user-1', resource: '_default_'} as const
+
+/** A generation so many moves later. */
+const later = (generation: AttributeValue | undefined, moves: number): AttributeValue =>
+  n(Number((generation as {N: string} | undefined)?.N) + moves)
+
+describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent) => {
+  let scene: Scene
+  let repository: NamespaceRepository
+  beforeEach(async () => {
+    scene = new Scene(table)
+    repository = new NamespaceRepository(scene.tenant, undefined)
+    for (const scope of [RESOURCE, OTHER]) await scene.configure(scope, 'rpm=100k/day')
+    for (const id of ['team-1', 'team-2']) await repository.entities.create({id})
+    await repository.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
+  })
+
+  const consumed = async (entity: string, resource = 'gpt-4') =>
+    (await scene.totals(entity, resource, 'rpm', 4)).consumed
+  const item = async (key: {PK: string; SK: string}): Promise<Item> =>
+    (await table.transport.send('GetItem', {TableName: table.name, Key: wireKey(key), ConsistentRead: true})).Item ?? {}
+  const bucket = (shard = 0, entity = 'user-1') => item(keys.bucket(scene.namespace, entity, 'gpt-4', shard))
+  const meta = () => item(keys.entity(scene.namespace, 'user-1'))
+
+  /** What each entity must have been charged for the leases, by the parents that they name. */
+  async function expectBooks(leases: readonly Lease[]): Promise<void> {
+    const charged = (parent: string | undefined) => leases.filter(lease => lease.parent === parent).length
+    for (const team of ['team-1', 'team-2']) expect([team, await consumed(team)]).toEqual([team, charged(team)])
+    expect(await consumed('user-1')).toBe(leases.length)
+  }
+
+  /** Requests of several processes, without a pause, while some work is done. */
+  async function duringTraffic(work: () => Promise<void>): Promise<Lease[]> {
+    const limiters = Array.from({length: 3}, () => scene.limiter())
+    const leases: Lease[] = []
+    let isOver = false
+    const callers = limiters.map(async limiter => {
+      for (let more = 3; more > 0; more -= isOver ? 1 : 0) leases.push(await limiter.acquire(request({rpm: 1})))
+    })
+    await work()
+    isOver = true
+    await Promise.all(callers)
+    await Promise.all(limiters.map(limiter => limiter.settled()))
+    return leases
+  }
+
+  describe('by policy', () => {
+    it('G7 is decided by the most specific level that says so, then by the entity, and written into its buckets', async () => {
+      const limiter = scene.limiter()
+      const expectCharge = async (isCharged: boolean) => {
+        const before = await consumed('team-1')
+        const lease = await limiter.acquire(request({rpm: 1}))
+        await limiter.settled()
+        expect(lease.parent).toBe(isCharged ? 'team-1' : undefined)
+        expect((await consumed('team-1')) - before).toBe(isCharged ? 1 : 0)
+        expect((await bucket()).cascade).toEqual(bool(isCharged))
+      }
+      await expectCharge(true)
+      const steps = [
+        [RESOURCE, false, false],
+        [DEFAULT, true, true],
+        [ENTITY, false, false],
+        [ENTITY, undefined, true],
+        [DEFAULT, undefined, false],
+        [RESOURCE, undefined, true],
+      ] as const
+      for (const [scope, cascade, isCharged] of steps) {
+        expect((await repository.setCascade(scope, cascade)).buckets).toMatchObject({updated: 1, failed: 0})
+        for (let at = 0; at < 2; at++) await expectCharge(isCharged)
+      }
+      await repository.entities.update('user-1', {cascade: false})
+      await expectCharge(false)
+      await repository.setCascade(RESOURCE, true)
+      await expectCharge(true)
+    })
+
+    it('holds for buckets that do not exist yet, and not for an entity without a parent', async () => {
+      await repository.setCascade(RESOURCE, false)
+      expect((await scene.limiter().acquire(request({rpm: 1}))).parent).toBeUndefined()
+      expect(await bucket()).toMatchObject({cascade: bool(false), parent_id: s('team-1')})
+      await repository.setCascade(RESOURCE, true)
+      for (const entity of ['team-2', 'unregistered']) {
+        expect((await scene.limiter().acquire(request({rpm: 1}, entity))).parent).toBeUndefined()
+        expect(await bucket(0, entity)).toMatchObject({cascade: bool(false)})
+      }
+    })
+
+    it('costs no call: one write per bucket that is charged, however the policies of its resources differ', async () => {
+      await repository.setCascade(OTHER, false)
+      const limiter = scene.limiter()
+      const ask = (resource: string) => limiter.acquire({...request({rpm: 1}), resource})
+      const calls = async (resource: string) => {
+        scene.calls.length = 0
+        await ask(resource)
+        await limiter.settled()
+        return [...scene.calls]
+      }
+      for (let at = 0; at < 3; at++) for (const resource of ['gpt-4', 'search']) await ask(resource)
+      for (let at = 0; at < 3; at++) {
+        expect(await calls('gpt-4')).toEqual(['UpdateItem', 'UpdateItem'])
+        expect(await calls('search')).toEqual(['UpdateItem'])
+      }
+      expect([await consumed('team-1'), await consumed('team-1', 'search')]).toEqual([6, 0])
+    })
+
+    it('S10 changes while several processes ask: every request is charged to the parent that its lease names', async () => {
+      const leases = await duringTraffic(async () => {
+        for (let at = 0; at < 4; at++) await repository.setCascade(at % 2 ? RESOURCE : ENTITY, at % 2 === 1)
+      })
+      await expectBooks(leases)
+    })
+
+    it('ends up as the last of several concurrent changes says', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      await splitInto(scene, 4)
+      const changes = [true, false, true, false].map(cascade => repository.setCascade(RESOURCE, cascade))
+      await Promise.all(changes)
+      const {cascade} = await item(keys.resourceConfig(scene.namespace, 'gpt-4'))
+      for (const shard of [0, 1, 2, 3]) expect((await bucket(shard)).cascade).toEqual(cascade)
+    })
+
+    it('follows what another client sets in that moment, which leaves no trace in the bucket', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      let isFirst = true
+      const interrupted = new NamespaceRepository(
+        {
+          ...scene.tenant,
+          transport: {
+            send: async (operation, input, options) => {
+              if (operation === 'UpdateItem' && isFirst) {
+                isFirst = false
+                const config = await item(keys.resourceConfig(scene.namespace, 'gpt-4'))
+                await table.transport.send('PutItem', {TableName: table.name, Item: {...config, cascade: bool(true)}})
+              }
+              return table.transport.send(operation, input, options)
+            },
+          },
+        },
+        undefined,
+      )
+      await interrupted.setCascade(RESOURCE, false)
+      expect(isFirst).toBe(false)
+      expect((await bucket()).cascade).toEqual(bool(true))
+    })
+
+    it('is in the audit trail', async () => {
+      scene.nowMs += 1000
+      await repository.setCascade(ENTITY, false)
+      scene.nowMs += 1000
+      await repository.setCascade(ENTITY, undefined)
+      const {records} = await repository.audit.list({entity: 'user-1'})
+      expect(records.slice(0, 2).map(({action, details}) => [action, details])).toEqual([
+        ['limits_set', {cascade: null, before: {cascade: false}}],
+        ['limits_set', {cascade: false, before: {cascade: null}}],
+      ])
+    })
+  })
+
+  describe('after a move', () => {
+    it('is the new parent, in every process, from the return of the command on; generations count on', async () => {
+      const limiters = Array.from({length: 3}, () => scene.limiter())
+      for (const limiter of limiters) for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))
+      await splitInto(scene, 4)
+      const before = await meta()
+      const {buckets} = await repository.entities.change('user-1', {parent: 'team-2'})
+      expect(buckets).toEqual({checked: 4, updated: 4, failed: 0})
+      const after = await meta()
+      expect(after).toMatchObject({
+        ...{parent_id: s('team-2'), GSI1PK: s(`${scene.namespace}/PARENT#team-2`), pinc: before.pinc},
+        pgen: later(before.pgen, 1),
+      })
+      for (const shard of [0, 1, 2, 3]) {
+        const stamp = {parent_id: s('team-2'), cascade: bool(true), pgen: after.pgen, pinc: after.pinc}
+        expect(await bucket(shard)).toMatchObject(stamp)
+      }
+      for (const limiter of [...limiters, scene.limiter()]) {
+        for (let at = 0; at < 3; at++) expect((await limiter.acquire(request({rpm: 1}))).parent).toBe('team-2')
+        await limiter.settled()
+      }
+      expect([await consumed('team-1'), await consumed('team-2')]).toEqual([6, 12])
+      await repository.entities.change('user-1', {parent: null})
+      expect((await limiters[0]?.acquire(request({rpm: 1})))?.parent).toBeUndefined()
+      expect(await bucket(3)).toMatchObject({cascade: bool(false), pgen: later(before.pgen, 2)})
+    })
+
+    it('S10 while several processes ask: every request is charged to the one parent that its lease names', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      await splitInto(scene, 4)
+      const leases = await duringTraffic(async () => {
+        for (const parent of ['team-2', null, 'team-1']) await repository.entities.update('user-1', {parent})
+      })
+      await leases[0]?.rollback()
+      const others = leases.slice(1)
+      const charged = (team: string) => others.filter(({parent}) => parent === team).length
+      // One request came before the traffic.
+      expect(await consumed('team-1')).toBe(1 + charged('team-1'))
+      expect(await consumed('team-2')).toBe(charged('team-2'))
+      expect(await consumed('user-1')).toBe(1 + others.length)
+      for (const shard of [0, 1, 2, 3]) expect(await bucket(shard)).toMatchObject({parent_id: s('team-1')})
+    })
+
+    it('returns what was taken before it to the parent that was charged, and what came after to the other', async () => {
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 5}))
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      await lease.adjust({rpm: 2})
+      expect([await consumed('team-1'), await consumed('team-2')]).toEqual([7, 0])
+      await lease.consume({rpm: 3})
+      await limiter.settled()
+      expect([await consumed('team-1'), await consumed('team-2')]).toEqual([7, 3])
+      await lease.release({rpm: 8})
+      expect([await consumed('team-1'), await consumed('team-2')]).toEqual([0, 2])
+      expect(await consumed('user-1')).toBe(2)
+      await lease.rollback()
+      expect([await consumed('team-1'), await consumed('team-2'), await consumed('user-1')]).toEqual([0, 0, 0])
+    })
+
+    it('charges the new parent also through a shard that the move has not reached yet', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      await splitInto(scene, 2)
+      const stale = await bucket(1)
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      for (let at = 0; at < 4; at++) await limiter.acquire(request({rpm: 1}))
+      const {b_rpm_tk = n(0), b_rpm_tc = n(0)} = await bucket(1)
+      await table.transport.send('PutItem', {TableName: table.name, Item: {...stale, b_rpm_tk, b_rpm_tc}})
+      const parents = new Set<string | undefined>()
+      for (let at = 0; at < 8; at++) parents.add((await limiter.acquire(request({rpm: 1}))).parent)
+      await limiter.settled()
+      expect([...parents]).toEqual(['team-2'])
+      expect([await consumed('team-1'), await consumed('team-2')]).toEqual([1, 12])
+    })
+
+    it('is not undone by a process that has read the entity before', async () => {
+      const limiter = scene.limiter()
+      for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))
+      const before = await meta()
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      const after = await meta()
+      // What it reads of the entity is from before the move, as an eventually consistent read would have it.
+      await table.transport.send('PutItem', {TableName: table.name, Item: before})
+      scene.nowMs += 120_000
+      for (let at = 0; at < 2; at++) expect((await limiter.acquire(request({rpm: 1}))).parent).toBe('team-2')
+      await repository.setCascade(RESOURCE, true)
+      expect(await bucket()).toMatchObject({parent_id: s('team-2'), pgen: after.pgen})
+    })
+
+    it('counts from zero for an entity that an older client created, and names its creation by the date', async () => {
+      const old = await meta()
+      for (const name of ['pgen', 'pinc']) delete old[name]
+      await table.transport.send('PutItem', {TableName: table.name, Item: old})
+      await scene.limiter().acquire(request({rpm: 1}))
+      expect(await bucket()).toMatchObject({pgen: n(0), pinc: old.created_at})
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      expect(await meta()).toMatchObject({pgen: n(1)})
+      expect(await meta()).not.toHaveProperty('pinc')
+      expect(await bucket()).toMatchObject({pgen: n(1), pinc: old.created_at, parent_id: s('team-2')})
+    })
+
+    it('takes over the bucket that a deleted entity of the same id has left, whatever its generation', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      const left: Item = {...(await bucket()), pgen: n(9_999_999_999_999)}
+      await repository.entities.delete('user-1')
+      await table.transport.send('PutItem', {TableName: table.name, Item: left})
+      await repository.entities.create({id: 'user-1', parent: 'team-2', cascade: true})
+      const {pgen, pinc} = await meta()
+      expect(await bucket()).toMatchObject({parent_id: s('team-2'), pgen, pinc})
+      expect(pinc).not.toEqual(left.pinc)
+    })
+
+    it.runIf(extent === 'all')('reaches a bucket that is created while it goes on', async () => {
+      const limiter = scene.limiter()
+      let isFirst = true
+      const moving = new NamespaceRepository(
+        {
+          ...scene.tenant,
+          transport: {
+            send: async (operation, input, options) => {
+              const answer = await table.transport.send(operation, input, options)
+              if (operation === 'Query' && isFirst) {
+                isFirst = false
+                // Its creator has read the entity before the move: here, a stamp of that generation.
+                await limiter.acquire({...request({rpm: 1}), resource: 'search'})
+                const Item = await item(keys.bucket(scene.namespace, 'user-1', 'search', 0))
+                const pgen = later(Item.pgen, -1)
+                await table.transport.send('PutItem', {
+                  TableName: table.name,
+                  Item: {...Item, pgen, parent_id: s('team-1')},
+                })
+              }
+              return answer
+            },
+          },
+        },
+        undefined,
+      )
+      await scene.limiter().acquire(request({rpm: 1}))
+      const {buckets} = await moving.entities.change('user-1', {parent: 'team-2'})
+      expect(buckets).toEqual({checked: 2, updated: 2, failed: 0})
+      const made = await item(keys.bucket(scene.namespace, 'user-1', 'search', 0))
+      expect(made).toMatchObject({parent_id: s('team-2')})
+    })
+  })
+})

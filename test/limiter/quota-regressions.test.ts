@@ -1,0 +1,115 @@
+import {beforeEach, expect, it} from 'vitest'
+import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
+import {RateLimitExceeded, ResourceDisabled} from '../../src/lib/limiter/errors.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const SECOND_MS = 1000
+const HOUR_MS = 3_600_000
+/** A Saturday. */
+const MIDNIGHT = Date.parse('2026-03-14T00:00:00Z')
+const RESOURCE = 'gpt-4'
+const USER = {entity: 'user-1', resource: RESOURCE}
+
+const quota = {name: 'q', capacity: 10, refillAmount: 0, refillPeriodSeconds: 1}
+const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC'})
+const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriodSeconds: 3600, soft: true})
+
+/** What the simulator has found about quotas; the seeds are of its profile `quotas` as it was then. */
+describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_000}, () => {
+  const table = useTable()
+  let scene: Scene
+
+  beforeEach(() => {
+    scene = new Scene(table)
+    scene.nowMs = MIDNIGHT - HOUR_MS
+  })
+
+  const limiter = (limits: readonly Limit[], more = {}): RateLimiter => scene.limiter({defaultLimits: limits, ...more})
+
+  /** Everything is stamped or opened as by the command. */
+  async function setAccess(access: 'disabled' | undefined): Promise<void> {
+    const {name: stack, transport, clock, randomBytes} = scene.tenant
+    const repository = new Repository({stack, transport, clock, randomBytes})
+    await repository.namespaceById(scene.namespace).setAccess({level: 'resource', resource: RESOURCE}, access)
+  }
+
+  it('S1 a soft limit in debt refused for a second whenever its time had run out: it never does (seed 4)', async () => {
+    const client = limiter([soft])
+    await (await client.acquire({...USER, consume: {soft: 5}})).commit()
+    // Softness is confirmed now and then, and lasts for 54 seconds; what was seen is remembered for one.
+    for (let request = 0; request < 120; request++) {
+      scene.nowMs += 900
+      const lease = await client.acquire({...USER, consume: {soft: 1}})
+      expect(lease.overdrawn).toEqual(['soft'])
+    }
+    expect((await scene.totals(USER.entity, RESOURCE, 'soft')).consumed).toBe(125)
+  })
+
+  it('L2 a refusal by another limit named a soft limit whose time had run out, and no wait: it names only the other (seed 4)', async () => {
+    const client = limiter([daily, soft])
+    await (await client.acquire({...USER, consume: {q: 8, soft: 1}})).commit()
+    scene.nowMs += 120 * SECOND_MS
+    const error = await client.acquire({...USER, consume: {q: 4, soft: 9}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(error.statuses.map(({name, exceeded}: {name: string; exceeded: boolean}) => [name, exceeded])).toEqual([
+      ['q', true],
+      ['soft', false],
+    ])
+    expect(error.retryAfterMs).toBe(MIDNIGHT - scene.nowMs + 1)
+  })
+
+  it('S2 what several shards had given after a reset was not returned: it is (seed 3)', async () => {
+    const client = limiter([daily])
+    await (await client.acquire({...USER, consume: {q: 1}})).commit()
+    await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
+    // Both shards are known as they were before the reset.
+    for (let request = 0; request < 3; request++) await (await client.acquire({...USER, consume: {q: 3}})).commit()
+    scene.nowMs = MIDNIGHT + SECOND_MS
+    const lease = await client.acquire({...USER, consume: {q: 10}})
+    await lease.rollback()
+    expect(await scene.totals(USER.entity, RESOURCE, 'q', 2)).toEqual({tokens: 10, consumed: 10})
+  })
+
+  it('S4 a refused request began a bucket and a session: it writes nothing (seed 26)', async () => {
+    // Half of it on weekends.
+    const schedule = [{cron: '* * * * 6,7', scale: 0.5}]
+    const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
+    scene.nowMs = MIDNIGHT + HOUR_MS
+    const client = limiter([session])
+    const error = await client.acquire({...USER, consume: {q: 8}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(await scene.shards(USER.entity, RESOURCE)).toEqual([])
+    // Until Monday, however many sessions could begin and end before.
+    expect(error.retryAfterMs).toBe(47 * HOUR_MS + 1)
+    scene.nowMs += error.retryAfterMs
+    await (await client.acquire({...USER, consume: {q: 8}})).commit()
+  })
+
+  it('S9 a process with an older configuration disabled a bucket again after it was enabled: it reads it anew (seed 33)', async () => {
+    const client = limiter([daily], {denyCacheMs: 0})
+    await (await client.acquire({...USER, consume: {q: 1}})).commit()
+    scene.nowMs += 61 * SECOND_MS
+    await setAccess('disabled')
+    await expect(client.acquire({...USER, entity: 'user-2', consume: {q: 1}})).rejects.toThrow(ResourceDisabled)
+    await setAccess(undefined)
+    scene.nowMs += SECOND_MS
+    await (await client.acquire({...USER, consume: {q: 1}})).commit()
+    await (await client.acquire({...USER, entity: 'user-2', consume: {q: 1}})).commit()
+  })
+
+  it('S9 a refusal by a configuration of a moment ago stamps no bucket that was enabled since (seed 33)', async () => {
+    const client = limiter([daily], {denyCacheMs: 600_000})
+    await (await client.acquire({...USER, consume: {q: 1}})).commit()
+    scene.nowMs += 61 * SECOND_MS
+    await setAccess('disabled')
+    await expect(client.acquire({...USER, entity: 'user-2', consume: {q: 1}})).rejects.toThrow(ResourceDisabled)
+    await setAccess(undefined)
+    await client.acquire({...USER, consume: {q: 1}}).catch(() => {})
+    const [record] = await scene.shards(USER.entity, RESOURCE)
+    expect(record?.isDisabled).toBeUndefined()
+  })
+})

@@ -1,0 +1,156 @@
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {Throttled, Unavailable} from '../../../src/lib/dynamo/errors.js'
+import {RefusalTally} from '../../../src/lib/limiter/refusals/tally.js'
+import type {WriteOutcome} from '../../../src/lib/repository/buckets/marked-write.js'
+import type {WriteMark} from '../../../src/lib/repository/buckets/writes.js'
+import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
+
+const BUCKET = {entity: 'user-1', resource: 'gpt-4'}
+const APPLIED: WriteOutcome = {applied: true, item: {}}
+const refused = (isInDoubt: boolean): WriteOutcome => ({applied: false, item: {}, isInDoubt})
+const asked = (name: string, requested: number, {exceeded = true, entity = 'user-1', resource = 'gpt-4'} = {}) => ({
+  name,
+  requested,
+  exceeded,
+  entity,
+  resource,
+})
+
+describe('the tally of refusals', () => {
+  const flushed: string[] = []
+  let tally: RefusalTally
+
+  beforeEach(() => {
+    vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date']})
+    flushed.length = 0
+    tally = new RefusalTally({
+      clock: Date.now,
+      flush: async bucket => {
+        flushed.push(`${bucket.entity} ${bucket.resource}`)
+        take(bucket)?.ride.settle(APPLIED)
+      },
+    })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  /** Takes along what waits, and shows it. */
+  function take(bucket = BUCKET, text = 'SET a = b') {
+    const marks: (RefusalCounts | undefined)[] = []
+    const update = ({refusals}: WriteMark) => {
+      marks.push(refusals)
+      return {TableName: 't', Key: {}, UpdateExpression: refusals ? text : 'SET a = b'}
+    }
+    const ride = tally.ride(bucket, {update, basis: {kind: 'absence'}})
+    if (!ride) return undefined
+    const sent = ride.update({slot: 0, nonce: 'n'})
+    return {ride, sent, counts: marks[0] as RefusalCounts}
+  }
+
+  it('counts a request once, and each limit that did not fit with the tokens asked of it', () => {
+    tally.note('user-1', {statuses: [asked('rpm', 1), asked('tpm', 500), asked('tpd', 500, {exceeded: false})]})
+    tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false}), asked('tpm', 700)]})
+    const limits = new Map([
+      ['rpm', {requests: 1, tokens: 1n}],
+      ['tpm', {requests: 2, tokens: 1200n}],
+    ])
+    expect(take()?.counts).toEqual({requests: 2, byParent: 0, lastAtMs: Date.now(), limits})
+  })
+
+  it('counts what competitors took every time without a limit', () => {
+    tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false})]})
+    expect(take()?.counts).toMatchObject({requests: 1, limits: new Map()})
+  })
+
+  it('counts at the parent what the parent refused, and tells it at the child, unless that had too little itself', () => {
+    const team = {...BUCKET, entity: 'team'}
+    tally.note('user-1', {statuses: [asked('tpm', 5, {exceeded: false}), asked('tpm', 5, {entity: 'team'})]})
+    tally.note('user-1', {statuses: [asked('tpm', 5), asked('tpm', 5, {entity: 'team'})]})
+    expect(take(team)?.counts).toMatchObject({requests: 2, byParent: 0})
+    expect(take()?.counts).toMatchObject({requests: 1, byParent: 1})
+  })
+
+  it('writes for its own sake after a second, then at most every ten', async () => {
+    const refuse = () => tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    refuse()
+    await vi.advanceTimersByTimeAsync(999)
+    expect(flushed).toHaveLength(0)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(flushed).toHaveLength(1)
+    for (let second = 1; second <= 30; second++) {
+      refuse()
+      await vi.advanceTimersByTimeAsync(1000)
+    }
+    expect(flushed).toHaveLength(4)
+  })
+
+  it('writes nothing for its own sake when a write comes anyway', async () => {
+    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    take()?.ride.settle(APPLIED)
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(flushed).toEqual([])
+    expect([tally.uncounted, vi.getTimerCount()]).toEqual([0, 0])
+  })
+
+  it('writes for a child what its parent refused only when it is much', async () => {
+    const refuse = () => tally.note('user-1', {statuses: [asked('tpm', 5, {entity: 'team'})]})
+    for (let count = 0; count < 9; count++) refuse()
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(flushed).toEqual(['team gpt-4'])
+    refuse()
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(flushed.toSorted()).toEqual(['team gpt-4', 'team gpt-4', 'user-1 gpt-4'])
+    refuse()
+    await tally.flush()
+    expect(flushed.toSorted().slice(2)).toEqual(['team gpt-4', 'user-1 gpt-4', 'user-1 gpt-4'])
+  })
+
+  it.each([
+    ['a write that was not applied', refused(false), 1],
+    ['a write that may have been applied', refused(true), 0],
+  ])('of %s', (_, outcome, waiting) => {
+    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    take()?.ride.settle(outcome)
+    expect(tally.uncounted).toBe(1)
+    expect(take()?.counts.requests ?? 0).toBe(waiting)
+  })
+
+  it.each([
+    ['certainly was not applied', new Throttled('UpdateItem', new Error('slow down')), 1],
+    ['may have been applied', new Unavailable('UpdateItem', true, new Error('no answer')), 0],
+  ])('of a write that failed and %s', (_, error, waiting) => {
+    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    take()?.ride.fail(error)
+    expect(tally.uncounted).toBe(1)
+    expect(take()?.counts.requests ?? 0).toBe(waiting)
+  })
+
+  it('leaves them behind where a write has no room, and takes eight limits at a time', () => {
+    const names = Array.from({length: 20}, (_, at) => `limit${at}`)
+    tally.note('user-1', {statuses: names.map(name => asked(name, 3))})
+    const taken = take(BUCKET, 'x'.repeat(3501))
+    expect(taken?.sent.UpdateExpression).toBe('SET a = b')
+    taken?.ride.settle(APPLIED)
+    expect(tally.uncounted).toBe(1)
+    const sizes = [take(), take(), take(), take()].map(each => [each?.counts.requests, each?.counts.limits.size])
+    expect(sizes).toEqual([
+      [1, 8],
+      [0, 8],
+      [0, 4],
+      [undefined, undefined],
+    ])
+  })
+
+  it('gives up what waits for a bucket that is gone, and the oldest of too many', () => {
+    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    tally.drop(BUCKET)
+    expect([tally.isWaiting(BUCKET), tally.uncounted]).toEqual([false, 1])
+    for (let count = 0; count <= 10_000; count++)
+      tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: `user-${count}`})]})
+    expect([tally.isWaiting({...BUCKET, entity: 'user-0'}), tally.isWaiting({...BUCKET, entity: 'user-9'})]).toEqual([
+      false,
+      true,
+    ])
+  })
+})

@@ -1,0 +1,272 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {readVersion} from '../../../src/lib/repository/table/version.js'
+import {n, s} from '../../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
+import {encodeVersion} from '../../../src/lib/schema/version-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {DAY_MS, HOUR_MS, MORNING, OperatorScene, USER} from './scene.js'
+
+describeOnEngine('a top-up', {timeout: 60_000}, () => {
+  const table = useTable()
+  let scene: OperatorScene
+
+  beforeEach(() => {
+    scene = new OperatorScene(table)
+  })
+
+  describe('of a calendar quota', () => {
+    beforeEach(() => scene.configureUser('q=10/day@UTC', 'rpm=1000/min'))
+
+    it('is there until the quota resets, and not after', async () => {
+      expect(await scene.admitted(6, {q: 1})).toBe(6)
+      expect(await scene.topUp({q: 5})).toMatchObject({isRepeated: false, shards: 1, amounts: {q: 5}})
+      expect(await scene.admitted(12, {q: 1})).toBe(9)
+      scene.nowMs += DAY_MS
+      expect(await scene.admitted(12, {q: 1})).toBe(10)
+      expect(await scene.toppedUp('q')).toEqual([0])
+    })
+
+    it('goes above the allowance, stays through requests for other limits and a change of the limit, and adds up', async () => {
+      const limiter = scene.limiter({denyCacheMs: 0, configCacheMs: 0})
+      await scene.admitted(1, {q: 1}, limiter)
+      await scene.topUp({q: 5})
+      await scene.topUp({q: 2})
+      for (let minute = 0; minute < 3; minute++) {
+        scene.nowMs += 61_000
+        await scene.admitted(1, {rpm: 1}, limiter)
+      }
+      await scene.configureUser('q=8/day@UTC', 'rpm=500/min')
+      await scene.admitted(1, {rpm: 1}, limiter)
+      // Eight, as many as the lowered allowance, and seven.
+      expect([await scene.balance('q'), await scene.toppedUp('q')]).toEqual([15, [7]])
+      expect(await scene.admitted(20, {q: 1}, limiter)).toBe(15)
+    })
+
+    it('does not come back when the quota becomes a session', async () => {
+      const limiter = scene.limiter({denyCacheMs: 0, configCacheMs: 0})
+      await scene.admitted(10, {q: 1}, limiter)
+      await scene.topUp({q: 5})
+      expect(await scene.admitted(9, {q: 1}, limiter)).toBe(5)
+      await scene.configureUser('q=10/5h!')
+      expect(await scene.admitted(20, {q: 1}, limiter)).toBe(10)
+    })
+
+    it('pays a debt first, and what is returned later is kept', async () => {
+      const limiter = scene.limiter({denyCacheMs: 0})
+      const lease = await limiter.acquire({...USER, consume: {q: 10}})
+      await lease.adjust({q: 4})
+      await scene.topUp({q: 5})
+      expect(await scene.balance('q')).toBe(1)
+      await lease.release({q: 8})
+      expect([await scene.balance('q'), await scene.admitted(20, {q: 1})]).toEqual([9, 9])
+    })
+
+    it('brings a bucket of an earlier period forward first', async () => {
+      await scene.admitted(10, {q: 1})
+      await scene.topUp({q: 3})
+      scene.nowMs += DAY_MS
+      await scene.topUp({q: 5})
+      expect([await scene.balance('q'), await scene.toppedUp('q')]).toEqual([15, [5]])
+    })
+
+    it('creates a bucket that is not there yet, which starts with both', async () => {
+      await scene.entity('user-1', 'team-1')
+      expect(await scene.topUp({q: 5, rpm: 7})).toMatchObject({shards: 1, amounts: {q: 5, rpm: 0}})
+      const [record] = await scene.shards(USER.entity, USER.resource)
+      expect(record).toMatchObject({parent: 'team-1', cascade: true, shardCount: 1})
+      expect(record?.validUntilMs).toBe(MORNING + 15 * HOUR_MS)
+      expect(await scene.admitted(20, {q: 1})).toBe(10)
+      // The parent has ten.
+      expect([await scene.balance('q'), await scene.balance('rpm')]).toEqual([5, 1000])
+    })
+
+    it('of a bucket that is not there yet writes nothing where only limits are named that start full', async () => {
+      expect(await scene.topUp({rpm: 7})).toMatchObject({shards: 0, amounts: {rpm: 0}})
+      expect([await scene.shards(USER.entity, USER.resource), await scene.events()]).toEqual([[], []])
+      expect(await scene.topUp({rpm: 7}, 'k')).toMatchObject({shards: 0, isRepeated: false})
+      expect(await scene.topUp({rpm: 7}, 'k')).toMatchObject({shards: 0, isRepeated: true})
+    })
+
+    it('is divided among the shards by what they were granted, and each request up to the sum is admitted', async () => {
+      await scene.admitted(3, {q: 1})
+      await scene.split()
+      // The first shard holds the allowance of the second one too, as far as it was not given to it.
+      await scene.topUp({q: 7})
+      expect([await scene.balance('q', 2), await scene.toppedUp('q', 2)]).toEqual([14, [5, 2]])
+      const limiter = scene.limiter({denyCacheMs: 0})
+      await expect(limiter.acquire({...USER, consume: {q: 18}})).rejects.toThrow(RequestTooLarge)
+      await limiter.acquire({...USER, consume: {q: 13}})
+      expect(await scene.admitted(5, {q: 1}, limiter)).toBe(1)
+      scene.nowMs += DAY_MS
+      expect(await scene.admitted(20, {q: 1})).toBe(10)
+    })
+
+    it.each([1, 2, 3])('is neither lost nor doubled by %i splits after it', async splits => {
+      await scene.admitted(3, {q: 1})
+      await scene.topUp({q: 9})
+      await scene.split(splits)
+      const count = 2 ** splits
+      expect(await scene.balance('q', count)).toBe(16)
+      scene.nowMs += 60_000
+      expect(await scene.admitted(25, {q: 1})).toBe(16)
+      scene.nowMs += DAY_MS
+      expect(await scene.admitted(25, {q: 1})).toBe(10)
+    })
+
+    it('marks what a quota without a mark was granted for, so that it is not mistaken later', async () => {
+      await scene.admitted(2, {q: 1})
+      await scene.split()
+      for (const shard of [0, 1]) {
+        const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, shard))
+        await table.transport.send('UpdateItem', {TableName: table.name, Key, UpdateExpression: 'REMOVE b_q_gc'})
+      }
+      await scene.topUp({q: 40})
+      expect((await scene.limits('q', 2)).map(({kind}) => kind?.quota?.grantCount)).toEqual([2, 2])
+      expect(await scene.admitted(60, {q: 1})).toBe(48)
+    })
+
+    it('raises shards that another client has not told of a split', async () => {
+      await scene.admitted(2, {q: 1})
+      await scene.split()
+      const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, 1))
+      await table.transport.send('UpdateItem', {
+        TableName: table.name,
+        Key,
+        UpdateExpression: 'SET shard_count = :one',
+        ExpressionAttributeValues: {':one': n(1)},
+      })
+      await scene.reset()
+      expect(await scene.balance('q', 2)).toBe(10)
+      expect((await scene.shards(USER.entity, USER.resource, 2)).map(({shardCount}) => shardCount)).toEqual([2, 2])
+    })
+
+    it('keeps the bucket until its period is over', async () => {
+      await scene.admitted(1, {q: 1})
+      const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, 0))
+      await table.transport.send('UpdateItem', {
+        TableName: table.name,
+        Key,
+        UpdateExpression: 'SET #ttl = :soon',
+        ExpressionAttributeNames: {'#ttl': 'ttl'},
+        ExpressionAttributeValues: {':soon': n(Math.floor(scene.nowMs / 1000) + 60)},
+      })
+      await scene.topUp({q: 1})
+      const [record] = await scene.shards(USER.entity, USER.resource)
+      expect(record?.ttlSeconds).toBeGreaterThan((MORNING + 15 * HOUR_MS) / 1000)
+    })
+
+    it('is refused where the functions of the stack would take it away, and changes nothing', async () => {
+      await scene.admitted(1, {q: 1})
+      const version = {schemaVersion: '0.10.0', clientMinVersion: '0.0.0', updatedAt: '', updatedBy: undefined}
+      const write = (lambdaVersion: string | undefined) =>
+        table.transport.send('PutItem', {TableName: table.name, Item: encodeVersion({...version, lambdaVersion})})
+      await write('0.15.2')
+      await expect(scene.topUp({q: 5}, 'k')).rejects.toMatchObject({code: 'aggregator.too-old', exitCode: 5})
+      expect([await scene.balance('q'), await scene.record('k')]).toEqual([9, undefined])
+      expect(await scene.topUp({rpm: 5})).toMatchObject({shards: 1})
+      await write('0.17.0')
+      expect(await scene.topUp({q: 5}, 'k')).toMatchObject({isRepeated: false})
+      // Clients that would take it away can no longer open the table.
+      expect((await readVersion(scene.tenant)).record?.clientMinVersion).toBe('0.17.0')
+      await table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(keys.version())})
+    })
+
+    it('works on a bucket that is disabled, which stays so', async () => {
+      await scene.admitted(1, {q: 1})
+      const operator = scene.operator()
+      await operator.setAccess({level: 'resource', resource: USER.resource}, 'disabled')
+      await scene.topUp({q: 5})
+      const [record] = await scene.shards(USER.entity, USER.resource)
+      expect([record?.isDisabled, await scene.balance('q')]).toEqual([true, 14])
+      await expect(operator.topUpBucket('user-2', USER.resource, {q: 1})).rejects.toMatchObject({
+        code: 'bucket.disabled',
+      })
+    })
+  })
+
+  it('of a session opens it, and ends with it', async () => {
+    await scene.configureUser('q=10/5h!', 'other=10/5h!')
+    await scene.admitted(1, {other: 1})
+    scene.nowMs += 6 * HOUR_MS
+    await scene.topUp({q: 5})
+    const [q, other] = [(await scene.limits('q'))[0], (await scene.limits('other'))[0]]
+    expect(q?.kind?.quota?.session).toMatchObject({startMs: scene.nowMs, appliedMs: scene.nowMs})
+    expect(other?.kind?.quota?.session?.startMs).toBe(MORNING)
+    scene.nowMs += 5 * HOUR_MS - 1
+    expect(await scene.admitted(20, {q: 1})).toBe(15)
+    scene.nowMs += 1
+    expect(await scene.admitted(20, {q: 1})).toBe(10)
+  })
+
+  it('of a session is one window on all shards', async () => {
+    await scene.configureUser('q=10/5h!')
+    await scene.admitted(4, {q: 1})
+    await scene.split(2)
+    await scene.topUp({q: 6})
+    expect(await scene.admitted(20, {q: 1})).toBe(12)
+    scene.nowMs += 5 * HOUR_MS
+    await scene.topUp({q: 6})
+    expect(new Set((await scene.limits('q', 4)).map(({kind}) => kind?.quota?.session?.startMs)).size).toBe(1)
+    expect(await scene.admitted(30, {q: 1})).toBe(16)
+  })
+
+  it.each([1, 4])('of a limit that refills adds at most what is missing, over %i shards', async count => {
+    await scene.configureUser('rpm=100/min')
+    const limiter = scene.limiter({denyCacheMs: 0})
+    await limiter.acquire({...USER, consume: {rpm: 60}})
+    await scene.split(Math.log2(count))
+    expect(await scene.topUp({rpm: 25})).toMatchObject({shards: count, amounts: {rpm: 25}})
+    expect(await scene.balance('rpm', count)).toBe(65)
+    expect(await scene.topUp({rpm: 70})).toMatchObject({amounts: {rpm: 35}})
+    expect(await scene.balance('rpm', count)).toBe(100)
+    expect(await scene.topUp({rpm: 70})).toMatchObject({amounts: {rpm: 0}})
+    expect(await scene.toppedUp('rpm', count)).toEqual(Array.from({length: count}, () => 0))
+  })
+
+  it('brings the bucket in line with the configuration: a limit that is new there is topped up', async () => {
+    await scene.configureUser('rpm=100/min')
+    await scene.admitted(1, {rpm: 1})
+    await scene.configureUser('rpm=100/min', 'q=10/day@UTC')
+    await scene.topUp({q: 5})
+    expect(await scene.admitted(20, {q: 1})).toBe(15)
+  })
+
+  it('tops up what only the code configures, and what a refund left of a bucket is not counted twice', async () => {
+    const limiter = scene.limiter({
+      defaultLimits: [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}],
+      denyCacheMs: 0,
+    })
+    await limiter.acquire({...USER, consume: {rpm: 10}})
+    expect(await scene.topUp({rpm: 4})).toMatchObject({amounts: {rpm: 4}})
+    expect(await scene.admitted(9, {rpm: 1}, limiter)).toBe(4)
+    await scene.configureUser('q=10/day@UTC')
+    const {PK, SK} = keys.bucket(scene.namespace, 'user-2', USER.resource, 0)
+    const ghost = {PK: s(PK), SK: s(SK), b_q_tk: n(3000), b_q_tc: n(-3000)}
+    await table.transport.send('PutItem', {TableName: table.name, Item: ghost})
+    await scene.operator().topUpBucket('user-2', USER.resource, {q: 5})
+    expect((await scene.totals('user-2', USER.resource, 'q')).tokens).toBe(15)
+  })
+
+  it.each([
+    ['no amount', {}, 'bucket.amount'],
+    ['nothing', {q: 0}, 'bucket.amount'],
+    ['less than nothing', {q: -1}, 'bucket.amount'],
+    ['a fraction', {q: 0.5}, 'bucket.amount'],
+    ['too much', {q: 1e15}, 'bucket.amount'],
+    ['more than can be counted together', {q: 9_007_199_254_740}, 'bucket.amount'],
+    ['a limit that is not there', {qq: 1}, 'limit.unknown'],
+    ['a name that no limit can have', {'a#b': 1}, 'name.invalid'],
+    ['the limit that measures writes', {wcu: 1}, 'name.invalid'],
+  ])('refuses %s before it writes anything', async (_, amounts, code) => {
+    await scene.configureUser('q=10/day@UTC')
+    await scene.admitted(1, {q: 1})
+    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, exitCode: 2})
+    await expect(scene.topUp({q: 1}, 'no key')).rejects.toMatchObject({code: 'bucket.key'})
+    expect([await scene.balance('q'), await scene.record('k'), await scene.events()]).toEqual([9, undefined, []])
+  })
+
+  it('without anything configured there is nothing to top up', async () => {
+    await expect(scene.topUp({q: 1})).rejects.toMatchObject({code: 'limits.missing'})
+  })
+})

@@ -1,0 +1,96 @@
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
+import {RESOURCE} from '../scenario.js'
+import type {Writer} from '../world/table-writes.js'
+import {OTHERS, type World} from '../world/world.js'
+import type {Stage} from './stage.js'
+
+/** Clocks that were wrong have set a window as far ahead. */
+const WRONG_CLOCK_MS = 86_400_000
+
+/**
+ * L1 of quotas: when every window is over, a new process is admitted for the whole allowance at once, whatever has
+ * happened before; less by a token for each shard, where another client has rounded shares down.
+ */
+export async function checkQuotaHealing(stage: Stage): Promise<void> {
+  const {world} = stage
+  await openAll(stage)
+  const entities = new Set(
+    world.scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' || deed.kind === 'patient' ? [deed.entity] : [])),
+  )
+  const limiter = world.freshLimiter()
+  for (const entity of [...entities].sort()) await checkEntity(stage, limiter, entity)
+}
+
+async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity: string): Promise<void> {
+  const {time} = world
+  const parent = world.scenario.children[entity]
+  const family = [entity, ...(parent === undefined ? [] : [parent])]
+  // A first request brings the limits in line, where a client has changed them without.
+  for (let warmUp = 0; warmUp < 2; warmUp++) await ask(0)
+  await time.runUntil(restedMs(world, family))
+  const whole = wholeAllowance(world, family)
+  if (whole === undefined) return
+  const refusal = await ask(whole)
+  if (refusal) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${whole}`, refusal)
+
+  async function ask(tokens: number): Promise<string | undefined> {
+    let refused: string | undefined
+    const asked = limiter
+      .acquire({entity, resource: RESOURCE, consume: {q: tokens}})
+      .then(lease => lease.rollback())
+      .catch(error => {
+        if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge || error instanceof ResourceDisabled)
+          refused = error.message
+        else oracles.answers.failed(`healed ${entity}`, error)
+      })
+    await time.runUntil(time.nowMs + 5000)
+    await asked
+    return refused
+  }
+}
+
+/** What all levels can give at once; `undefined` where one of them has a rate under this name. */
+function wholeAllowance(world: World, family: readonly string[]): number | undefined {
+  const capacities = family.flatMap(entity => {
+    const [first] = quotas(world, entity)
+    return first ? [capacityAt(first, world.time.nowMs)] : []
+  })
+  if (capacities.length < family.length) return undefined
+  return Number(capacities.reduce((least, each) => (each < least ? each : least)) / 1000n)
+}
+
+/** When every window of these is over. */
+function restedMs(world: World, family: readonly string[]): number {
+  const {nowMs} = world.time
+  const ends = family.flatMap(entity =>
+    quotas(world, entity).map(quota => {
+      const endMs = endOf(quota, Math.max(windowOf(quota), quota.resets === '' ? (quota.startMs ?? 0) : 0))
+      return quota.resets === '' ? endMs : endOf(quota, Math.max(nowMs, quota.refilledAtMs))
+    }),
+  )
+  return Math.max(nowMs, ...ends.filter(ms => ms < nowMs + 400 * WRONG_CLOCK_MS)) + 1000
+}
+
+function quotas({items, namespace}: World, entity: string): StoredQuota[] {
+  const prefix = `${namespace}/BUCKET#${entity}#${RESOURCE}#`
+  return items.flatMap(item => {
+    const key = item.PK && 'S' in item.PK ? item.PK.S : ''
+    const quota = key.startsWith(prefix) && 'rf' in item ? quotasOf(item).get('q') : undefined
+    return quota ? [quota] : []
+  })
+}
+
+/** Takes all switches away, as an operator does. */
+async function openAll(stage: Stage): Promise<void> {
+  const {world, oracles} = stage
+  const writer: Writer = {kind: 'operator', process: OTHERS, deed: 'set-access'}
+  const tenant = world.repository(writer).namespaceById(world.namespace)
+  for (const {deed} of world.scenario.steps) {
+    if (deed.kind !== 'set-access' && deed.kind !== 'peer-access') continue
+    const opened = tenant.setAccess(deed.scope, undefined).catch(error => oracles.answers.failed('open', error))
+    await world.time.runUntil(world.time.nowMs + 20_000)
+    await opened
+  }
+}

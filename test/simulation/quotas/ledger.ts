@@ -1,0 +1,258 @@
+import {shareOf} from '../../../src/lib/core/token-math.js'
+import type {Verdicts} from '../oracles/verdicts.js'
+import type {TableWrite, Writer} from '../world/table-writes.js'
+import {capacityAt, endOf, type QuotaChange, quotaChanges, type StoredQuota, windowOf} from './stored-quota.js'
+
+/** How far clocks and messages may be off, in ms. */
+export interface Slack {
+  /** A process's clock is ahead of the true time by at most this, and behind it. */
+  readonly aheadMs: () => number
+  readonly behindMs: () => number
+  /** A decision takes effect at most so long after the instant that it goes by. */
+  readonly lagMs: () => number
+}
+
+/** What one shard was granted in the window that its balance belongs to. */
+interface Holding {
+  readonly definition: string
+  readonly windowMs: number
+  readonly endMs: number
+  /** The capacity of all shards that was in force when it was granted. */
+  readonly whole: bigint
+  /** Millitokens, with what was moved here and without what was moved away. */
+  granted: bigint
+  /** Granted beyond what the window allows: by an operator, or because the limit was of another kind before. */
+  extra: bigint
+  /** Net millitokens that it has given in this window. */
+  taken: bigint
+  /** Charged after the fact when the window was over, and before the next one began here: that one may pay for it. */
+  owed: bigint
+}
+
+/** A change within a window, or the grant that begins one. */
+interface Judged {
+  readonly change: QuotaChange
+  readonly after: StoredQuota
+  readonly windowMs: number
+  /** What was added to the balance besides what was consumed. */
+  readonly credit: bigint
+  readonly isOpening: boolean
+  /** What an operator has added on top; not part of the credit. */
+  readonly bought: bigint
+}
+
+/**
+ * S2, S3 and S8 of quotas, on every write: each unit of each window exists once. A shard is granted exactly its share when
+ * its balance enters a window; within the window units only move between shards, or are cut off by a lower capacity. What
+ * all shards were granted in windows that overlap is at most the capacity, so what everyone is admitted for is, too. A
+ * shard enters a window no earlier than the clock that is furthest ahead, and gives from it no later than the clock
+ * that is furthest behind, and the way of a message: nothing else is allowed for.
+ */
+export class QuotaLedger {
+  readonly #verdicts: Verdicts
+  readonly #slack: Slack
+  /** By bucket and limit, then by shard; a shard that is gone is kept, since the window is not over. */
+  readonly #holdings = new Map<string, Map<number, Holding>>()
+  readonly #periods = new Map<string, number>()
+  /** Charges by processes: when, in epoch ms, and in which period. */
+  readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
+
+  constructor(verdicts: Verdicts, slack: Slack) {
+    this.#verdicts = verdicts
+    this.#slack = slack
+  }
+
+  /** Changes when a shard of the quota enters another window, or becomes another kind of quota. */
+  period(bucket: string, name: string): number {
+    return this.#periods.get(keyOf({bucket, name})) ?? 0
+  }
+
+  /** The period that all charges of a process since an instant, in epoch ms, were made in; `undefined` if there are several. */
+  chargedIn(bucket: string, name: string, process: number, sinceMs: number): number | undefined {
+    const charges = this.#charges.get(`${keyOf({bucket, name})} ${process}`)?.filter(({atMs}) => atMs >= sinceMs) ?? []
+    const periods = new Set(charges.map(({period}) => period))
+    return periods.size === 1 ? charges[0]?.period : undefined
+  }
+
+  observe({changes, writer, atMs}: TableWrite): void {
+    const all = changes.flatMap(quotaChanges)
+    const judged = all.flatMap(change => judge(change, writer) ?? [])
+    for (const change of all) if (!change.after) this.#noteGone(change, writer)
+    for (const each of judged) this.#checkTime(each, writer, atMs)
+    for (const group of groups(judged)) this.#checkMove(group, writer)
+    for (const each of judged) if (isGrant(each)) this.#checkGrant(each, writer)
+    for (const each of judged) this.#book(each, writer, atMs)
+    for (const each of judged) this.#checkTotal(each)
+    for (const {change} of judged) if (change.taken > 0n) this.#noteCharge(change, writer, atMs)
+  }
+
+  /** An operator who deletes a bucket gives a new allowance; expiry does not. */
+  #noteGone({bucket, name, shard, isItemAfter}: QuotaChange, {kind}: Writer): void {
+    this.#bump(keyOf({bucket, name}))
+    if (isItemAfter || kind === 'operator') this.#holdings.get(keyOf({bucket, name}))?.delete(shard)
+  }
+
+  #noteCharge(change: QuotaChange, {process}: Writer, atMs: number): void {
+    const key = `${keyOf(change)} ${process}`
+    const charge = {atMs, period: this.period(change.bucket, change.name)}
+    this.#charges.set(key, [...(this.#charges.get(key) ?? []), charge])
+  }
+
+  #checkTime({change, after, windowMs, isOpening}: Judged, {kind}: Writer, atMs: number): void {
+    const isAdmission = change.requests > 0 && change.taken > 0n
+    const subject = subjectOf(change)
+    const {aheadMs, behindMs, lagMs} = this.#slack
+    if (isOpening && change.isItemBefore && windowMs > atMs + aheadMs()) {
+      const message = `entered the window of ${iso(windowMs)} ${windowMs - atMs} ms before it begins`
+      this.#verdicts.report('S7-window-early', subject, message)
+    }
+    if (!isAdmission || kind !== 'limiter') return
+    const lateMs = atMs - endOf(after, windowMs)
+    if (lateMs >= behindMs() + lagMs())
+      this.#verdicts.report('S7-window-late', subject, `gave from a window that was over for ${lateMs} ms`)
+    if (after.tokens < 0n && !after.isSoft)
+      this.#verdicts.report('S1-quota-debt', subject, `a request was admitted into a debt of ${tokens(-after.tokens)}`)
+  }
+
+  /** Within a window units move between shards, and a new shard is granted what nobody was granted yet. */
+  #checkMove(group: readonly Judged[], {kind, deed}: Writer): void {
+    const [first] = group as [Judged]
+    const inside = group.filter(({isOpening}) => !isOpening)
+    const created = group.filter(({change}) => !change.isItemBefore && change.shard > 0)
+    const net = [...inside, ...created].reduce((sum, {credit}) => sum + credit, 0n)
+    if (net > 0n && created.length === 0 && deed !== 'reset' && kind !== 'python')
+      this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
+    if (net >= 0n || kind === 'python' || deed === 'reset') return
+    // At the capacity that is in force from now on, or was until now.
+    const isCut = inside.some(({change: {shard, taken, before}, after}) =>
+      [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
+    )
+    if (!isCut) this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
+  }
+
+  /** A window begins with exactly the share of the shard, less what it has given of it before it knew. */
+  #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, deed}: Writer): void {
+    if (kind === 'python' || deed === 'reset') return
+    const {shard, before, isItemBefore, taken} = change
+    const isSession = after.resets === ''
+    const isAnnounced = isSession && before?.startMs === after.startMs
+    const atMs = isSession && !isAnnounced ? windowMs : after.refilledAtMs
+    const share = shareOf(capacityAt(after, atMs), shard, after.shardCount)
+    const subject = subjectOf(change)
+    if (before?.definition !== after.definition) {
+      const isTooMuch = after.tokens + taken - bought > share && credit > 0n
+      if (isTooMuch)
+        this.#verdicts.report('S3-grant', subject, `started with ${tokens(after.tokens + taken)} of ${tokens(share)}`)
+      return
+    }
+    if (!isItemBefore) return
+    const spent = isAnnounced && before.mark !== undefined ? before.consumed - before.mark : 0n
+    const due = share - (spent > 0n ? spent : 0n)
+    const owed = this.#holdings.get(keyOf(change))?.get(shard)?.owed ?? 0n
+    const began = after.tokens + taken - bought
+    if (began <= due && began >= due - owed) return
+    const oracle = began > due ? 'S3-grant' : 'S2-short'
+    const message = `the window of ${iso(windowMs)} began with ${tokens(began)}, ${tokens(due)} are due`
+    this.#verdicts.report(oracle, subject, message)
+  }
+
+  #book({change, after, windowMs, credit, isOpening, bought}: Judged, {kind, deed}: Writer, atMs: number): void {
+    const key = keyOf(change)
+    const shards = this.#holdings.get(key) ?? new Map<number, Holding>()
+    this.#holdings.set(key, shards)
+    const known = shards.get(change.shard)
+    const isSame = known?.definition === after.definition && known.windowMs === windowMs
+    if (known && isSame && !isOpening) {
+      known.granted += credit + bought
+      known.extra += bought
+      known.taken += change.taken
+      if (change.taken > 0n && atMs + this.#slack.aheadMs() >= known.endMs) known.owed += change.taken
+      this.#checkReturned(change, known)
+      if (deed === 'reset' && credit > 0n) known.extra += credit
+      return
+    }
+    this.#bump(key)
+    if (known && change.before?.definition === after.definition && deed !== 'reset' && windowMs < known.endMs) {
+      const message = `the window of ${iso(windowMs)} begins before that of ${iso(known.windowMs)} has ended`
+      this.#verdicts.report('S3-window-again', subjectOf(change), message)
+    }
+    // A copy of a shard whose window is over holds nothing until it is reset.
+    const isOver = kind === 'python' && !change.isItemBefore && endOf(after, windowMs) <= atMs
+    const granted = isOver ? 0n : after.tokens + change.taken
+    const isOpened = after.resets === '' && Number.isFinite(windowMs)
+    const whole = capacityAt(after, isOpened ? windowMs : after.refilledAtMs)
+    const wasOther = change.isItemBefore && change.before?.definition !== after.definition
+    const extra = wasOther && granted > 0n ? granted : bought
+    const {definition} = after
+    const holding = {
+      definition,
+      windowMs,
+      endMs: endOf(after, windowMs),
+      whole,
+      granted,
+      extra,
+      taken: change.taken,
+      owed: 0n,
+    }
+    shards.set(change.shard, holding)
+    this.#checkReturned(change, holding)
+  }
+
+  /** What was taken in one window is not returned to another. */
+  #checkReturned(change: QuotaChange, {taken, windowMs}: Holding): void {
+    if (taken >= 0n || change.taken >= 0n) return
+    const message = `${tokens(-taken)} more were returned than were taken in the window of ${iso(windowMs)}`
+    this.#verdicts.report('S3-returned', subjectOf(change), message)
+  }
+
+  #checkTotal({change, after, windowMs}: Judged): void {
+    const endMs = endOf(after, windowMs)
+    const shards = [...(this.#holdings.get(keyOf(change))?.values() ?? [])].filter(
+      each => each.definition === after.definition && each.windowMs < endMs && windowMs < each.endMs,
+    )
+    const granted = shards.reduce((sum, each) => sum + each.granted, 0n)
+    const allowed = shards.reduce((most, {whole}) => (whole > most ? whole : most), 0n)
+    const extra = shards.reduce((sum, each) => sum + each.extra, 0n)
+    if (granted <= allowed + extra) return
+    const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
+    this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+  }
+
+  #bump(key: string): void {
+    this.#periods.set(key, (this.#periods.get(key) ?? 0) + 1)
+  }
+}
+
+/** `undefined` where the limit is no quota any more. */
+function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
+  const {before, after, taken, gained} = change
+  if (!after) return undefined
+  const windowMs = windowOf(after)
+  const isSame = before?.definition === after.definition && windowOf(before) === windowMs
+  const bought = deed === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
+  const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
+  return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
+}
+
+const isGrant = ({isOpening, change}: Judged): boolean => isOpening && (change.isItemBefore || change.shard === 0)
+
+/** What happens to one quota in one window. */
+function groups(judged: readonly Judged[]): Judged[][] {
+  const byWindow = new Map<string, Judged[]>()
+  for (const each of judged) {
+    const key = `${keyOf(each.change)} ${each.after.definition} ${each.windowMs}`
+    byWindow.set(key, [...(byWindow.get(key) ?? []), each])
+  }
+  return [...byWindow.values()]
+}
+
+/** What a shard may hold. */
+function ceilingOf(quota: StoredQuota, shard: number, atMs: number): bigint {
+  const count = quota.grantCount ?? quota.shardCount
+  return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
+}
+
+const keyOf = ({bucket, name}: Pick<QuotaChange, 'bucket' | 'name'>): string => `${bucket} ${name}`
+const subjectOf = ({bucket, shard, name}: QuotaChange): string => `${bucket} shard ${shard} ${name}`
+const tokens = (milli: bigint): string => `${Number(milli) / 1000} tokens`
+const iso = (ms: number): string => (Number.isFinite(ms) ? new Date(ms).toISOString() : 'never')

@@ -1,0 +1,91 @@
+import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import type {Verdicts} from '../oracles/verdicts.js'
+import {RESOURCE, type Scenario} from '../scenario.js'
+import type {TableWrite} from '../world/table-writes.js'
+import {bucketId} from '../world/table-writes.js'
+import type {World} from '../world/world.js'
+import {QuotaLedger} from './ledger.js'
+import {QuotaRefusals} from './refusals.js'
+import {ScheduleBound} from './schedule-bound.js'
+import {Switches} from './switches.js'
+import {TopUps} from './top-ups.js'
+
+/** Names of limits that are something else than a plain rate, at least for a time. */
+export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
+  const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
+  return new Set(
+    sets.flatMap(({limits}) =>
+      limits.flatMap(({name, reset, schedule, soft}) => (reset || schedule || soft ? [name] : [])),
+    ),
+  )
+}
+
+/** Everything that judges quotas, schedules, soft limits and the switch. */
+export class QuotaOracle {
+  readonly ledger: QuotaLedger
+  readonly switches: Switches
+  readonly topUps: TopUps
+  readonly #refusals: QuotaRefusals
+  readonly #schedules: ScheduleBound
+  readonly #world: World
+  readonly #verdicts: Verdicts
+  readonly #isSettled: (bucket: string, sinceMs: number) => boolean
+  readonly #soft: ReadonlySet<string>
+
+  constructor(world: World, verdicts: Verdicts, isSettled: (bucket: string, sinceMs: number) => boolean) {
+    this.#world = world
+    this.#verdicts = verdicts
+    this.#isSettled = isSettled
+    const slack = {
+      aheadMs: () => world.aheadMs,
+      behindMs: () => world.spreadMs - world.aheadMs,
+      lagMs: () => world.lagMs,
+    }
+    this.ledger = new QuotaLedger(verdicts, slack)
+    this.switches = new Switches(verdicts, RESOURCE)
+    this.topUps = new TopUps(verdicts)
+    this.#refusals = new QuotaRefusals(verdicts, () => world.items)
+    this.#schedules = new ScheduleBound(world.scenario, verdicts, slack)
+    this.#soft = alwaysSoft(world.scenario)
+  }
+
+  observe(write: TableWrite): void {
+    this.ledger.observe(write)
+    this.topUps.observe(write)
+    this.switches.observe(write)
+    this.#schedules.observe(write)
+    this.#refusals.observe(write)
+  }
+
+  /** A charge that is made whatever the balance. */
+  noteForced(bucket: string, name: string, milli: bigint): void {
+    this.#schedules.noteForced(bucket, name, milli)
+  }
+
+  /** What a caller was told by a process; `startedMs` since the start of the run. */
+  refused(process: number, entity: string, error: unknown, startedMs: number): void {
+    const {time, namespace, processes, spreadMs, lagMs, isCalm} = this.#world
+    const isDisturbed = processes[process]?.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
+    const startedEpochMs = time.nowMs - time.elapsedMs + startedMs
+    if (error instanceof RateLimitExceeded)
+      for (const {name, exceeded} of error.statuses)
+        if (exceeded && this.#soft.has(name))
+          this.#verdicts.report('S1-soft', `${entity} ${name}`, 'a soft limit has refused')
+    if ((isDisturbed && !isCalm) || spreadMs > 0) return
+    const parent = this.#world.scenario.children[entity]
+    const family = [entity, ...(parent === undefined ? [] : [parent])].map(each => bucketId(namespace, each, RESOURCE))
+    if (error instanceof ResourceDisabled)
+      this.switches.refused(bucketId(namespace, error.entity, error.resource), startedEpochMs, lagMs)
+    if (error instanceof RateLimitExceeded && family.every(bucket => this.#isSettled(bucket, startedEpochMs)))
+      this.#refusals.judge({namespace, error, startedMs: startedEpochMs, endedMs: time.nowMs})
+  }
+}
+
+/** Limits that are soft whenever they are configured. */
+function alwaysSoft({configs, steps}: Scenario): ReadonlySet<string> {
+  const limits = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))].flatMap(
+    each => each.limits,
+  )
+  const hard = new Set(limits.filter(({soft}) => !soft).map(({name}) => name))
+  return new Set(limits.filter(({name}) => !hard.has(name)).map(({name}) => name))
+}

@@ -1,0 +1,137 @@
+import {compileStored} from '../../../src/lib/calendar/stored-schedule.js'
+import {shareOf} from '../../../src/lib/core/token-math.js'
+import type {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import type {Verdicts} from '../oracles/verdicts.js'
+import {bucketId, type TableWrite} from '../world/table-writes.js'
+import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
+
+/** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, and the way of a message. */
+const OLDEST_STATE_MS = 1200
+
+/** Boundaries that a wait is followed through. */
+const MOST_BOUNDARIES = 400
+
+/** A refusal, and when its request began and ended, in epoch ms. */
+export interface Refusal {
+  readonly namespace: string
+  readonly error: RateLimitExceeded
+  readonly startedMs: number
+  readonly endedMs: number
+}
+
+/** L2 and L6 of quotas: nothing is refused that is there, what is left is told exactly, and the wait to the millisecond. */
+export class QuotaRefusals {
+  readonly #verdicts: Verdicts
+  readonly #items: () => readonly Item[]
+  readonly #writtenAtMs = new Map<string, number>()
+
+  constructor(verdicts: Verdicts, items: () => readonly Item[]) {
+    this.#verdicts = verdicts
+    this.#items = items
+  }
+
+  observe({shards, atMs}: TableWrite): void {
+    for (const {bucket} of shards) this.#writtenAtMs.set(bucket, atMs)
+  }
+
+  /** Judges a refusal of a process whose clock is right and whose calls were not disturbed, by limits that have settled. */
+  judge({namespace, error, startedMs, endedMs}: Refusal): void {
+    for (const status of error.statuses) {
+      const bucket = bucketId(namespace, status.entity, status.resource)
+      const isQuiet = (this.#writtenAtMs.get(bucket) ?? 0) < startedMs - OLDEST_STATE_MS
+      const shards = this.#shardsOf(bucket, status.name)
+      if (!isQuiet || !shards) continue
+      const needed = BigInt(status.requested) * 1000n
+      const [first, last] = [leftAt(shards, startedMs), leftAt(shards, endedMs)]
+      const subject = `${bucket} ${status.name}`
+      // A debt is shown as such.
+      if (first === last && Math.max(0, status.available) !== Number(first / 1000n))
+        this.#verdicts.report('L6-left', subject, `${status.available} were said to be left, ${first / 1000n} are`)
+      if (!status.exceeded) continue
+      if (first >= needed && last >= needed) {
+        const message = `${status.requested} were refused, and ${Number(first) / 1000} are left`
+        this.#verdicts.report('L1-refused', subject, message)
+        continue
+      }
+      // A write now would cut off what is above the capacity in force, and a higher one later brings it not back.
+      const cut = new Map([...shards].map(([shard, quota]) => [shard, cutAt(quota, shard, endedMs)]))
+      const [dueMs, latestMs] = [whenLeft(shards, needed, endedMs), whenLeft(cut, needed, endedMs)]
+      if (dueMs === undefined || latestMs === undefined || first >= needed || last >= needed) continue
+      const {retryAfterMs} = status
+      const told = `told to wait ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
+      if (endedMs + retryAfterMs < dueMs) this.#verdicts.report('L2-too-short', subject, told)
+      if (startedMs + retryAfterMs > latestMs + 2) this.#verdicts.report('L2-too-long', subject, told)
+    }
+  }
+
+  /** The shards of a quota; `undefined` where the limit is none, or one of them is missing. */
+  #shardsOf(bucket: string, name: string): ReadonlyMap<number, StoredQuota> | undefined {
+    const shards = new Map<number, StoredQuota>()
+    const [namespace, entity, resource] = bucket.split('/')
+    const prefix = `${namespace}/BUCKET#${entity}#${resource}#`
+    for (const item of this.#items()) {
+      const key = item.PK && 'S' in item.PK ? item.PK.S : ''
+      if (!key.startsWith(prefix) || !('rf' in item) || 'disabled' in item) continue
+      const quota = quotasOf(item).get(name)
+      if (quota) shards.set(Number(key.slice(prefix.length)), quota)
+    }
+    const counts = [...shards.values()].map(({shardCount}) => shardCount)
+    return shards.size > 0 && counts.every(count => count === shards.size) ? shards : undefined
+  }
+}
+
+/** Millitokens that all shards together can give at an instant. */
+function leftAt(shards: ReadonlyMap<number, StoredQuota>, atMs: number): bigint {
+  let left = 0n
+  for (const [shard, quota] of shards) {
+    const held = heldAt(quota, shard, atMs)
+    if (held > 0n) left += held
+  }
+  return left
+}
+
+function heldAt(quota: StoredQuota, shard: number, atMs: number): bigint {
+  const share = shareOf(capacityAt(quota, atMs), shard, quota.shardCount)
+  const {startMs, appliedMs, mark, consumed, tokens} = quota
+  if (quota.resets === '') {
+    if (startMs === undefined || atMs >= startMs + quota.sessionMs) return share
+    if (startMs > (appliedMs ?? quota.refilledAtMs)) {
+      const spent = mark === undefined || consumed < mark ? 0n : consumed - mark
+      return share - spent
+    }
+  } else if (atMs >= endOf(quota, windowOf(quota))) return share
+  const ceiling = ceilingAt(quota, shard, atMs)
+  return tokens < ceiling ? tokens : ceiling
+}
+
+const cutAt = (quota: StoredQuota, shard: number, atMs: number): StoredQuota => {
+  const ceiling = ceilingAt(quota, shard, atMs)
+  return quota.tokens > ceiling ? {...quota, tokens: ceiling} : quota
+}
+
+/** What a shard may hold. */
+function ceilingAt(quota: StoredQuota, shard: number, atMs: number): bigint {
+  const count = quota.grantCount ?? quota.shardCount
+  return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
+}
+
+/** The first instant at which so much is left if nobody takes anything; `undefined` where that is too far away. */
+function whenLeft(shards: ReadonlyMap<number, StoredQuota>, needed: bigint, fromMs: number): number | undefined {
+  let atMs = fromMs
+  for (let boundaries = 0; boundaries < MOST_BOUNDARIES; boundaries++) {
+    atMs = Math.min(...[...shards.values()].map(quota => boundaryAfter(quota, atMs)))
+    if (!Number.isFinite(atMs)) return undefined
+    if (leftAt(shards, atMs) >= needed) return atMs
+  }
+  return undefined
+}
+
+function boundaryAfter({resets, windows, zone, startMs, sessionMs}: StoredQuota, atMs: number): number {
+  const endMs = resets === '' && startMs !== undefined ? startMs + sessionMs : Number.POSITIVE_INFINITY
+  return Math.min(
+    resets === '' ? Number.POSITIVE_INFINITY : (compileStored({zone, resets}).nextReset(atMs) ?? Infinity),
+    windows === '' ? Number.POSITIVE_INFINITY : compileStored({zone, windows}).nextWindowChange(atMs),
+    endMs > atMs ? endMs : Number.POSITIVE_INFINITY,
+  )
+}

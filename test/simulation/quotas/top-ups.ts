@@ -1,0 +1,53 @@
+import type {Verdicts} from '../oracles/verdicts.js'
+import type {TableWrite} from '../world/table-writes.js'
+import {quotaChanges, windowOf} from './stored-quota.js'
+
+/** S6 of top-ups: what was asked for under a key is added once, however often it is repeated and whichever answers are lost. */
+export class TopUps {
+  readonly #verdicts: Verdicts
+  /** Millitokens by bucket and key. */
+  readonly #asked = new Map<string, Map<string, bigint>>()
+  readonly #done = new Set<string>()
+  readonly #added = new Map<string, bigint>()
+  /** A bucket whose entity was deleted may get the same again. */
+  readonly #deleted = new Set<string>()
+
+  constructor(verdicts: Verdicts) {
+    this.#verdicts = verdicts
+  }
+
+  noteAsked(bucket: string, key: string, tokens: number): void {
+    const asked = this.#asked.get(bucket) ?? new Map<string, bigint>()
+    this.#asked.set(bucket, asked.set(key, BigInt(tokens) * 1000n))
+  }
+
+  noteDone(bucket: string, key: string): void {
+    this.#done.add(`${bucket} ${key}`)
+  }
+
+  observe({changes, writer}: TableWrite): void {
+    for (const {bucket, before, after} of changes.flatMap(quotaChanges)) {
+      if (writer.deed === 'delete-entity' || writer.deed === 'purge') this.#deleted.add(bucket)
+      if (writer.deed !== 'top-up' || !after) continue
+      // What was there from an earlier period has ended with it.
+      const isSame = before?.definition === after.definition && windowOf(before) === windowOf(after)
+      const added = after.topUp - (isSame ? before.topUp : 0n)
+      this.#added.set(bucket, (this.#added.get(bucket) ?? 0n) + added)
+    }
+  }
+
+  /** Compares, once nothing is under way any more. */
+  check(): void {
+    for (const [bucket, asked] of this.#asked) {
+      if (this.#deleted.has(bucket)) continue
+      const added = this.#added.get(bucket) ?? 0n
+      const most = [...asked.values()].reduce((a, b) => a + b, 0n)
+      const least = [...asked].reduce(
+        (sum, [key, milli]) => (this.#done.has(`${bucket} ${key}`) ? sum + milli : sum),
+        0n,
+      )
+      if (added < least || added > most)
+        this.#verdicts.report('S6-topped-up', bucket, `${added} millitokens were added, ${least} to ${most} are right`)
+    }
+  }
+}

@@ -144,6 +144,10 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
       b_rpm_tc: undefined,
     })
     expect((await take(limiter, 4)).bypassed).toBe(true)
+    expect(Object.keys((await stored()) ?? {}).filter(name => name.startsWith('b_rpm'))).toEqual([])
+    // Once the process has compared the bucket with the configuration.
+    scene.nowMs += 60_000
+    expect((await take(limiter, 4)).bypassed).toBe(true)
     expect(await stored()).toMatchObject({b_rpm_tk: n(10_000), b_rpm_cp: n(10_000), b_rpm_tc: n(4000)})
   })
 

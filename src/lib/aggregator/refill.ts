@@ -1,5 +1,4 @@
-import {isBypassedAt} from '../core/bypass.js'
-import {sessionEndMs} from '../core/limit-kind.js'
+import {isBypassedAt, sessionEndMs} from '../core/limit-kind.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
 import {pressureRepair} from '../repository/buckets/pressure-repair.js'

@@ -1,7 +1,6 @@
-import {STAMP_MS} from '../core/bypass.js'
 import type {RateSchedule, ResetClock} from '../core/calendar-clock.js'
 import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../core/limit.js'
-import type {KindedRate, LimitKind} from '../core/limit-kind.js'
+import {type KindedRate, type LimitKind, STAMP_MS} from '../core/limit-kind.js'
 import {rateInWindow} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'

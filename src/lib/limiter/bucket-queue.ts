@@ -1,5 +1,5 @@
 import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
-import {STAMP_MS} from '../core/bypass.js'
+import {STAMP_MS} from '../core/limit-kind.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'

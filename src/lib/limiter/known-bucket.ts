@@ -1,5 +1,5 @@
 import {type Amounts, type BucketState, tryConsumeBucket} from '../core/bucket.js'
-import {isBypassedAt} from '../core/bypass.js'
+import {isBypassedAt} from '../core/limit-kind.js'
 import {shareOfBucket} from '../core/shards.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
 import type {SeenBucket} from '../repository/buckets/plan.js'

@@ -8,7 +8,6 @@ import {
   isCurrentAt,
   sumAmounts,
 } from '../core/bucket.js'
-import {isRenewalDue} from '../core/bypass.js'
 import {
   boundsOfFullness,
   boundsOfRoom,
@@ -18,7 +17,7 @@ import {
   isOverfull,
 } from '../core/fullness.js'
 import {hasWindowToStart} from '../core/kind-refill.js'
-import {hasCalendar, type KindedRate} from '../core/limit-kind.js'
+import {hasCalendar, isRenewalDue, type KindedRate} from '../core/limit-kind.js'
 import {shareOfRateAt} from '../core/shards.js'
 import {bypassUpdate} from '../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'

@@ -1,7 +1,7 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts, LimitState} from '../core/bucket.js'
-import {isBypassedAt, STAMP_MS} from '../core/bypass.js'
 import type {Limit} from '../core/limit.js'
+import {isBypassedAt, STAMP_MS} from '../core/limit-kind.js'
 import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
 import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'

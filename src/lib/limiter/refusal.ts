@@ -1,6 +1,5 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
-import {isBypassedAt} from '../core/bypass.js'
-import {wholeRateAt} from '../core/limit-kind.js'
+import {isBypassedAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
 import type {GuardedWrite} from '../repository/buckets/guarded-write.js'

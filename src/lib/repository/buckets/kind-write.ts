@@ -1,6 +1,5 @@
 import {type BucketState, expiresAtSeconds, hasKinds, LIFETIME_MULTIPLIER, nextBoundary} from '../../core/bucket.js'
-import {isBypassedAt} from '../../core/bypass.js'
-import {hasCalendar, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
+import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

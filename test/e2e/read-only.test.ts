@@ -114,6 +114,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
 const WRITERS: Readonly<Record<string, string>> = {
   'bucket reset': 'bucket reset user-1 --resource gpt-4 --yes',
   'bucket top-up': 'bucket top-up user-1 gpt-4 rpm=1 --yes',
+  'entity bypass': 'entity bypass user-1',
   'entity cascade': 'entity cascade user-1 on',
   'entity clear': 'entity clear user-1',
   'entity create': 'entity create new',
@@ -125,6 +126,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
+  'resource bypass': 'resource bypass gpt-4',
   'resource cascade': 'resource cascade gpt-4 on',
   'resource clear': 'resource clear gpt-4',
   'resource disable': 'resource disable gpt-4',

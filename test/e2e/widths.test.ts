@@ -55,9 +55,11 @@ const LINES = [
   'entity cascade new-WIDTH on',
   'resource cascade search off',
   'entity disable new-WIDTH --resource gpt-4',
+  'entity bypass new-WIDTH',
   'entity enable new-WIDTH',
   'entity clear new-WIDTH',
   'resource disable search',
+  'resource bypass search',
   'resource enable search',
   'resource clear search',
 ] as const

@@ -38,6 +38,7 @@ it.each([Infinity, NaN])('a wait of %d is null in the result of a command, as it
   const attempt = {
     admitted: false,
     isMetered: true,
+    isBypassed: false,
     parent: undefined,
     waitedMs: 0,
     retryAfterMs: waitMs,

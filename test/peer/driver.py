@@ -6,7 +6,7 @@ Usage: driver.py ENDPOINT. Ends when standard input closes. Every request has an
   clock    ms                                   the instant of everything that follows; null for the clock of the machine
   call     client, target, method, args         a method of the repository or of the limiter, with named arguments
   acquire  client, entity, resource, consume, [times], [concurrency], [adjust], [release], [rollBack], [also]
-           {"admitted", "refused", "errors", "first"}: how many, and what the first refusal or error was
+           {"admitted", "bypassed", "refused", "errors", "first"}: how many, and what the first refusal or error was
   stream   stack, records                       the stream processor on records of a stream: {"processed", "refills", "errors"}
   play     cases                                requests to one shard of a quota, by the release's arithmetic alone (0.17): per case and
                                                 request [admitted, tokens, start and applied start of the session, grant count, top-up]
@@ -108,7 +108,7 @@ async def call(request):
 
 async def acquire(request):
     _, limiter = CLIENTS[request["client"]]
-    counts = {"admitted": 0, "refused": 0, "errors": 0, "first": None}
+    counts = {"admitted": 0, "bypassed": 0, "refused": 0, "errors": 0, "first": None}
     gate = asyncio.Semaphore(request.get("concurrency", 1))
     also = {"also": request["also"]} if "also" in request else {}
 
@@ -117,6 +117,7 @@ async def acquire(request):
             try:
                 async with limiter.acquire(request["entity"], request["resource"], request["consume"], **also) as lease:
                     counts["admitted"] += 1
+                    counts["bypassed"] += getattr(lease, "bypassed", False)
                     if "adjust" in request:
                         await lease.adjust(**request["adjust"])
                     if "release" in request:

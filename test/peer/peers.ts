@@ -60,14 +60,11 @@ class Peers {
 }
 
 /** What zael answered to a number of requests, with the codes of its errors. */
-export interface Asked {
+interface Asked {
   readonly admitted: number
   readonly refused: number
   readonly errors: readonly string[]
 }
-
-/** zael's answer to requests whose meaning it cannot honour. */
-export const UNSUPPORTED: Asked = {admitted: 0, refused: 0, errors: ['feature.unsupported']}
 
 /** One namespace, the Python client and zael on it, with one clock for both. */
 export class PeerScene extends Scene {

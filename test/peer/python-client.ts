@@ -136,6 +136,8 @@ export interface AcquireOptions {
 
 export interface Acquired {
   readonly admitted: number
+  /** How many of them a switch let pass (0.17). */
+  readonly bypassed: number
   readonly refused: number
   readonly errors: number
   /** The first refusal or error. */

@@ -7,7 +7,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {ensureVersion, markAggregator} from '../../src/lib/repository/table/version.js'
 import {AGGREGATOR_MARK} from '../../src/lib/repository/table/version-compatibility.js'
 import {useTable} from '../helpers/table.js'
-import {type PeerScene, UNSUPPORTED, usePeers} from './peers.js'
+import {type PeerScene, usePeers} from './peers.js'
 import {describeWithPeers, limit, type PythonClient, quota, runPythonProgram} from './python-client.js'
 
 describeWithPeers('switches and tables of zae-limiter 0.17', () => {
@@ -136,21 +136,6 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     await client.repository('set_limits', {...soft, limits: [limit('rpm', 3)]})
     expect(await scene.ask('u', 'gpt', {rpm: 1}, 3)).toMatchObject({admitted: 0, refused: 3})
     expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 3})).toMatchObject({admitted: 0, refused: 3})
-  })
-
-  it('G9: what is bypassed zael does not charge and does not refuse for lack of tokens', async () => {
-    const {client} = scene
-    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 2})).toMatchObject({admitted: 2})
-    await using running = scene.limiter()
-    const fromMemory = () => running.tryAcquire({entity: 'u', resource: 'gpt', consume: {rpm: 1}})
-    expect(await fromMemory()).toMatchObject({admitted: true})
-    await client.repository('bypass_entity', {entity_id: 'u', resource: 'gpt'})
-    await leavesAll(async () => {
-      expect(await scene.ask('u', 'gpt', {rpm: 1}, 12)).toEqual(UNSUPPORTED)
-      expect(await scene.ask('u', 'gpt', {rpm: 1}, 1, {onUnavailable: 'allow'})).toEqual(UNSUPPORTED)
-      await expect(fromMemory()).rejects.toMatchObject({code: 'feature.unsupported'})
-    })
-    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 20})).toMatchObject({admitted: 20, errors: 0})
   })
 
   describe('G10: on a table of zael', () => {

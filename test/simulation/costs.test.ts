@@ -13,6 +13,7 @@ function shard(shardCount = 1): ShardChange {
     shardCount,
     refused: new Map(),
     requests: 1,
+    bypass: undefined,
     limits: new Map(),
     marks: new Map(),
   }

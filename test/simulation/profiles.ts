@@ -25,6 +25,8 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   return {seed, profile, ...PLANS[profile](new Draws(seed * 2_654_435 + profile.length))}
 }
 
+const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURCE}) as const
+
 const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   burst: draws => {
     if (draws.chance(0.15)) return slowLimitFillsUp(draws)
@@ -236,6 +238,55 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
   },
 
+  bypass: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const processes = draws.int(2, 3)
+    const entities = draws.pick([['u0'], ['u0'], ['c0']])
+    const untilMs = draws.pick([10_000, 60_000, 200_000])
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities,
+      untilMs,
+      count: draws.int(15, 50),
+      lease: 0.6,
+      recycle: draws.pick([0, 0.1]),
+    })
+    const switched = [...entities, ...(entities.includes('c0') ? ['team'] : [])]
+    for (let at = 0; at < draws.int(3, 12); at++) {
+      const entity = draws.pick(switched)
+      const isBypassed = draws.chance(0.6)
+      const deed: Deed = draws.chance(0.5)
+        ? {
+            kind: 'set-access',
+            scope: scopeOf(entity),
+            access: isBypassed ? 'bypass' : draws.pick(['enabled', undefined]),
+          }
+        : {kind: 'peer-bypass', entity, isBypassed, misses: draws.chance(0.2)}
+      steps.push({atMs: draws.int(0, untilMs), by: OTHERS, deed})
+    }
+    const others: Deed[] = [
+      {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
+      ...switched.map(entity => ({kind: 'split', entity}) as const),
+      {kind: 'heat', entity: 'u0', writes: 4000},
+    ]
+    for (const deed of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    for (const entity of switched)
+      steps.push({
+        atMs: untilMs + 1000,
+        by: OTHERS,
+        deed: {kind: 'set-access', scope: scopeOf(entity), access: undefined},
+      })
+    const faults = draws.chance(0.7) ? someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])) : []
+    const lag = draws.chance(0.3) ? 3000 : undefined
+    return {
+      ...plain(processes, limits),
+      children: CHILDREN,
+      steps: [...steps, ...kills(draws, processes, untilMs)],
+      faults,
+      aggregatorLagMs: lag,
+    }
+  },
   quotas: planQuotas,
 
   mixed: draws => {

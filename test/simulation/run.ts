@@ -92,6 +92,7 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
         return playPython(stage, deed)
       case 'peer-config':
       case 'peer-access':
+      case 'peer-bypass':
       case 'peer-consume':
       case 'peer-grow':
         return playPeer(stage, deed)

@@ -1,6 +1,6 @@
 import type {Limit} from '../../src/lib/core/limit.js'
 import type {PolicyScope} from '../../src/lib/repository/limits/configs.js'
-import type {ConfigScope} from '../../src/lib/schema/config-record.js'
+import type {AccessSwitch, ConfigScope} from '../../src/lib/schema/config-record.js'
 
 /** Whole tokens per limit. */
 export type Tokens = Readonly<Record<string, number>>
@@ -14,6 +14,7 @@ export const PROFILES = [
   'lifecycle',
   'skew',
   'aggregator',
+  'bypass',
   'mixed',
   'quotas',
 ] as const
@@ -48,7 +49,7 @@ export type Deed =
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
-  | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
+  | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: AccessSwitch | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   /** Adds whole tokens to the quota "q", once per key. */
   | {readonly kind: 'top-up'; readonly entity: string; readonly tokens: number; readonly key: string}
@@ -75,6 +76,8 @@ export type Deed =
       readonly isSynced: boolean
     }
   | {readonly kind: 'peer-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
+  /** Has every request of an entity pass, or ends that; the change may miss the buckets. */
+  | {readonly kind: 'peer-bypass'; readonly entity: string; readonly isBypassed: boolean; readonly misses: boolean}
   /** Takes from quotas; a session that it opens is announced to the other shards so much later, or never. */
   | {
       readonly kind: 'peer-consume'

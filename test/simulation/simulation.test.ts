@@ -14,6 +14,7 @@ const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   lifecycle: 10,
   skew: 10,
   aggregator: 6,
+  bypass: 12,
   mixed: 8,
   quotas: 10,
 }

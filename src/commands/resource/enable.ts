@@ -7,7 +7,8 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
   static override summary = 'Admit requests for a resource again'
 
   static override description =
-    'Lifts `zael resource disable`. Processes admit requests again within a second. An entity with a switch of its own follows that one.'
+    'Lifts `zael resource disable` and `bypass`. Processes admit requests again within a second, within the limits. An entity with ' +
+    'a switch of its own follows that one.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

@@ -1,4 +1,4 @@
-import {sessionEndMs} from '../core/limit-kind.js'
+import {isBypassedAt, sessionEndMs} from '../core/limit-kind.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
 import {pressureRepair} from '../repository/buckets/pressure-repair.js'
@@ -57,7 +57,9 @@ export async function refillShard(
   if (active.seen.record.unsupported) return false
   if (nowMs - active.atMs > FRESH_MS || isExpired || waitsForClient(active.seen, nowMs)) return false
   const plan = planBucket(active.seen, nowMs)
-  const isLater = plan.refilledAtMs !== active.seen.record.state.refilledAtMs
+  // Nothing is taken while limits are bypassed: the first request after that refills.
+  const isLater =
+    plan.refilledAtMs !== active.seen.record.state.refilledAtMs && !isBypassedAt(active.seen.record, nowMs)
   const mark = newMark(table)
   const namespaceTable = {...table, namespace: active.namespace}
   if (isLater && helps(plan, active)) {

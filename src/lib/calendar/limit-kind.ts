@@ -1,6 +1,6 @@
 import type {RateSchedule, ResetClock} from '../core/calendar-clock.js'
 import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../core/limit.js'
-import type {KindedRate, LimitKind} from '../core/limit-kind.js'
+import {type KindedRate, type LimitKind, STAMP_MS} from '../core/limit-kind.js'
 import {rateInWindow} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'
@@ -10,9 +10,6 @@ export interface KindDefinition extends StoredSchedule {
   readonly sessionSeconds?: number | undefined
 }
 
-/** How long softness lasts without being confirmed by the configuration, in ms; other clients use the same time. */
-const SOFT_FOR_MS = 54_000
-
 /** A limit as buckets have it, soft from `nowMs` on if it is. */
 export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   const rate = rateOf(limit)
@@ -20,7 +17,7 @@ export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   if (!reset && !schedule && !soft) return rate
   const kind = kinds.get(limit) ?? configuredKind(limit)
   kinds.set(limit, kind)
-  return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + SOFT_FOR_MS} : kind}
+  return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + STAMP_MS} : kind}
 }
 
 /** By limit, since configurations are read seldom and compared often. */

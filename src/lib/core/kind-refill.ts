@@ -83,6 +83,12 @@ export function isSamePeriod(period: QuotaPeriod, limit: KindedLimit | undefined
   return now.endMs === period.endMs && now.resetNumber === period.resetNumber && now.startMs === period.startMs
 }
 
+/** Whether another shard has opened a session that lasts, and that this one has to start with its next write. */
+export function hasWindowToStart(limit: KindedLimit, refilledAtMs: number, nowMs: number): boolean {
+  const quota = limit.kind?.quota
+  return quota !== undefined && (sessionEndMs(limit) ?? 0) > nowMs && hasPendingWindow(quota, refilledAtMs)
+}
+
 /** Whether another shard has opened a window that this one's balance does not belong to yet. */
 function hasPendingWindow({session}: Quota, refilledAtMs: number): boolean {
   return session?.startMs !== undefined && session.startMs > (session.appliedMs ?? refilledAtMs)

@@ -8,6 +8,8 @@ export interface AcquireAttempt {
   readonly admitted: boolean
   /** False when the table was unavailable and the policy admitted the request: nothing was charged. */
   readonly isMetered: boolean
+  /** A switch let the entity pass: the request was counted, and nothing taken from it. */
+  readonly isBypassed: boolean
   /** The parent that was charged too. */
   readonly parent: string | undefined
   /** Time spent waiting, in ms. */
@@ -24,14 +26,15 @@ export async function attemptAcquire(limiter: RateLimiter, request: AcquireReque
   const {waitedMs} = decision
   if (decision.admitted) {
     await decision.lease.commit()
-    const {isMetered, parent} = decision.lease
+    const {isMetered, parent, bypassed: isBypassed} = decision.lease
     const statuses = isMetered ? await remainingTokens(limiter, request) : []
-    return {admitted: true, isMetered, parent, waitedMs, retryAfterMs: 0, statuses}
+    return {admitted: true, isMetered, isBypassed, parent, waitedMs, retryAfterMs: 0, statuses}
   }
   const {error} = decision
   if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
   const {statuses, retryAfterMs} = error
-  return {admitted: false, isMetered: true, parent: parentIn(statuses), waitedMs, retryAfterMs, statuses}
+  const parent = parentIn(statuses)
+  return {admitted: false, isMetered: true, isBypassed: false, parent, waitedMs, retryAfterMs, statuses}
 }
 
 /** The charge is made; a failure to read the balances afterwards must not hide that. */
@@ -47,10 +50,11 @@ async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): P
 
 /** What would happen now; consumes nothing. */
 export async function previewAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
-  const {admitted, retryAfterMs, statuses} = await limiter.check(request)
-  const never = statuses.find(status => status.requested > status.capacity)
+  const {admitted, retryAfterMs, bypassed: isBypassed, statuses} = await limiter.check(request)
+  const never = statuses.find(status => status.exceeded && status.requested > status.capacity)
   if (never) throw new RequestTooLarge(never.entity, never.resource, never.name, never.requested, never.capacity)
-  return {admitted, isMetered: true, parent: parentIn(statuses), waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
+  const parent = parentIn(statuses)
+  return {admitted, isMetered: true, isBypassed, parent, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
 }
 
 function parentIn(statuses: readonly RefusalStatus[]): string | undefined {

@@ -2,19 +2,20 @@ import {nextResetMs} from '../calendar/next-reset.js'
 import type {Amounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
+import {isBypassedAt} from '../core/limit-kind.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
 import {topUpsOf} from '../limiter/limit-steps.js'
-import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
+import {asSwitched, checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {ConfigScope} from '../schema/config-record.js'
+import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
 import {type RecentUsage, recentUsage} from './recent-usage.js'
@@ -48,6 +49,8 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly configured: Limit
   /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
   readonly resetsAtMs: number | undefined
+  /** Nothing is taken of it now, and it refuses nothing. */
+  readonly isBypassed: boolean
   /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
   readonly toppedUp: number
   readonly shards: readonly ShardShare[]
@@ -57,8 +60,8 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly drainedBy: readonly CapacityConsumer[]
 }
 
-/** A switch that refuses every request. */
-export interface RefusingSwitch {
+/** A switch that refuses or admits every request. */
+export interface SetSwitch {
   /** The caller, or the parent that every charge is shared with. */
   readonly entity: string
   /** Where it is set. */
@@ -82,7 +85,9 @@ export interface Explanation {
   /** 0 when admitted, `Infinity` when never. */
   readonly retryAfterMs: number
   /** What refuses the request whatever is left; then there are no limits to look at. */
-  readonly disabled: RefusingSwitch | undefined
+  readonly disabled: SetSwitch | undefined
+  /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
+  readonly bypassed: readonly SetSwitch[]
   /**
    * The request that is explained: as asked; the average of the last hours; or one token of every limit, where no usage is
    * recorded.
@@ -103,8 +108,8 @@ export interface Question {
   readonly consume?: Consumption | undefined
 }
 
-function refusingSwitch(entity: string, {access, trace}: Resolution): RefusingSwitch | undefined {
-  if (access?.access !== 'disabled') return undefined
+function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resolution): SetSwitch | undefined {
+  if (access?.access !== which) return undefined
   return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
 }
 
@@ -116,8 +121,11 @@ export async function explain(
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
   const {own, parent, isRegistered, cascade} = await resolveFamily(namespace, entity, resource)
-  const disabled =
-    refusingSwitch(entity, own) ?? (parent ? refusingSwitch(parent.entity, parent.resolution) : undefined)
+  const switched = (which: AccessSwitch) =>
+    [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
+      each => each ?? [],
+    )
+  const [disabled] = switched('disabled')
   if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
@@ -146,6 +154,7 @@ export async function explain(
     admitted: !disabled && limits.every(limit => !limit.exceeded),
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
+    bypassed: disabled ? [] : switched('bypass'),
     basis: asked ? 'asked' : recent.typical ? 'typical' : 'one-token',
     refused: recent.refused,
     refusedSince: recent.refusedSince,
@@ -174,7 +183,8 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const stored = (bucket?.shards ?? []).flatMap(shard =>
     shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
   )
-  const records = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const found = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
   const {refused} = question.recent ?? (await recentUsage(namespace, entity, resource, nowMs))
@@ -183,6 +193,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...status,
     scope,
     ...configuredIn(limits, status.name, nowMs),
+    isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
     refused: refused.limits.get(status.name) ?? NOT_REFUSED,

@@ -1,4 +1,5 @@
 import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
+import {STAMP_MS} from '../core/limit-kind.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'
@@ -85,9 +86,12 @@ export class BucketQueue {
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
-  correct(deltas: Amounts, {requests = 0, incarnation, periods = new Map()}: CorrectOptions = {}): Promise<void> {
+  correct(
+    deltas: Amounts,
+    {requests = 0, isBypassed = false, incarnation, periods = new Map()}: CorrectOptions = {},
+  ): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, requests, incarnation, periods, resolve, reject})
+      this.#corrections.push({amounts: deltas, requests, isBypassed, incarnation, periods, resolve, reject})
       this.#running ??= this.#run()
     })
   }
@@ -96,9 +100,9 @@ export class BucketQueue {
   async giveBack(
     amounts: Amounts,
     requests: number,
-    {incarnation, periods}: Pick<Holding, 'incarnation' | 'periods'>,
+    {isBypassed, incarnation, periods}: Pick<Holding, 'isBypassed' | 'incarnation' | 'periods'>,
   ): Promise<void> {
-    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, incarnation, periods})
+    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, isBypassed, incarnation, periods})
     const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
     const {backoff} = this.#services.table
     await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
@@ -115,6 +119,11 @@ export class BucketQueue {
   /** Learns a state that was read apart from the queue, not before `sinceMs`. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     this.#bucket.learnRecord(record, sinceMs, this.#now())
+  }
+
+  /** Has the next request compare the bucket with the configuration. */
+  noteDoubt(): void {
+    this.#bucket.noteDoubt()
   }
 
   /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue, `written` the item after it. */
@@ -181,7 +190,8 @@ export class BucketQueue {
       const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
       if (open.length === 0) return
       const {state} = bucket
-      if (round >= MOST_ROUNDS && state?.exists && !state.seen.record.unsupported) {
+      const mayRefuse = state?.exists && !state.seen.record.unsupported && state.seen.record.bypassUntilMs === undefined
+      if (round >= MOST_ROUNDS && mayRefuse) {
         return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
       }
       if (round >= 2 * MOST_ROUNDS)
@@ -250,6 +260,7 @@ export class BucketQueue {
     const {table, limits, settings} = this.#services
     const address = this.#address
     const {seenAtMs} = this.#bucket
+    const [sinceMs, readAtMs] = [performance.now(), this.#now()]
     let inForce = await limits.inForce(address)
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
@@ -258,6 +269,9 @@ export class BucketQueue {
     const isStamped = state.exists && state.seen.record.isDisabled
     if (inForce.applied.disabledAt !== undefined && !isStamped)
       inForce = await limits.inForce(address, performance.now() - settings.denyCacheMs)
+    // How long a bypass is stamped counts from the read of the configuration.
+    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, sinceMs)
+    const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
     const nowMs = state.exists ? this.#now() : this.#bucket.createdAtMs(this.#now())
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
@@ -265,7 +279,8 @@ export class BucketQueue {
     if (state.exists && !isInLine(state.seen, inForce)) this.#bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
-    const {step, impossible} = planWithLimits({state, table, address, requests, inForce, settings, nowMs, ...rules})
+    const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
+    const {step, impossible} = planWithLimits(input)
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
     const after = this.#bucket.state
@@ -278,7 +293,7 @@ export class BucketQueue {
     if (!outcome.applied) return
     // Charged and gone again: the charge is void, and the next step decides anew.
     if (!record) return this.#bucket.forget()
-    this.#admit(step.admits, record, outcome.isFound ? step.nowMs : undefined)
+    this.#admit(step, record, outcome.isFound ? step.nowMs : undefined)
     this.#noteOpened(record, step)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }
@@ -308,19 +323,21 @@ export class BucketQueue {
 
   /** A session that this write has opened is announced to the other shards. */
   #noteOpened(record: BucketRecord, {kind, nowMs}: WriteStep): void {
-    if (record.shardCount === 1 || kind === 'consume') return
+    if (record.shardCount === 1 || kind === 'consume' || kind === 'bypass') return
     const opened = sessionsOpenedAt(record, nowMs)
     if (opened.size > 0) this.#services.onOpened(record, opened, nowMs)
   }
 
   /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
-  #admit(requests: readonly PendingRequest[], record: BucketRecord, chargedAtMs: number | undefined): void {
+  #admit({admits, isBypassed = false}: WriteStep, record: BucketRecord, chargedAtMs: number | undefined): void {
     const {incarnation, state} = record
-    for (const request of requests) {
-      const {amounts, requests: count} = request
-      if (request.isAbandoned)
-        request.cleanUp(this.giveBack(amounts, count, {incarnation, periods: periodsOf(state, chargedAtMs)}))
-      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record, chargedAtMs})
+    const address = this.#address
+    for (const request of admits) {
+      const {amounts, requests} = request
+      if (request.isAbandoned) {
+        const periods = periodsOf(state, chargedAtMs)
+        request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))
+      } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
     }
   }
 

@@ -138,8 +138,8 @@ export class BucketQueues {
   }
 
   /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
-  correct({address, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
-    return this.at(address).correct(deltas, {incarnation, periods})
+  correct({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correct(deltas, {isBypassed, incarnation, periods})
   }
 
   /** Returns everything that holdings hold; never fails. */

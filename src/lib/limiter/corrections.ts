@@ -20,6 +20,8 @@ export interface Correction {
   readonly amounts: Amounts
   /** Change of the number of admitted requests. */
   readonly requests: number
+  /** Nothing was taken: only the counters are corrected, in whatever bucket is there. */
+  readonly isBypassed: boolean
   /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation: string | undefined
   /** The periods of quotas that the tokens were taken in: nor do they go to a later one. */
@@ -37,9 +39,11 @@ interface CorrectedItem {
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
-/** Writes all waiting corrections, in one call unless they belong to different incarnations of the bucket. */
+/** Writes all waiting corrections, in one call unless they concern different incarnations of the bucket, or counters only. */
 export async function writeCorrections(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
-  for (const group of byIncarnation(corrections)) {
+  const counted = corrections.filter(({isBypassed}) => isBypassed)
+  const taken = corrections.filter(({isBypassed}) => !isBypassed)
+  for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
     try {
       await writeGroup(item, group)
       for (const correction of group) correction.resolve()
@@ -50,7 +54,8 @@ export async function writeCorrections(item: CorrectedItem, corrections: readonl
 }
 
 /** The periods of the quotas of which a correction returns something. */
-function returnedPeriods({amounts, periods}: Correction): [string, QuotaPeriod][] {
+function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, QuotaPeriod][] {
+  if (isBypassed) return []
   return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)
 }
 
@@ -71,6 +76,7 @@ const returnsTokens = ({amounts, requests}: Correction): boolean =>
 /** What concerns a bucket or limit that is gone is dropped. */
 async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
   const {table, address, bucket} = item
+  const isBypassed = corrections.every(correction => correction.isBypassed)
   let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
   let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
@@ -85,14 +91,15 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     if (changes.size === 0 && requests === 0) return
     const returns = returning && {slotMark: bucket.slotMark, incarnation: returning.incarnation, periods}
     const limitsRevision = bucket.lastRecord?.limitsRevision
-    const options = {limitsRevision, ttlSeconds: expiryForDebt(item, changes), requests, returns}
+    const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
+    const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
     const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)
     const outcome = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
-    if (outcome.applied) return settleOverflow(item, changes)
+    if (outcome.applied) return isBypassed ? undefined : settleOverflow(item, changes)
     const stored = outcome.item && decodeBucket(outcome.item)
     if (stored?.kind !== 'bucket') return
     // To a quota that may have been reset since, nothing is returned.
-    const isOther = stored.record.unsupported || stored.record.incarnation !== returning?.incarnation
+    const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
     if (returning && (outcome.isInDoubt || isOther)) {
       // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
       deltas = chargesOf(corrections)
@@ -116,8 +123,10 @@ function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | un
 /** Limits of which something is returned that were no quotas when it was taken: their allowance has not given it. */
 function becameQuotas(corrections: readonly Correction[], record: BucketRecord | undefined): string[] {
   const isQuota = (name: string) => record?.state.limits.get(name)?.kind?.quota !== undefined
-  return corrections.flatMap(({amounts, periods}) =>
-    [...amounts].flatMap(([name, milli]) => (milli < 0n && !periods.has(name) && isQuota(name) ? [name] : [])),
+  return corrections.flatMap(({amounts, periods, isBypassed}) =>
+    [...amounts].flatMap(([name, milli]) =>
+      milli < 0n && !isBypassed && !periods.has(name) && isQuota(name) ? [name] : [],
+    ),
   )
 }
 

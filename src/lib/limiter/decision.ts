@@ -6,6 +6,8 @@ import type {Lease} from './lease.js'
 export interface AdmittedDecision<Name extends string = string> {
   readonly admitted: true
   readonly lease: Lease<Name>
+  /** A switch let the entity pass whatever its limits: the request is counted, and nothing was taken. As of the lease. */
+  readonly bypassed: boolean
   /** What is left; empty when the table was unreachable and the policy let the request through. */
   readonly limits: LimitBalances<Name>
   /** What was asked for and is not configured, so that it was not limited; empty in strict mode, which throws. */
@@ -44,6 +46,7 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
   return {
     admitted: true,
     lease,
+    bypassed: lease.bypassed,
     waitedMs,
     get limits() {
       return lease.limits

@@ -1,9 +1,10 @@
 import {type Amounts, periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
+import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {writeTogether} from '../repository/buckets/joint-write.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
-import {type BucketPlan, changesLimits, planBucket, plannedLimits} from '../repository/buckets/plan.js'
+import {type BucketPlan, changesLimits, planBucket, plannedLimits, type SeenBucket} from '../repository/buckets/plan.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
@@ -79,20 +80,26 @@ export class ShardGatherer {
       ])
       const seenAtMs = performance.now()
       for (const {record} of seen.values()) requireSupported(record)
-      const isStamped = [...seen.values()].some(({record}) => record.isDisabled)
       // As for a single bucket: limits from before the shards were read never replace theirs (decision 25).
       const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
       const applied = isChange ? await limits.limitsOf(entity, resource, seenAtMs) : cached
       if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
-      // A switch that no longer stands: the queue of the shard removes it.
-      if (isStamped) return this.#askFirst(request)
       const real = Math.max(0, ...[...seen.values()].map(({record}) => record.shardCount))
       if (real > count && real <= settings.maxShards) {
         // Split meanwhile: without all of its shards a bucket seems smaller than it is.
         count = real
         continue
       }
-      if (seen.size === 0) return this.#askFirst(request)
+      const [first] = seen.values()
+      if (!first) return this.#askFirst(request)
+      if (applied.isBypassed) {
+        // No shard has to hold anything; those that refused have not followed the switch yet.
+        const grant = await this.#askOne(request, first, sinceMs, applied)
+        if (grant) return grant
+        if (attempt >= ATTEMPTS)
+          throw new Throttled('acquire', new Error('the switch changes faster than it can be read'))
+        continue
+      }
       const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
       if ((seen.size < count || isBehind) && !isFilled) {
         // Without all of them a request for the whole capacity could never be admitted. One that is behind gains too much.
@@ -111,21 +118,22 @@ export class ShardGatherer {
         const [onlyShard, another] = parts.keys()
         const grant =
           another === undefined
-            ? await this.#askOne(request, seen.get(onlyShard as number)?.record as BucketRecord, sinceMs)
+            ? await this.#askOne(request, seen.get(onlyShard as number) as SeenBucket, sinceMs, applied)
             : await this.#takeParts(request, plans, parts, applied)
         if (grant) return grant
       }
-      const records = [...plans.values()].map(plan => plannedRecord(plan))
+      // What is left of a bypass that has ended does not admit any more.
+      const records = [...plans.values()].map(plan => ({...plannedRecord(plan), bypassUntilMs: undefined}))
       if (!parts) {
         // A single shard cannot tell what was bought on the others.
-        const tooLarge = impossibility(request, amounts, applied.limits, topUpsOf(records))
+        const tooLarge = impossibility(request, amounts, applied, topUpsOf(records))
         if (tooLarge) throw tooLarge
       }
       if (!parts || attempt >= ATTEMPTS) {
         for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
         // The wait is true only for shards that have the limits in force.
-        const outdated = [...plans.values()].filter(changesLimits)
+        const outdated = [...plans.values()].filter(plan => changesLimits(plan) || !hasLimits(plan.seen, applied))
         await Promise.all(
           outdated.map(({seen: each}) => this.#bringInLine(planBucket(each, nowMs, applied.limits), applied)),
         )
@@ -145,9 +153,17 @@ export class ShardGatherer {
     return explainRefusal({records: [record], amounts, nowMs, source}, request.level)
   }
 
-  async #askOne(request: BucketRequest, record: BucketRecord, sinceMs: number): Promise<Grant | undefined> {
+  async #askOne(
+    request: BucketRequest,
+    seen: SeenBucket,
+    sinceMs: number,
+    applied: AppliedLimits,
+  ): Promise<Grant | undefined> {
     const {entity, resource} = request
-    this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
+    const {record} = seen
+    const queue = this.#queues.at({entity, resource, shard: record.shard})
+    queue.learnRecord(record, sinceMs)
+    if (!hasLimits(seen, applied)) queue.noteDoubt()
     const answer = await this.#queues.ask(record.shard, request)
     return answer.admitted ? grantOf(answer) : undefined
   }
@@ -157,7 +173,7 @@ export class ShardGatherer {
     const {table, settings, nextMark} = this.#queues.services
     const mark = nextMark()
     const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, table.clock())
-    const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true}, mark)
+    const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true, opens: true}, mark)
     await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs}).catch(() => {})
     this.#queues.at(plan.seen.record).forget(mark)
   }
@@ -180,7 +196,7 @@ export class ShardGatherer {
       const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, nowMs)
       const mark = nextMark()
       marks.set(shard, mark)
-      const write = {amounts: taken, requests: counted(shard), ttlSeconds}
+      const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
@@ -197,6 +213,7 @@ export class ShardGatherer {
       return {
         address: {entity, resource, shard},
         incarnation,
+        isBypassed: false,
         periods: periodsOf(state),
         heldMilli: new Map(taken),
         requests: counted(shard),

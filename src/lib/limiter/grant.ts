@@ -9,6 +9,8 @@ export interface Holding {
   readonly address: BucketAddress
   /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
   readonly incarnation: string | undefined
+  /** Only counted, not taken from the balances: a bypass admitted it. Corrections change no balance either. */
+  readonly isBypassed: boolean
   /** The periods of the quotas that were charged: what a later one holds is not theirs. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** Written and not returned, in millitokens. */
@@ -29,16 +31,21 @@ export interface Grant {
 }
 
 /** The grant of a request that one bucket item has admitted. */
-export function grantOf({address, amounts, requests, record, chargedAtMs}: Admitted): Grant {
+export function grantOf({address, amounts, requests, record, chargedAtMs, isBypassed}: Admitted): Grant {
   const {incarnation, state} = record
   const periods = periodsOf(state, chargedAtMs)
-  const holding = {address, incarnation, periods, heldMilli: new Map(amounts), requests}
+  const holding = {address, incarnation, isBypassed, periods, heldMilli: new Map(amounts), requests}
   return {holdings: [holding], record}
 }
 
 /** Adds to what a holding holds. */
 export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
+}
+
+/** What a grant has taken from the balances, over all items, in millitokens: all that it holds but what was only counted. */
+export function takenBy({holdings}: Grant): Map<string, bigint> {
+  return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
 }
 
 /** What a grant holds, over all items, in millitokens. */

@@ -1,4 +1,5 @@
 import {type Amounts, type BucketState, tryConsumeBucket} from '../core/bucket.js'
+import {isBypassedAt} from '../core/limit-kind.js'
 import {shareOfBucket} from '../core/shards.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
 import type {SeenBucket} from '../repository/buckets/plan.js'
@@ -134,10 +135,12 @@ export class KnownBucket {
     return this.#limitsCheckedAtMs !== undefined
   }
 
-  /** Whether one of the requests fits, as far as is known. */
+  /** Whether one of the requests fits in the limits, as far as is known. */
   wouldAdmitAny(demands: readonly Demand[], nowMs: number): boolean {
     if (!this.#state?.exists) return false
     const {record} = this.#state.seen
+    // A bypass lasts for a limited time: the configuration need not be asked before.
+    if (isBypassedAt(record, nowMs)) return false
     return demands.some(({amounts}) => !needsLimits(record, amounts) && wouldAdmit(record, amounts, nowMs))
   }
 
@@ -171,7 +174,7 @@ export class KnownBucket {
   refusal(demand: Demand, nowMs: number): Refused | undefined {
     if (!this.#state?.exists) return undefined
     const {record} = this.#state.seen
-    if (record.unsupported || record.isDisabled) return undefined
+    if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
     this.narrow(demand, nowMs)
     const {amounts} = demand
     // The usual case first: what is stored is enough.
@@ -216,10 +219,11 @@ function hasLapsedSoftness({state}: BucketRecord, amounts: Amounts, nowMs: numbe
 }
 
 /** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */
-export function needsLimits({state}: BucketRecord, amounts: Amounts): boolean {
+export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amounts): boolean {
   return [...amounts].some(([name, milli]) => {
     const limit = state.limits.get(name)
     if (!limit) return true
+    if (bypassUntilMs !== undefined) return false
     const {quota, softUntilMs} = limit.kind ?? {}
     return softUntilMs === undefined && milli > limit.capacityMilli + (quota?.topUpMilli ?? 0n)
   })

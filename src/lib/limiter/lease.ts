@@ -6,7 +6,7 @@ import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
-import {book, type Grant, type Holding, heldBy, partsOf} from './grant.js'
+import {book, type Grant, type Holding, heldBy, partsOf, takenBy} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
 
 /** How a lease changes what it holds. */
@@ -38,6 +38,7 @@ export type LeasePart<Name extends string = string> = Pick<
   | 'entity'
   | 'resource'
   | 'isMetered'
+  | 'bypassed'
   | 'consumed'
   | 'limits'
   | 'unlimited'
@@ -102,7 +103,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     throw new InvalidInput('lease.resource', `The lease has no resource "${resource}", only ${names.join(', ')}.`)
   }
 
-  /** Whole tokens charged to the entity and not returned, per limit. */
+  /**
+   * Whether a switch let the entity pass whatever its limits: the request is counted, but nothing was taken from its
+   * balances. A parent that shares the charge has a switch of its own, and may have been charged.
+   */
+  get bypassed(): boolean {
+    return this.#grants[0]?.holdings[0]?.isBypassed ?? false
+  }
+
+  /** Whole tokens charged to the entity and not returned, per limit; where it was bypassed, counted. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
     const consumed = own ? Object.fromEntries([...heldBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
@@ -191,7 +200,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const others = Promise.all([...this.#others.values()].map(other => other.rollback()))
     // What is still being written is returned too, once it is known what became of it.
     await Promise.allSettled(this.#underway)
-    for (const grant of this.#grants) this.#note(grant, negateAmounts(heldBy(grant)))
+    for (const grant of this.#grants) this.#note(grant, negateAmounts(takenBy(grant)))
     await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
     await others
   }
@@ -227,7 +236,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
         [...deltas].filter(([, milli]) => milli > 0n),
         1n,
       )
-      this.#note(grant, deltas)
+      if (!holding.isBypassed) this.#note(grant, deltas)
     })
   }
 

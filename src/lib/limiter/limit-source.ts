@@ -16,6 +16,8 @@ export interface AppliedLimits {
   readonly cascade?: boolean | undefined
   /** The level at which a switch refuses every request. */
   readonly disabledAt?: Level | undefined
+  /** A switch admits every request: it is counted, and nothing is taken. */
+  readonly isBypassed?: boolean | undefined
 }
 
 /** Everything that the configuration determines about a bucket. */
@@ -73,9 +75,10 @@ export class LimitSource {
     const {source, limits, access} = resolution
     const cascade = resolution.cascade?.cascade
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
-    if (source !== undefined) return {source, limits, cascade, disabledAt}
+    const isBypassed = access?.access === 'bypass'
+    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed}
     const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
-    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt} : undefined
+    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
   }
 
   /** An entity need not have a record to be limited. */

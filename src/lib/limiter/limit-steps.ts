@@ -1,7 +1,7 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
-import {isSameLimit} from '../core/limit-kind.js'
+import {isRenewalDue, isSameLimit} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toMilli, toTokens} from '../core/token-math.js'
 import {validityOf} from '../repository/buckets/kind-write.js'
@@ -33,6 +33,8 @@ export interface LimitStepInput {
   readonly address: BucketAddress
   readonly requests: readonly PendingRequest[]
   readonly inForce: LimitsInForce
+  /** Where the configuration bypasses the limits: until this instant without another look at it, in epoch ms. */
+  readonly bypassUntilMs?: number | undefined
   readonly settings: LimiterSettings
   readonly nowMs: number
   /** The state may refuse. */
@@ -58,7 +60,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied.limits, possibleTopUps(state))
+    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state))
     if (!reason) possible.push(request)
     // An operator may have topped a quota up since: the next step reads the bucket again.
     else if (!isCertain && [...request.amounts.keys()].some(name => quotas.has(name))) isUndecided = true
@@ -73,7 +75,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
 export function impossibility(
   {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
   amounts: Amounts,
-  limits: readonly Limit[],
+  {limits, isBypassed = false}: Pick<AppliedLimits, 'limits' | 'isBypassed'>,
   topUps: Amounts = new Map(),
 ): Error | undefined {
   const capacities = new Map(limits.map(limit => [limit.name, largestCapacity(limit) + (topUps.get(limit.name) ?? 0n)]))
@@ -82,7 +84,7 @@ export function impossibility(
   if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
   for (const [name, milli] of amounts) {
     const capacityMilli = capacities.get(name) as bigint
-    if (milli > capacityMilli && !soft.has(name))
+    if (milli > capacityMilli && !soft.has(name) && !isBypassed)
       return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
   }
   return undefined
@@ -117,23 +119,24 @@ function possibleTopUps(state: KnownState): Map<string, bigint> {
   return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
 }
 
-/** The first write of a bucket: full, less what fits. */
+/** The first write of a bucket: full, less what fits; where limits are bypassed, everything does, and takes nothing. */
 function planCreation(
   residue: ReadonlyMap<string, Residue>,
   requests: readonly PendingRequest[],
-  {table, address, inForce, settings, nowMs, isCertain}: LimitStepInput,
+  {table, address, inForce, settings, nowMs, isCertain, bypassUntilMs}: LimitStepInput,
 ): QueueStep {
+  const isBypassed = bypassUntilMs !== undefined
   const limits = new Map<string, LimitState>()
   const balances = new Map<string, bigint>()
   for (const limit of inForce.applied.limits) {
-    const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, true)
+    const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, !isBypassed)
     // The write adds to tokens that were returned after the bucket had gone: together they must not exceed the capacity.
     const left = residue.get(limit.name)?.tokensMilli ?? 0n
     const tokensMilli = left > 0n ? full.tokensMilli - left : full.tokensMilli
     limits.set(limit.name, {...full, tokensMilli})
     balances.set(limit.name, givableMilli({...full, tokensMilli: tokensMilli + left}, nowMs))
   }
-  const {fitting, others} = chooseFitting(requests, balances)
+  const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, balances)
   const record: BucketRecord = {
     namespace: table.namespace,
     ...address,
@@ -142,28 +145,31 @@ function planCreation(
     ttlSeconds: expiryOf(inForce.applied, limits.values(), settings, nowMs) ?? undefined,
     state: {refilledAtMs: nowMs, limits},
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
+    bypassUntilMs,
   }
   // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
   if (fitting.length === 0 && residue.size === 0)
     return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
-  return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, leftOver: others, nowMs}
+  return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
 }
 
-/** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
+/** Refill, changed limits or switch and consumption in one write, on condition that the bucket is as it was seen. */
 function planRewrite(
   seen: SeenBucket,
   requests: readonly PendingRequest[],
-  {table, inForce, settings, nowMs, isCertain, isExact}: LimitStepInput,
+  {table, inForce, settings, nowMs, isCertain, isExact, bypassUntilMs}: LimitStepInput,
 ): QueueStep {
   const {record} = seen
   const {applied, family} = inForce
-  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: true})
-  const {fitting, others} = chooseFitting(requests, plannedTokens(used))
+  const isBypassed = bypassUntilMs !== undefined
+  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed})
+  const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, plannedTokens(used))
   // A session opens with its first use only.
   const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
-  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs) && !record.isDisabled) {
+  const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
+  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs) && isSwitched) {
     return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
   }
   const amounts = sumAmounts(fitting)
@@ -174,10 +180,11 @@ function planRewrite(
     isExact,
     isCompared: true,
     opens: true,
+    bypassUntilMs,
     ...(isSameFamily(record, family) ? {} : {family}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
-  const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, nowMs} as const
+  const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
   // A certain state refuses the others at once: they need not wait for the write.
   if (!isCertain) return {...step, leftOver: others}
   return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
@@ -194,8 +201,12 @@ export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): bo
 }
 
 /** Whether a bucket has exactly these limits, and the same switch. */
-export function hasLimits({record, incomplete}: SeenBucket, {limits, disabledAt}: AppliedLimits): boolean {
+export function hasLimits(
+  {record, incomplete}: SeenBucket,
+  {limits, disabledAt, isBypassed = false}: AppliedLimits,
+): boolean {
   if (record.isDisabled !== (disabledAt === undefined ? undefined : true)) return false
+  if (isBypassed !== (record.bypassUntilMs !== undefined)) return false
   const stored = record.state.limits
   const count = stored.size - (stored.has(WRITE_PRESSURE_LIMIT) ? 1 : 0)
   if (incomplete.size > 0 || count !== limits.length) return false
@@ -218,6 +229,7 @@ export function isUpToDate(
     seen.record.validUntilMs !== 0 &&
     seen.record.isDisabled === undefined &&
     applied.disabledAt === undefined &&
+    (applied.isBypassed ? !isRenewalDue(seen.record, nowMs) : seen.record.bypassUntilMs === undefined) &&
     !changesLimits(plan) &&
     isSameFamily(seen.record, family) &&
     isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)

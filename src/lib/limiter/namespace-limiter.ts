@@ -213,9 +213,9 @@ export class NamespaceLimiter {
     amounts: Amounts,
     records: readonly BucketRecord[],
   ): Promise<void> {
-    const {limits} = await this.limits.limitsOf(entity, resource)
-    const known = new Map([...amounts].filter(([name]) => limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, limits, topUpsOf(records))
+    const applied = await this.limits.limitsOf(entity, resource)
+    const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
+    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records))
     if (reason) throw reason
   }
 

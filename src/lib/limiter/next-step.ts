@@ -16,8 +16,10 @@ import {
   type FullnessBounds,
   isOverfull,
 } from '../core/fullness.js'
-import {hasCalendar, type KindedRate} from '../core/limit-kind.js'
+import {hasWindowToStart} from '../core/kind-refill.js'
+import {hasCalendar, isRenewalDue, type KindedRate} from '../core/limit-kind.js'
 import {shareOfRateAt} from '../core/shards.js'
+import {bypassUpdate} from '../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
@@ -46,10 +48,12 @@ export interface RefuseStep {
 
 /** A write that admits requests when it is applied. */
 export interface WriteStep {
-  readonly kind: 'consume' | 'consume-from-full' | 'create' | 'rewrite'
+  readonly kind: 'consume' | 'consume-from-full' | 'bypass' | 'create' | 'rewrite'
   readonly update: (mark: WriteMark) => BucketUpdate
   readonly basis: WriteBasis
   readonly admits: readonly PendingRequest[]
+  /** They are counted, and nothing is taken. */
+  readonly isBypassed?: boolean
   readonly nowMs: number
   /** Refused before the write. */
   readonly refused?: RefuseStep
@@ -108,6 +112,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (record.isDisabled)
     return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
+  if (record.bypassUntilMs !== undefined) return countBypassed(input, state)
   const share = shareOfRecord(record)
   const isOutdated =
     bucket.isCheckDue(nowMs) ||
@@ -143,6 +148,25 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   )
   if (fitting.length > 0) return {kind: 'apply-limits', state}
   return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, unseenRoom(input))
+}
+
+/** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
+function countBypassed(
+  {table, bucket, requests, nowMs}: StepInput,
+  state: KnownState & {readonly exists: true},
+): WriteStep | ApplyLimitsStep {
+  const {record} = state.seen
+  const isOutdated = bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isRenewalDue(record, nowMs)
+  const amounts = sumAmounts(requests)
+  const cannotCount = ([name]: readonly [string, bigint]) => {
+    const limit = record.state.limits.get(name)
+    // In a window that another shard has opened, what is counted before it starts here would count as taken.
+    return !limit || hasWindowToStart(limit, record.state.refilledAtMs, nowMs)
+  }
+  if (isOutdated || [...amounts].some(cannotCount)) return {kind: 'apply-limits', state}
+  const options = {nowMs, requests: requestCount(requests), repairPressure: bucket.needsPressureRepair}
+  const update: WriteStep['update'] = mark => bypassUpdate(table, record, amounts, mark, options)
+  return {kind: 'bypass', update, basis: basisOf(record), admits: requests, isBypassed: true, nowMs}
 }
 
 /** Takes from the stored balance, which the write itself checks; refused, its answer shows the state. */

@@ -39,6 +39,8 @@ export interface Admitted {
   /** What was charged; less than asked for where the bucket lacks a limit. */
   readonly amounts: Amounts
   readonly requests: number
+  /** Nothing was taken: a bypass admits every request, and counts it. */
+  readonly isBypassed: boolean
   /** The bucket after the charge. */
   readonly record: BucketRecord
   /** The instant of the charge, where others may have written between it and the record. */

@@ -12,6 +12,8 @@ import type {ShardRepair} from './shard-repair.js'
 export interface CorrectOptions {
   /** Change of the number of admitted requests. */
   readonly requests?: number
+  /** Nothing was taken: only the counters are corrected. */
+  readonly isBypassed?: boolean
   /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation?: string | undefined
   /** And the periods of its quotas: nor to a later one. */

@@ -1,6 +1,7 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts, LimitState} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
+import {isBypassedAt, STAMP_MS} from '../core/limit-kind.js'
 import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
 import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
@@ -22,6 +23,8 @@ export interface CheckResult {
   readonly admitted: boolean
   /** 0 when admitted, `null` when never. */
   readonly retryAfterMs: number | null
+  /** A switch lets the entity pass whatever its limits: the request would be counted, and nothing taken. */
+  readonly bypassed: boolean
   readonly statuses: readonly RefusalStatus[]
   /** What was asked for and is not configured, so that it does not count. */
   readonly unlimited: readonly string[]
@@ -74,6 +77,7 @@ export async function readAvailability(
       return {
         admitted: statuses.every(status => !status.exceeded),
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
+        bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
         statuses,
         unlimited: [...amounts.keys()].filter(name => !known.some(names => names.has(name))),
       }
@@ -95,17 +99,19 @@ async function readLevel(
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
-  return {
-    level,
-    applied,
-    records:
-      records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)],
-  }
+  const found =
+    records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)]
+  return {level, applied, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
 }
 
 /** A stored shard brought up to now and in line with the limits in force, if they are given. */
 export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
   return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
+}
+
+/** A bucket as a request would find it: bypassed if its switch is, or else as long as the last one lasts. */
+export function asSwitched(record: BucketRecord, isBypassed: boolean | undefined, nowMs: number): BucketRecord {
+  return isBypassed ? {...record, bypassUntilMs: nowMs + STAMP_MS} : record
 }
 
 /** Asking for a limit that does not apply is a mistake, not a refusal. */

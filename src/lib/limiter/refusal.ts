@@ -1,5 +1,5 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
-import {wholeRateAt} from '../core/limit-kind.js'
+import {isBypassedAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
 import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
@@ -37,13 +37,14 @@ export function explainRefusal(
   const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
+  const isBypassed = records.some(record => isBypassedAt(record, nowMs))
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, nowMs).rate
     const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
     // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
-    const exceeded = availableMilli < milli && limit?.kind?.softUntilMs === undefined
+    const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
       name,
@@ -101,7 +102,8 @@ export async function refuseDisabled(
   if (disabledAt === undefined) return false
   if (state.exists && !state.seen.record.isDisabled) {
     const {record} = state.seen
-    const update = (mark: WriteMark) => stampUpdate(table, address, 'disabled', mark, record)
+    const access = {access: 'disabled', readAtMs: table.clock()} as const
+    const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
     // The refusal stands without it.
     await write({update, basis: basisOf(record)}).catch(() => {})
   }

@@ -166,13 +166,13 @@ export class NamespaceRepository {
   }
 
   /**
-   * Refuses every request (`disabled`), lifts the switch of a less specific level (`enabled`), or lets that level decide
-   * (`undefined`); stamps the live buckets. The most specific switch counts: of the entity for the resource, of the
-   * entity, of the resource.
+   * Refuses every request (`disabled`), admits every request and only counts it (`bypass`), lifts the switch of a less
+   * specific level (`enabled`), or lets that level decide (`undefined`); stamps the live buckets. The most specific switch
+   * counts: of the entity for the resource, of the entity, of the resource.
    */
   async setAccess(
     scope: PolicyScope,
-    access: Exclude<AccessSwitch, 'bypass'> | undefined,
+    access: AccessSwitch | undefined,
     options: SyncOptions = {},
   ): Promise<LimitsChange> {
     const change = await this.configs.setAccess(scope, access)

@@ -1,5 +1,5 @@
 import {type BucketState, hasKinds, type LimitState} from '../core/bucket.js'
-import type {LimitKind} from '../core/limit-kind.js'
+import type {Bypassable, LimitKind} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
 import {bool, type Item, n, s, texts} from './attribute-value.js'
@@ -11,7 +11,7 @@ import {bucketFeatures, type CarriedFeature, foreignAttributes, unsupportedOf} f
 import {readBigInt, readBoolean, readNumber, readString} from './read.js'
 
 /** One shard of one bucket, as stored. Parameters in `state` are those of the whole bucket, whatever the shard count. */
-export interface BucketRecord {
+export interface BucketRecord extends Bypassable {
   readonly namespace: string
   readonly entity: string
   readonly resource: string
@@ -133,6 +133,7 @@ export function encodeBucket(record: BucketRecord): Item {
   if (record.incarnation !== undefined) item[names.incarnation] = s(record.incarnation)
   if (record.limitsRevision !== undefined) item[names.limitsRevision] = s(record.limitsRevision)
   if (record.validUntilMs !== undefined) item[names.validUntil] = n(record.validUntilMs)
+  if (record.bypassUntilMs !== undefined) item[names.bypass] = n(record.bypassUntilMs)
   if (record.parentGeneration !== undefined) Object.assign(item, generationAttributes(record.parentGeneration))
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
   if (hasKinds(state)) encodeKinds(item, state)
@@ -193,6 +194,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
       ...(names.validUntil in item ? {validUntilMs: readNumber(item, names.validUntil) ?? 0} : undefined),
       ...(parentGeneration && {parentGeneration}),
       ...(names.disabled in item && {isDisabled: true as const}),
+      ...(names.bypass in item && {bypassUntilMs: readNumber(item, names.bypass) ?? 0}),
       ...othersIn(item),
     },
     incomplete,

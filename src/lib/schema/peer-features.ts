@@ -18,7 +18,7 @@ export const PEER_FEATURES = {
   'session-quota': {since: '0.15', what: 'has a session quota', isHonoured: true},
   grants: {since: '0.15', what: 'has the grants of a quota', isHonoured: true},
   'cascade-policy': {since: '0.16', what: 'has a cascade policy', isHonoured: true},
-  bypass: {since: '0.17', what: 'bypasses its limits', isHonoured: false},
+  bypass: {since: '0.17', what: 'bypasses its limits', isHonoured: true},
   soft: {since: '0.17', what: 'has a soft limit', isHonoured: true},
   'top-up': {since: '0.17', what: 'has a quota that was topped up or reset', isHonoured: true},
   'parent-generation': {since: '0.17', what: 'counts moves between parents', isHonoured: true},
@@ -120,7 +120,7 @@ function featureOf(item: Item, prefix: string, limit: string, attribute: string)
   return feature !== undefined && readString(item, attribute) !== NO_SCHEDULE ? feature : undefined
 }
 
-const {disabled: _, bypass: __, ...ownNames} = bucket
+const {disabled: _, ...ownNames} = bucket
 
 /** What zael writes itself, besides the attributes of limits and the marks of writes. */
 const OWN: ReadonlySet<string> = new Set([

@@ -20,12 +20,12 @@ const OWN_FIELDS = 2
 /** Numbers per limit: tokensMilli, remainder, consumedMilli. */
 const LIMIT_FIELDS = 3
 
-/** The same bucket in a third of the memory. Others (several shards, quotas, disabled, huge balances) stay as they are. */
+/** The same bucket in a third of the memory. Others (several shards, quotas, switched, huge balances) stay as they are. */
 export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
-  const {state, ttlSeconds, isDisabled} = stored.record
-  if (isDisabled || hasKinds(state)) return bucket
+  const {state, ttlSeconds, isDisabled, bypassUntilMs} = stored.record
+  if (isDisabled || bypassUntilMs !== undefined || hasKinds(state)) return bucket
   const balances = [...state.limits.values()].flatMap(each => [each.tokensMilli, each.remainder, each.consumedMilli])
   const numbers = [state.refilledAtMs, ttlSeconds ?? Number.NaN, ...balances.map(Number)]
   const isExact = numbers.slice(OWN_FIELDS).every(Number.isSafeInteger)

@@ -30,6 +30,7 @@ const tried = (attempt: Partial<AcquireAttempt>, dryRun = false) => ({
   attempt: {
     admitted: true,
     isMetered: true,
+    isBypassed: false,
     parent: undefined,
     waitedMs: 0,
     retryAfterMs: 0,

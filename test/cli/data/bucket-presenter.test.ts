@@ -32,6 +32,7 @@ const bucket: BucketView = {
   cascade: true,
   shardCount: 2,
   isDisabled: false,
+  bypassedUntil: null,
   limits: [{...level(20), capacity: 100}],
   shards: [shard(0, 30), shard(1, -10, {expiresAt: null})],
 }

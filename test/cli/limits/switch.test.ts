@@ -38,6 +38,50 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.show('bucket list --resource gpt-4', 100)).not.toContain('ACCESS')
   })
 
+  it('that bypasses limits is shown by every command as well, and how to end it', async () => {
+    await cli.run('limits set --resource files rpm=3/min')
+    await cli.run('acquire user-1 files rpm=2')
+    const changed = JSON.parse((await cli.run('resource bypass files --json')).stdout)
+    expect(schemaProblems('resource bypass', changed)).toEqual([])
+    expect(changed).toMatchObject({access: {before: null, after: 'bypass'}, buckets: {updated: 1, failed: 0}})
+    expect(await cli.show('acquire user-1 files rpm=50', 100)).toMatch(
+      /^Admitted: files is bypassed for user-1, 50 rpm was counted and not charged\n.*\n.*\nrpm +user-1 +50 +1 +3 +now/,
+    )
+    expect(await cli.show('acquire user-1 files rpm=50 --dry-run', 100)).toMatch(
+      /^Would be admitted: files is bypassed for user-1, 50 rpm would be counted and not charged/,
+    )
+    const acquired = JSON.parse((await cli.run('acquire user-1 files rpm=7 --json')).stdout)
+    expect(schemaProblems('acquire', acquired)).toEqual([])
+    expect(acquired).toMatchObject({admitted: true, metered: true, bypassed: true})
+    expect(await cli.show('limits list', 100)).toMatch(/files +bypass rpm=3\/min$/m)
+    expect(await cli.show('limits get --resource files', 100)).toMatch(/access +bypass/)
+    expect(await cli.show('limits resolve user-1 files', 100)).toMatch(/files +bypass rpm=3\/min +applies$/m)
+    expect(await cli.show('bucket list --resource files', 100)).toMatch(
+      /^ENTITY +ACCESS +LIMIT.*\nuser-1 +bypassed +rpm/,
+    )
+    expect(await cli.show('bucket show user-1 --resource files', 100)).toContain('Bucket of user-1 · files, bypassed')
+    const {buckets} = JSON.parse((await cli.run('bucket list --resource files --json')).stdout)
+    expect(Date.parse(buckets[0].bypassedUntil)).toBeGreaterThan(Date.now())
+    expect(await cli.show('audit list', 200)).toContain('disabled: not set → bypass')
+    expect(await cli.show('why user-1 files rpm=9', 100)).toMatch(
+      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource enable files /,
+    )
+    const why = JSON.parse((await cli.run('why user-1 files rpm=9 --json')).stdout)
+    expect(schemaProblems('why', why)).toEqual([])
+    expect(why).toMatchObject({
+      admitted: true,
+      disabled: null,
+      bypassed: [{entity: 'user-1', setFor: {level: 'resource'}}],
+    })
+    expect((await cli.run('verify --json')).code).toBe(0)
+    await cli.run('resource clear files')
+    expect(JSON.parse((await cli.run('why user-1 files rpm=3 --json')).stdout)).toMatchObject({bypassed: []})
+    expect((await cli.run('entity bypass user-33 --resource files')).stderr).toContain(
+      'nothing has used entity "user-33"',
+    )
+    await cli.run('entity clear user-33 --resource files')
+  })
+
   it('is set for a name that nothing has used, with a warning and the nearest known name', async () => {
     const {code, stderr, stdout} = await cli.run('resource disable gtp-4')
     expect([code, stderr]).toEqual([0, 'Warning: nothing has used resource "gtp-4" before. Did you mean "gpt-4"?\n'])

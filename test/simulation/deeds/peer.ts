@@ -25,6 +25,7 @@ export function playPeer(stage: Stage, deed: PeerDeed): void {
   const peer = new Peer(stage)
   if (deed.kind === 'peer-config') peer.configure(deed)
   else if (deed.kind === 'peer-access') peer.setAccess(deed)
+  else if (deed.kind === 'peer-bypass') peer.setBypass(deed)
   else if (deed.kind === 'peer-consume') peer.consume(deed.entity, deed.consume, deed.spreadAfterMs)
   else peer.grow(deed.entity, deed.cloneAfterMs)
 }
@@ -100,6 +101,21 @@ class Peer {
       if (isDisabled !== 'disabled' in each) this.#put(isDisabled ? {...each, disabled: bool(true)} : open)
     }
     switches.noteReturned(beganMs, world.time.nowMs)
+  }
+
+  /** Sets the flag of the entity's configuration, then stamps its buckets; it knows no revision. */
+  setBypass({entity, isBypassed, misses}: Extract<PeerDeed, {kind: 'peer-bypass'}>): void {
+    const {world} = this.#stage
+    const scope = {level: 'entity', entity, resource: RESOURCE} as const
+    const settings = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
+    const access = isBypassed ? 'bypass' : 'enabled'
+    this.#put(encodeConfig({namespace: world.namespace, scope, ...settings, access}))
+    if (misses) return
+    for (const each of this.#buckets()) {
+      if (bucketOf(each) !== bucketId(world.namespace, entity, RESOURCE)) continue
+      const {bypass: _, ...enforced} = each
+      this.#put(isBypassed ? {...each, bypass: n(world.time.nowMs + 50_000)} : enforced)
+    }
   }
 
   /** Takes from a random shard's balance if it is valid; else resets or opens what is due first. */

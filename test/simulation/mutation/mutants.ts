@@ -89,7 +89,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['charges are not counted', "n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))", 'n(-milli))'],
     [
       'charges of a rewrite are not counted',
-      "else if (milli !== 0n || change.kind === 'init') e.add(",
+      "else if (countedMilli !== 0n || change.kind === 'init') e.add(",
       "else if (change.kind === 'init') e.add(",
     ],
     ['a bucket is created over another', '  e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)\n', ''],
@@ -106,10 +106,14 @@ export const MUTANTS: readonly Mutant[] = [
       'since(0 * (bounds[0]?.earliestRefillMs ?? nowMs))',
     ],
   ]),
+  ...inFile('repository/buckets/bypass-write.ts', [
+    ['a bypassed request is counted by a late attempt as well', '  requireLimitsRevision(e, seen)\n', ''],
+    ['a bypass does not end', '  e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)\n', ''],
+  ]),
   ...inFile('repository/buckets/adjust-write.ts', [
     [
       'a return goes to another bucket than the one that gave the tokens',
-      '    requireText(e, names.incarnation, returns.incarnation)\n',
+      '    if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)\n',
       '',
     ],
   ]),
@@ -261,7 +265,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('limiter/bucket-queue.ts', [
     [
       'what an abandoned request was charged stays',
-      'request.cleanUp(this.giveBack(amounts, count, {incarnation, periods: periodsOf(state, chargedAtMs)}))',
+      'request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))',
       'continue',
     ],
     [

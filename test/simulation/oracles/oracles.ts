@@ -1,7 +1,7 @@
 import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {kindedNames, QuotaOracle} from '../quotas/quota-oracle.js'
 import {RESOURCE} from '../scenario.js'
-import {bucketId, type ShardChange, type StoredShard, type TableWrite} from '../world/table-writes.js'
+import {bucketId, type ShardChange, type StoredShard, type TableWrite, withoutCounted} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
 import {Answers} from './answers.js'
 import {Books} from './books.js'
@@ -35,6 +35,8 @@ export class Oracles {
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
+  /** Buckets whose limits were bypassed at some time. */
+  readonly #bypassed = new Set<string>()
   /** Of limits that are rates all the time. */
   readonly #rateTimeline: LimitsTimeline
   readonly #kinded: ReadonlySet<string>
@@ -79,7 +81,10 @@ export class Oracles {
       if (known) known.push({atMs, process: writer.process})
       else this.activity.set(bucket, [{atMs, process: writer.process}])
     }
-    const rates = this.#kinded.size === 0 ? write : {...write, shards: shards.map(change => this.#ratesOf(change))}
+    for (const {bucket, before, after} of shards)
+      if (before?.bypass !== undefined || after?.bypass !== undefined) this.#bypassed.add(bucket)
+    const taken = shards.map(change => withoutCounted(change, this.#bypassed.has(change.bucket)))
+    const rates = {...write, shards: this.#kinded.size === 0 ? taken : taken.map(change => this.#ratesOf(change))}
     this.rates.observe(rates)
     this.refills.observe(rates)
     this.books.observe(write)

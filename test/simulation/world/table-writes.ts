@@ -27,6 +27,8 @@ export interface StoredShard {
   readonly refilledAt: bigint | undefined
   readonly shardCount: number
   readonly requests: number
+  /** Until when limits are bypassed. */
+  readonly bypass: bigint | undefined
   /** Refused requests, by what is counted: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
   readonly refused: ReadonlyMap<string, bigint>
   readonly limits: ReadonlyMap<string, StoredLimit>
@@ -130,6 +132,7 @@ function readShard(item: Item): StoredShard {
     refilledAt,
     shardCount: Number(whole(item, 'shard_count') ?? 1n),
     requests: Number(whole(item, 'rq') ?? 0n),
+    bypass: whole(item, 'bypass'),
     refused: refusedIn(item),
     limits,
     marks,
@@ -177,6 +180,26 @@ export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
     if (delta !== 0n) consumed.set(name, delta)
   }
   return consumed
+}
+
+/**
+ * The same change without what was only counted, because limits were bypassed: consumption that was taken from no
+ * balance. A write that admits does so where a stamp is; a correction may come later, on a bucket that had one
+ * (`wasBypassed`).
+ */
+export function withoutCounted(change: ShardChange, wasBypassed: boolean): ShardChange {
+  const {before, after} = change
+  if (!after || !wasBypassed) return change
+  const isStamped = after.bypass !== undefined
+  const isRestamped = isStamped && after.bypass !== before?.bypass
+  const admits = after.requests > (before?.requests ?? 0)
+  const limits = new Map(after.limits)
+  for (const [name, now] of after.limits) {
+    const then = before?.limits.get(name)
+    const isUntouched = now.tokens === then?.tokens && (isStamped || !admits)
+    if (isRestamped || isUntouched) limits.set(name, {...now, consumed: then?.consumed ?? 0n})
+  }
+  return {...change, after: {...after, limits}}
 }
 
 /** What a request cost, by its answer; `undefined` is the answer of one that was refused. */

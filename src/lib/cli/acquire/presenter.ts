@@ -46,14 +46,17 @@ export async function acquireLines(tried: TriedRequest, width: number | undefine
 }
 
 function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedRequest): string {
-  const {admitted, isMetered, waitedMs, retryAfterMs} = attempt
+  const {admitted, isMetered, isBypassed, waitedMs, retryAfterMs} = attempt
   const asked = amountWords(consume, units)
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
     return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
   }
   if (!isMetered) return `Admitted without a charge: the table is unavailable, so ${entity} was charged nothing`
-  const charge = `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt, units)}`
+  const parent = parentCharge(attempt, units)
+  const charge = isBypassed
+    ? `${resource} is bypassed for ${entity}, ${asked} ${dryRun ? 'would be' : 'was'} counted and not charged${parent}`
+    : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parent}`
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
@@ -85,6 +88,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     dryRun,
     admitted: attempt.admitted,
     metered: attempt.isMetered,
+    bypassed: attempt.isBypassed,
     parent: attempt.parent ?? null,
     waitedMs: attempt.waitedMs,
     retryAfterMs: waitOf(attempt.retryAfterMs),

@@ -3,7 +3,7 @@ import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
-import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
+import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
 import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
 import {kindJson, scopeJson} from '../limits/json.js'
@@ -58,7 +58,7 @@ function doubled(tokens: number): number {
 }
 
 /** The command that lifts a switch where it is set. */
-function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
+function enabling({entity, scope}: SetSwitch, where: string): Remedy {
   const subject =
     scope.level === 'resource' ? `resource enable ${shellWord(scope.resource)}` : `entity enable ${shellWord(entity)}`
   const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
@@ -82,12 +82,24 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     verdict(explanation),
     ...refusedLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
+    ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
+}
+
+/** The switches that let every request pass: where they are set, and how to end that. */
+function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
+  if (bypassed.length === 0) return []
+  const switches = bypassed.flatMap(each => [
+    '',
+    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, and nothing is taken.`,
+    ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
+  ])
+  return [...switches, ...nextLines(bypassed.map(each => enabling(each, where)))]
 }
 
 /** How often requests were refused lately; nothing where none was. */
@@ -123,12 +135,12 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}
 
 function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanation): string[] {
   const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
-  const {refused} = limit
+  const {refused, isBypassed} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
     limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
-  const state = exceeded ? `refuses, ${clears}` : 'has room'
+  const state = exceeded ? `refuses, ${clears}` : isBypassed ? 'is bypassed' : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
   const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`).join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
@@ -184,7 +196,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     admitted,
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
-    disabled: disabled ? disabledJson(disabled, where) : null,
+    disabled: disabled ? switchJson(disabled, where) : null,
+    bypassed: explanation.bypassed.map(each => switchJson(each, where)),
     request: explanation.basis,
     refused: refusedJson(explanation),
     limits: limits.map(limit => ({
@@ -213,9 +226,9 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
   }
 }
 
-function disabledJson(disabled: RefusingSwitch, where: string): NonNullable<WhyResult['disabled']> {
-  const [command, purpose] = enabling(disabled, where)
-  return {entity: disabled.entity, setFor: scopeJson(disabled.scope), remedies: [{command, purpose}]}
+function switchJson(each: SetSwitch, where: string): NonNullable<WhyResult['disabled']> {
+  const [command, purpose] = enabling(each, where)
+  return {entity: each.entity, setFor: scopeJson(each.scope), remedies: [{command, purpose}]}
 }
 
 function refusedJson({refused, refusedSince}: Explanation): WhyResult['refused'] {

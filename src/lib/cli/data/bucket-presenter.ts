@@ -1,5 +1,5 @@
 import {formatSpan, formatTokens} from '../../core/text.js'
-import type {BucketView, LimitLevel, ShardView} from '../../repository/buckets/view.js'
+import {type BucketView, type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
 import type {Listing} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import type {LimitUnits} from './usage-presenter.js'
@@ -10,17 +10,18 @@ interface LevelRow extends Partial<LimitLevel> {
   readonly resource: string
   readonly shard: number | 'all'
   readonly view: ShardView | undefined
-  readonly isDisabled: boolean
+  readonly access: string
 }
 
 /** The title above the rows. */
 export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
   const [bucket] = buckets
   if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
-  const {resource, shardCount, parent, cascade, isDisabled} = bucket
+  const {resource, shardCount, parent, cascade} = bucket
   const shards = shardCount === 1 ? '' : `, ${shardCount} shards`
   const charged = cascade && parent !== null ? `, also charged to ${parent}` : ''
-  return `Bucket of ${entity} · ${resource}${shards}${charged}${isDisabled ? ', disabled' : ''}`
+  const access = switchWord(bucket)
+  return `Bucket of ${entity} · ${resource}${shards}${charged}${access === undefined ? '' : `, ${access}`}`
 }
 
 /** Every shard of an entity's buckets; with sums where a bucket has several shards. */
@@ -121,8 +122,9 @@ function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
   ]
 }
 
-function rowOf({entity, resource, isDisabled}: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
-  return {entity, resource, shard: view?.shard ?? 'all', view, isDisabled, ...limit}
+function rowOf(bucket: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
+  const {entity, resource} = bucket
+  return {entity, resource, shard: view?.shard ?? 'all', view, access: switchWord(bucket) ?? 'enabled', ...limit}
 }
 
 /** Shown where a limit is a quota: of which kind, and when it is full again. */
@@ -136,13 +138,10 @@ function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
   return {name: 'resets', isExtra, value, raw: ({resetsAt}: LevelRow) => resetsAt}
 }
 
-/** Shown where one of the buckets is disabled. */
+/** Shown where one of the buckets is disabled or bypassed. */
 function accessColumn(buckets: readonly BucketView[]) {
-  return {
-    name: 'access',
-    isExtra: !buckets.some(({isDisabled}) => isDisabled),
-    value: ({isDisabled}: LevelRow) => (isDisabled ? 'disabled' : 'enabled'),
-  }
+  const isExtra = buckets.every(bucket => switchWord(bucket) === undefined)
+  return {name: 'access', isExtra, value: ({access}: LevelRow) => access}
 }
 
 /** The level as a share of the capacity; 0 when in debt. */

@@ -10,13 +10,13 @@ import {policyText, scopeWords} from './presenter.js'
 import {changeWithProgress} from './run.js'
 
 /** What to set; `undefined` removes the switch. */
-type Wanted = Exclude<AccessSwitch, 'bypass'> | undefined
+type Wanted = AccessSwitch | undefined
 
 /** A switch as a command shows it. */
 interface ShownSwitch {
   readonly lines: string[]
   readonly result: SwitchResult
-  /** When something new was disabled: the name may be misspelled. */
+  /** When something new was disabled or bypassed: the name may be misspelled. */
   readonly warnings: readonly string[]
 }
 
@@ -52,7 +52,8 @@ export function entityScope({
 
 /** Sets or removes a switch and stamps live buckets. */
 async function changeSwitch(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<ShownSwitch> {
-  const notice = access === 'disabled' ? await newNameNotice(namespace, scope) : undefined
+  const isStrong = access === 'disabled' || access === 'bypass'
+  const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
   return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
 }

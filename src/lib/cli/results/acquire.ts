@@ -11,6 +11,7 @@ export const acquireResult = z
     dryRun: z.boolean(),
     admitted: z.boolean(),
     metered: z.boolean().describe('False when the table was out of reach and the policy let the request through'),
+    bypassed: z.boolean().describe('A switch lets the entity pass: the request is counted, and nothing taken from it'),
     parent: z.string().nullable().describe('Charged too, or refusing'),
     waitedMs: z.int().min(0),
     retryAfterMs: z.int().min(0).nullable().describe('0 when admitted; null when waiting never helps'),
@@ -32,6 +33,12 @@ export type AcquireResult = ResultOf<typeof acquireResult>
 
 const remedySchema = z.strictObject({command: z.string(), purpose: z.string()})
 
+const switchSchema = z.strictObject({
+  entity: z.string().describe('The entity asked about, or its parent'),
+  setFor: scopeSchema,
+  remedies: z.array(remedySchema),
+})
+
 /** zael why. */
 export const whyResult = z
   .strictObject({
@@ -45,14 +52,10 @@ export const whyResult = z
     admitted: z.boolean(),
     retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
     clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
-    disabled: z
-      .strictObject({
-        entity: z.string().describe('The entity asked about, or its parent'),
-        setFor: scopeSchema,
-        remedies: z.array(remedySchema),
-      })
-      .nullable()
-      .describe('The switch that refuses every request; then no limits are listed'),
+    disabled: switchSchema.nullable().describe('The switch that refuses every request; then no limits are listed'),
+    bypassed: z
+      .array(switchSchema)
+      .describe('Switches that admit every request and only count it: of the entity, of its parent'),
     request: z
       .enum(['asked', 'typical', 'one-token'])
       .describe('What is explained: as asked, the average request of the last 24 hours, or one token of each limit'),

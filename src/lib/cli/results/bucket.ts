@@ -34,6 +34,12 @@ const bucketSchema = z
     cascade: z.boolean(),
     shardCount: z.int(),
     isDisabled: z.boolean().describe('Whether a switch refuses every request.'),
+    bypassedUntil: z
+      .string()
+      .nullable()
+      .describe(
+        'UTC, ISO 8601: a switch admits every request until then, and longer if it still stands; null: limits count.',
+      ),
     limits: z.array(bucketLimitSchema).describe('All shards together.'),
     shards: z.array(bucketShardSchema),
   })

@@ -41,9 +41,11 @@ import {
 } from './namespace.js'
 import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './stack.js'
 import {
+  entityBypassResult,
   entityClearResult,
   entityDisableResult,
   entityEnableResult,
+  resourceBypassResult,
   resourceClearResult,
   resourceDisableResult,
   resourceEnableResult,
@@ -66,6 +68,7 @@ export const RESULTS = {
   delete: deleteResult,
   deploy: deployResult,
   doctor: doctorResult,
+  'entity bypass': entityBypassResult,
   'entity children': entityChildrenResult,
   'entity cascade': entityCascadeResult,
   'entity clear': entityClearResult,
@@ -107,6 +110,7 @@ export const RESULTS = {
   'namespace purge': namespacePurgeResult,
   'namespace recover': namespaceRecoverResult,
   'namespace show': namespaceShowResult,
+  'resource bypass': resourceBypassResult,
   'resource cascade': resourceCascadeResult,
   'resource clear': resourceClearResult,
   'resource disable': resourceDisableResult,

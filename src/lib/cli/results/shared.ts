@@ -17,7 +17,7 @@ export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({i
 export const accessSchema = z
   .enum(['disabled', 'enabled', 'bypass'])
   .nullable()
-  .describe('The switch of a scope: disabled refuses every request')
+  .describe('The switch of a scope: disabled refuses every request, bypass admits and only counts it')
   .meta({id: 'AccessSwitch'})
 
 export const accessChangeSchema = z.strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})

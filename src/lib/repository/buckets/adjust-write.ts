@@ -43,24 +43,27 @@ export function adjustUpdate(
     /** As it was last seen, so that an attempt that arrives late can be ruled out (decision 26). */
     readonly limitsRevision: string | undefined
     readonly returns?: ReturnGuard | undefined
+    /** Only the counters change: what a bypass has admitted was not taken from any balance. */
+    readonly isBypassed?: boolean
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
     readonly ttlSeconds?: number | undefined
     /** Change of the number of admitted requests. */
     readonly requests?: number
   },
 ): BucketUpdate {
-  const {returns, ttlSeconds, requests = 0} = options
+  const {returns, ttlSeconds, requests = 0, isBypassed = false} = options
   const e = new ExpressionBuilder()
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
   requireLimitsRevision(e, options)
   if (returns) {
     if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
-    requireText(e, names.incarnation, returns.incarnation)
+    if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
     for (const [name, period] of returns.periods) requirePeriod(e, name, period)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
-    addConsumption(e, name, milli)
+    if (isBypassed) e.add(limitAttribute(name, 'consumed'), n(milli))
+    else addConsumption(e, name, milli)
     // Without this, a limit that was removed in the meantime would come back as counters without parameters.
     e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
   }

@@ -1,5 +1,5 @@
 import {type BucketState, expiresAtSeconds, hasKinds, LIFETIME_MULTIPLIER, nextBoundary} from '../../core/bucket.js'
-import {hasCalendar, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
+import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -110,16 +110,43 @@ export function requireValidity(
 }
 
 /**
- * No other client has closed the bucket since it was seen, or lifted its limits. They stamp neither the refill instant nor
- * the revision.
+ * No other client has closed the bucket since it was seen, or bypassed its limits. They stamp neither the refill instant
+ * nor the revision.
  */
-export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled'>): void {
+export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled' | 'bypassUntilMs'>): void {
   if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
-  e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
+  if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
 }
 
-/** Nor limited how long its balances and rates hold, since it was seen. */
-export function requireOpen(e: ExpressionBuilder, seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled'>): void {
+/**
+ * Brings the stamp of a bucket in line with the configuration, which was read after the bucket: sets or renews it, or
+ * removes it where `untilMs` is undefined. A stamp that another client has set or removed since is left to it.
+ */
+export function stampBypass(
+  e: ExpressionBuilder,
+  seen: BucketRecord,
+  untilMs: number | undefined,
+  nowMs: number,
+): void {
+  if (untilMs !== undefined) e.set(names.bypass, n(untilMs))
+  if (seen.bypassUntilMs === undefined) return
+  const stored = e.name(names.bypass)
+  if (untilMs !== undefined) {
+    e.condition(`attribute_exists(${stored})`)
+    return
+  }
+  e.remove(names.bypass)
+  // One that has run out may be of another type than a number.
+  const isLive = isBypassedAt(seen, nowMs)
+  e.condition(isLive ? `${stored} = ${e.value(n(seen.bypassUntilMs))}` : `NOT (${stored} > ${e.value(n(nowMs))})`)
+}
+
+/** Nor limited how long its balances and rates hold, or ended a bypass, since it was seen: a copy of it would be wrong. */
+export function requireOpen(
+  e: ExpressionBuilder,
+  seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled' | 'bypassUntilMs'>,
+): void {
   requireEnabled(e, seen)
+  if (seen.bypassUntilMs !== undefined) requireNumber(e, names.bypass, seen.bypassUntilMs)
   requireNumber(e, names.validUntil, seen.validUntilMs)
 }

@@ -1,5 +1,6 @@
+import {STAMP_MS} from '../../core/limit-kind.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {bool} from '../../schema/attribute-value.js'
+import {bool, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
@@ -9,22 +10,22 @@ import {type BucketAddress, type BucketUpdate, markedUpdate, requireLimitsRevisi
 const names = attributes.bucket
 
 /**
- * Stamps one shard with the switch in force, whatever else is in it: requests are refused by the condition of their own
- * write. With the revision, plans that were made before are void. A bucket that is gone is not created again. By what
- * was `seen` of the bucket, nobody else has thrown the switch since.
+ * Stamps one shard with the switch that was in force at `readAtMs`, whatever else is in it: requests are refused, or
+ * admitted without a charge, by the condition of their own write. With the revision, plans that were made before are void.
+ * A bucket that is gone is not created again. By what was `seen` of the bucket, nobody else has thrown the switch since.
  */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
-  access: AccessSwitch,
+  {access, readAtMs}: {readonly access: AccessSwitch; readonly readAtMs: number},
   mark: WriteMark,
   seen?: BucketRecord,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   if (access === 'disabled') e.set(names.disabled, bool(true))
   else e.remove(names.disabled)
-  // The deadline of a bypass is renewed by the clients that honour it.
-  if (access !== 'bypass') e.remove(names.bypass)
+  if (access === 'bypass') e.set(names.bypass, n(readAtMs + STAMP_MS))
+  else e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
   if (seen) requireLimitsRevision(e, seen)
   return markedUpdate(table, address, e, mark, {isRevision: true})

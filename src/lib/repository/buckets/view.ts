@@ -51,16 +51,32 @@ export interface BucketView {
   readonly shardCount: number
   /** Whether a switch refuses every request. */
   readonly isDisabled: boolean
+  /**
+   * UTC, ISO 8601: where a switch admits every request, until when that holds; the next request then asks the
+   * configuration again. `null` where limits count.
+   */
+  readonly bypassedUntil: string | null
   /** All shards together. */
   readonly limits: readonly LimitLevel[]
   readonly shards: readonly ShardView[]
+}
+
+/** The switch of a bucket, in a word; `undefined` for one whose limits count. */
+export function switchWord({
+  isDisabled,
+  bypassedUntil,
+}: Pick<BucketView, 'isDisabled' | 'bypassedUntil'>): string | undefined {
+  if (isDisabled) return 'disabled'
+  return bypassedUntil === null ? undefined : 'bypassed'
 }
 
 /** A stored bucket brought forward to now by calculation; writes nothing. */
 export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
   const {entity, resource, shardCount} = bucket
   const shards = bucket.shards.map(shard => viewShard(shard, nowMs))
-  const [first] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+  const records = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+  const [first] = records
+  const bypassed = records.flatMap(({bypassUntilMs}) => bypassUntilMs ?? [])
   return {
     entity,
     resource,
@@ -68,6 +84,7 @@ export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
     cascade: first?.cascade ?? false,
     shardCount,
     isDisabled: first?.isDisabled ?? false,
+    bypassedUntil: bypassed.length === 0 ? null : isoMilliseconds(Math.max(...bypassed)),
     limits: together(shards),
     shards,
   }

@@ -19,7 +19,7 @@ import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
-import {expiryOfPeriod, planKinds, requireEnabled, requireNumber} from './kind-write.js'
+import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
 import {countRefusals} from './refusal-count.js'
 
@@ -84,7 +84,7 @@ export function createUpdate(
   for (const [name, limit] of record.state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const milli = amounts.get(name) ?? 0n
-    added.set(limitAttribute(name, 'tokens'), limit.tokensMilli - milli)
+    added.set(limitAttribute(name, 'tokens'), limit.tokensMilli - (record.bypassUntilMs === undefined ? milli : 0n))
     added.set(limitAttribute(name, 'consumed'), milli)
   }
   for (const [name, value] of Object.entries(withoutKey(encodeBucket(record)))) {
@@ -108,8 +108,10 @@ export interface PlannedWrite {
   readonly family?: Family
   /** The limits are those of the configuration, read after the bucket: other clients need not compare any more. */
   readonly isCompared?: boolean
-  /** No switch stands any more: a stamp of one is removed. */
+  /** The switch in force was read after the bucket: stamps of another one are removed. */
   readonly opens?: boolean
+  /** With `opens`: limits are bypassed until this instant, in epoch ms. The amounts are counted, and not taken. */
+  readonly bypassUntilMs?: number | undefined
   /** An operator has reset limits or topped them up: what others have planned is void. */
   readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
@@ -137,11 +139,13 @@ export function plannedUpdate(
   if (isUsed) requireEnabled(e, record)
   // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
   if (write.opens && record.isDisabled) e.remove(names.disabled)
+  if (write.opens) stampBypass(e, record, write.bypassUntilMs, plan.nowMs)
+  const taken: Amounts = write.bypassUntilMs === undefined ? write.amounts : new Map()
   if (write.isReset) e.set(names.incarnation, s(mark.nonce))
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
-    planLimit(e, name, change, write.amounts.get(name) ?? 0n)
-    guardLimit(e, name, change, plan, write)
+    planLimit(e, name, change, write.amounts.get(name) ?? 0n, taken.get(name) ?? 0n)
+    guardLimit(e, name, change, plan, {...write, amounts: taken})
   }
   planKinds(e, plan, isUsed)
   countRequests(e, write.requests ?? 0)
@@ -154,7 +158,13 @@ export function plannedUpdate(
   return markedUpdate(table, record, e, mark, {isRevision})
 }
 
-function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, milli: bigint): void {
+function planLimit(
+  e: ExpressionBuilder,
+  name: string,
+  change: PlannedLimit,
+  countedMilli: bigint,
+  takenMilli: bigint,
+): void {
   if (change.kind === 'remove') {
     for (const field of LIMIT_FIELDS) e.remove(limitAttribute(name, field))
     return
@@ -164,10 +174,10 @@ function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, mil
     e.set(limitAttribute(name, 'refillAmount'), n(change.after.refillAmountMilli))
     e.set(limitAttribute(name, 'refillPeriod'), n(change.after.refillPeriodMs))
   }
-  const gain = change.creditMilli - milli
+  const gain = change.creditMilli - takenMilli
   if (gain !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tokens'), n(gain))
   if (name === WRITE_PRESSURE_LIMIT) countWrite(e)
-  else if (milli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'consumed'), n(milli))
+  else if (countedMilli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'consumed'), n(countedMilli))
 }
 
 /** Conditions under which a limit's part of a plan still holds. Write pressure is only a signal and needs none. */

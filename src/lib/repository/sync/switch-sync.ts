@@ -11,8 +11,9 @@ const stampSwitch: AlignShard = async ({table, resolver, signal}, shard) => {
     table,
     shard,
     async ({record}) => {
+      const readAtMs = table.clock()
       const {access} = await resolver.resolve(entity, resource, {signal})
-      return mark => stampUpdate(table, address, access?.access ?? 'enabled', mark, record)
+      return mark => stampUpdate(table, address, {access: access?.access ?? 'enabled', readAtMs}, mark, record)
     },
     {signal},
   )

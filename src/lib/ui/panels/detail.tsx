@@ -8,7 +8,7 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../../core/text.js'
-import type {LimitLevel, ShardView} from '../../repository/buckets/view.js'
+import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
 import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
 import type {GlyphSet} from '../draw/glyphs.js'
@@ -76,11 +76,12 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
 function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
   const {view, status, shardCount} = row
   const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
+  const access = switchWord(view)
   const [until, tone] = untilText(row, glyphs)
   return [
     seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
     seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
-    seg(`  ${formatPlural(shardCount, 'shard')}${charged}${view.isDisabled ? ', disabled' : ''}, ${age}  `),
+    seg(`  ${formatPlural(shardCount, 'shard')}${charged}${access === undefined ? '' : `, ${access}`}, ${age}  `),
     seg(until, tone),
   ]
 }

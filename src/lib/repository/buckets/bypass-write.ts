@@ -1,0 +1,54 @@
+import type {Amounts} from '../../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {n} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
+import type {NamespaceTable} from '../table/table.js'
+import {requireEnabled} from './kind-write.js'
+import {
+  type BucketUpdate,
+  countRequests,
+  countWrite,
+  markedUpdate,
+  refuseExpired,
+  requireLimitsRevision,
+  type WriteMark,
+} from './writes.js'
+
+const names = attributes.bucket
+
+interface BypassOptions {
+  readonly nowMs: number
+  readonly requests: number
+  readonly repairPressure: boolean
+}
+
+/**
+ * Counts requests on a bucket whose limits are bypassed: the only request of an admitted acquire. Takes no tokens, so
+ * neither the balances nor the calendar matter; the bypass ends for this write when its stamp does.
+ */
+export function bypassUpdate(
+  table: NamespaceTable,
+  seen: BucketRecord,
+  amounts: Amounts,
+  mark: WriteMark,
+  {nowMs, requests, repairPressure}: BypassOptions,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  for (const [name, milli] of amounts) {
+    if (milli === 0n) continue
+    e.add(limitAttribute(name, 'consumed'), n(milli))
+    // Without this, a limit that another client has removed would come back as a counter without parameters.
+    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
+  }
+  countWrite(e)
+  countRequests(e, requests)
+  if (repairPressure)
+    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
+  requireLimitsRevision(e, seen)
+  refuseExpired(e, nowMs, seen)
+  requireEnabled(e, seen)
+  e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)
+  return markedUpdate(table, seen, e, mark)
+}

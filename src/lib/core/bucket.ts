@@ -5,6 +5,8 @@ import {
   type KindedLimit,
   periodOf,
   type QuotaPeriod,
+  quotaSetBack,
+  sessionSetBack,
   waitForKind,
   waitUntilFull,
   withRateAt,
@@ -83,35 +85,54 @@ export interface Decision {
  */
 const MAX_AHEAD_MS = 86_400_000
 
-/** Whether a bucket would stand still for more than a day; its next write repairs it. */
-export function isAheadOfTime({refilledAtMs}: BucketState, nowMs: number): boolean {
-  return refilledAtMs - nowMs > MAX_AHEAD_MS
+/** Whether a bucket or one of its sessions would stand still for more than a day; its next write repairs it. */
+export function isAheadOfTime({refilledAtMs, limits}: BucketState, nowMs: number): boolean {
+  if (refilledAtMs > nowMs + MAX_AHEAD_MS) return true
+  for (const {kind} of limits.values()) if ((kind?.quota?.session?.startMs ?? 0) > nowMs + MAX_AHEAD_MS) return true
+  return false
 }
 
 /**
  * Credits every limit up to `nowMs` and moves the shared instant there. A clock somewhat behind the instant changes
  * nothing: time that was credited once is never credited again. An instant far ahead is set back to `nowMs`, and what was
- * credited for the time between is taken back: nothing is minted, and the bucket does not stand still for years.
+ * credited for the time between is taken back: nothing is minted, and the bucket does not stand still for years. Quotas
+ * keep their balance, and are not granted the period that it is of again.
  * Sessions that have ended are opened as a use at `nowMs` would do, unless `opensSessions` is false.
  */
 export function refillBucket(bucket: BucketState, nowMs: number, opensSessions = true): BucketState {
   const {refilledAtMs} = bucket
   const elapsedMs = nowMs - refilledAtMs
-  const isAhead = isAheadOfTime(bucket, nowMs)
+  const isAhead = elapsedMs < -MAX_AHEAD_MS
   if (elapsedMs <= 0 && !isAhead && !hasKinds(bucket)) return bucket
+  const untilMs = isAhead ? setBackTo(bucket, nowMs) : Math.max(refilledAtMs, nowMs)
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of bucket.limits) {
-    if (limit.kind)
-      limits.set(name, advanceKind(isAhead ? withoutCredit(limit) : limit, refilledAtMs, nowMs, opensSessions))
-    else if (elapsedMs > 0) limits.set(name, {...limit, ...refill(limit, limit, elapsedMs)})
-    else limits.set(name, isAhead ? {...limit, ...takeBackRefill(limit, limit, -elapsedMs)} : limit)
+    if (limit.kind) {
+      const held = sessionSetBack(isAhead ? setBack(limit, refilledAtMs, untilMs) : limit, nowMs, MAX_AHEAD_MS)
+      limits.set(name, advanceKind(held, refilledAtMs, nowMs, opensSessions))
+    } else if (elapsedMs > 0) limits.set(name, {...limit, ...refill(limit, limit, elapsedMs)})
+    else limits.set(name, isAhead ? {...limit, ...takeBackRefill(limit, limit, refilledAtMs - untilMs)} : limit)
   }
-  return {refilledAtMs: isAhead ? nowMs : Math.max(refilledAtMs, nowMs), limits}
+  return {refilledAtMs: untilMs, limits}
+}
+
+/**
+ * Where a refill instant far ahead is set back to: `nowMs`, or the begin of the last period that is at most a day ahead.
+ * Clients that do not know which period is held would otherwise grant that one again.
+ */
+function setBackTo({refilledAtMs, limits}: BucketState, nowMs: number): number {
+  let latestMs = nowMs
+  for (const {kind} of limits.values()) {
+    const beginMs = kind?.quota?.session ? kind.quota.session.startMs : kind?.quota?.resets?.lastMs(refilledAtMs)
+    if (beginMs !== undefined && beginMs > latestMs && beginMs - nowMs <= MAX_AHEAD_MS) latestMs = beginMs
+  }
+  return latestMs
 }
 
 /** Which rates were in force in the future that a wrong clock has credited is not worth knowing: all of it may be credit. */
-function withoutCredit(limit: LimitState): LimitState {
-  return limit.kind?.quota || limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
+function setBack(limit: LimitState, refilledAtMs: number, untilMs: number): LimitState {
+  if (limit.kind?.quota) return quotaSetBack(limit, refilledAtMs, untilMs)
+  return limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
 }
 
 /** Whether a bucket has limits other than plain ones. */

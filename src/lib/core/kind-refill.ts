@@ -46,7 +46,10 @@ export function withRateAt<L extends KindedLimit>(limit: L, atMs: number): L {
 /** Whether the balance is of the period that an instant lies in; otherwise a reset is due, or a session to be opened. */
 export function isInPeriod(limit: KindedLimit, refilledAtMs: number, atMs: number): boolean {
   const quota = limit.kind?.quota
-  if (quota?.resets) return (quota.resets.lastMs(atMs) ?? refilledAtMs) <= refilledAtMs
+  if (quota?.resets) {
+    const resetMs = quota.resets.lastMs(atMs) ?? refilledAtMs
+    return resetMs <= refilledAtMs || resetMs === quota.heldMs
+  }
   if (!quota?.session) return true
   const endMs = sessionEndMs(limit)
   return endMs !== undefined && atMs < endMs && !hasPendingWindow(quota, refilledAtMs)
@@ -74,6 +77,39 @@ export function periodOf({kind}: KindedLimit, refilledAtMs: number, chargedAtMs 
   const startMs = (session?.startMs ?? 0) > chargedAtMs ? undefined : session?.startMs
   if (session) return {definition, isSession: true, startMs}
   return {definition, isSession: false, endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}
+}
+
+/**
+ * A quota of a bucket that is set back from `refilledAtMs` to `untilMs` keeps its balance. If that is of a period which
+ * begins later, the period is remembered: no clock is granted it a second time.
+ */
+export function quotaSetBack<L extends KindedLimit>(limit: L, refilledAtMs: number, untilMs: number): L {
+  const {kind} = limit
+  const beginMs = kind?.quota?.resets?.lastMs(refilledAtMs)
+  if (beginMs === undefined || beginMs <= untilMs) return limit
+  return {...limit, kind: {...kind, quota: {...kind?.quota, heldMs: beginMs}}}
+}
+
+/**
+ * A session that begins more than `mostMs` after `nowMs` was opened by a wrong clock, and would not end for that long: it
+ * begins now, with what is left of it. One that another shard has announced has not begun here: the one before counts.
+ */
+export function sessionSetBack<L extends KindedLimit>(limit: L, nowMs: number, mostMs: number): L {
+  const {kind} = limit
+  const session = kind?.quota?.session
+  if (session?.startMs === undefined || session.startMs - nowMs <= mostMs) return limit
+  const {appliedMs} = session
+  const isAnnounced = appliedMs !== undefined && appliedMs - nowMs <= mostMs
+  const startMs = isAnnounced ? appliedMs : nowMs
+  const setBack = {...session, startMs, appliedMs: startMs, consumedMarkMilli: undefined}
+  const heldMs = isAnnounced ? kind?.quota?.heldMs : session.startMs
+  return {...limit, kind: {...kind, quota: {...kind?.quota, session: setBack, heldMs}}}
+}
+
+/** The session that a bucket was set back from, if an instant lies in it. */
+function heldSession({session, heldMs}: Quota, atMs: number): Quota | undefined {
+  if (!session || heldMs === undefined || atMs < heldMs || atMs >= heldMs + session.lengthMs) return undefined
+  return {session: {...session, startMs: heldMs, appliedMs: heldMs}}
 }
 
 /** Whether a limit is still in a period. */
@@ -104,10 +140,13 @@ function advanceQuota<L extends KindedLimit>(
   const {resets, session} = quota
   if (resets) {
     const resetMs = resets.lastMs(toMs)
-    if (resetMs !== undefined && resetMs > fromMs) return granted(limit, quota, resetTarget(limit, toMs))
+    const isHeld = resetMs === quota.heldMs
+    if (!isHeld && resetMs !== undefined && resetMs > fromMs) return granted(limit, quota, resetTarget(limit, toMs))
   } else if (session) {
     const endMs = sessionEndMs(limit)
     if (endMs === undefined || toMs >= endMs) {
+      const held = heldSession(quota, toMs)
+      if (held) return {...limit, kind: {...limit.kind, quota: {...quota, ...held, heldMs: undefined}}}
       if (!opensSession) return limit
       const opened = {...quota, session: {...session, startMs: toMs, appliedMs: toMs}}
       return granted(limit, opened, resetTarget(limit, toMs))
@@ -132,7 +171,8 @@ function granted<L extends KindedLimit>(limit: L, quota: Quota, tokensMilli: big
   const {kind} = limit
   if (!kind) return limit
   const grantCount = kind.share?.count ?? 1
-  return {...limit, tokensMilli, remainder: 0n, kind: {...kind, quota: {...quota, grantCount, topUpMilli: undefined}}}
+  const anew = {...quota, grantCount, topUpMilli: undefined, heldMs: undefined}
+  return {...limit, tokensMilli, remainder: 0n, kind: {...kind, quota: anew}}
 }
 
 /**

@@ -22,6 +22,8 @@ export interface Quota {
   readonly topUpMilli?: bigint | undefined
   /** How often an operator has reset it. */
   readonly resetNumber?: number | undefined
+  /** Begin of the period that the balance is of, in epoch ms, where the bucket was set back from it: it is not granted again. */
+  readonly heldMs?: number | undefined
 }
 
 /** The part of a limit that one shard has. */

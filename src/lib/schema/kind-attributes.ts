@@ -19,6 +19,7 @@ const FIELDS = {
   grantCount: 'gc',
   topUp: 'tu',
   resetNumber: 'rn',
+  heldPeriod: 'hp',
   softUntil: 'soft',
 } as const
 
@@ -59,6 +60,7 @@ export function decodeKind(item: Item, limit: string): LimitKind | undefined {
     grantCount: number('grantCount'),
     topUpMilli: milli('topUp'),
     resetNumber: number('resetNumber'),
+    heldMs: number('heldPeriod'),
   }
   return {...kind, ...(quota && {quota}), ...(softUntilMs !== undefined && {softUntilMs})}
 }
@@ -75,6 +77,7 @@ export function encodeKindState(limit: string, kind: LimitKind | undefined): Map
     ['grantCount', quota?.grantCount],
     ['topUp', quota?.topUpMilli],
     ['resetNumber', quota?.resetNumber],
+    ['heldPeriod', quota?.heldMs],
     ['softUntil', softUntilMs],
   ]
   return new Map(

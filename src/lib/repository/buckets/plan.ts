@@ -182,8 +182,8 @@ function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount:
   const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
   // What was bought for a period of the calendar is not there for a session, which starts with its whole allowance.
   const isSamePeriod = (stored.session === undefined) === (session === undefined)
-  const topUpMilli = isSamePeriod ? stored.topUpMilli : undefined
-  return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, ...(session && {session})}}
+  const {topUpMilli, heldMs} = isSamePeriod ? stored : {}
+  return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, heldMs, ...(session && {session})}}
 }
 
 /** Plain limits have no kind at all. */
@@ -209,12 +209,22 @@ export function givableMilli(limit: LimitState, atMs: number): bigint {
   return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }
 
-/** Whether writing the plan would store anything but a refill: other limits, or a refill instant that was far ahead of time. */
-export function changesLimits(plan: BucketPlan): boolean {
-  if (plan.refilledAtMs < plan.seen.record.state.refilledAtMs) return true
-  for (const change of plan.changes.values()) if (change.kind !== 'keep' || change.parametersChanged) return true
+/**
+ * Whether writing the plan would store anything but a refill: other limits, or a refill instant or session that was far
+ * ahead of time.
+ */
+export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolean {
+  const {state} = seen.record
+  if (refilledAtMs < state.refilledAtMs) return true
+  for (const [name, {kind, after, parametersChanged}] of changes) {
+    if (kind !== 'keep' || parametersChanged) return true
+    if (startOf(after) < startOf(state.limits.get(name))) return true
+  }
   return false
 }
+
+/** When the session of a limit begins, in epoch ms; 0 for one that has none. */
+const startOf = (limit: LimitState | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
 
 /** The limits after the plan with this shard's share of their rates: a shard repays a debt at its own share. */
 export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {

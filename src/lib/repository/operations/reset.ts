@@ -54,8 +54,11 @@ function newPeriod(kind: LimitKind | undefined, grantCount: number, nowMs: numbe
   if (!kind?.quota) return kind
   const {session, resetNumber = 0} = kind.quota
   if (!session)
-    return {...kind, quota: {...kind.quota, grantCount, topUpMilli: undefined, resetNumber: resetNumber + 1}}
+    return {
+      ...kind,
+      quota: {...kind.quota, grantCount, topUpMilli: undefined, resetNumber: resetNumber + 1, heldMs: undefined},
+    }
   const endedMs = nowMs - session.lengthMs
   const ended = {...session, startMs: endedMs, appliedMs: endedMs, consumedMarkMilli: undefined}
-  return {...kind, quota: {...kind.quota, session: ended}}
+  return {...kind, quota: {...kind.quota, session: ended, heldMs: undefined}}
 }

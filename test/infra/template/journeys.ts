@@ -41,6 +41,7 @@ const LIMITER: Steps<RateLimiter> = {
   available: limiter => limiter.available(request('child')),
   timeUntilAvailable: limiter => limiter.timeUntilAvailable(request('child')),
   resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
+  uncountedRefusals: async limiter => limiter.uncountedRefusals,
   close: limiter => limiter.close(),
 }
 

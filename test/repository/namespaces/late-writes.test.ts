@@ -1,3 +1,4 @@
+import {randomBytes} from 'node:crypto'
 import {expect, it} from 'vitest'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
@@ -12,7 +13,9 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
   /** A namespace of 307 items that was deleted just now. */
   async function deleted(name: string) {
     const tenant = newTenant(table)
-    const namespaces = new Namespaces(tenant)
+    // An id that could be a name: it begins with a letter.
+    const startWithLetter = (count: number) => randomBytes(count).fill(0, 0, 1)
+    const namespaces = new Namespaces({...tenant, randomBytes: startWithLetter})
     const {namespace} = await namespaces.register(name)
     await putAll(tenant, [...indexedItems(namespace.id), ...strayItems(namespace.id)])
     await namespaces.delete(name)

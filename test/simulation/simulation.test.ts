@@ -6,17 +6,17 @@ import {PROFILES, type Profile} from './scenario.js'
 
 /** Seeds of every profile that every test run plays. */
 const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
-  burst: 12,
-  config: 8,
-  faults: 14,
-  cascade: 10,
-  shards: 10,
-  lifecycle: 10,
-  skew: 10,
-  aggregator: 6,
-  bypass: 12,
-  mixed: 8,
-  quotas: 10,
+  burst: 6,
+  config: 4,
+  faults: 8,
+  cascade: 6,
+  shards: 5,
+  lifecycle: 6,
+  skew: 6,
+  aggregator: 4,
+  bypass: 6,
+  mixed: 4,
+  quotas: 6,
 }
 
 describe('the simulator', () => {

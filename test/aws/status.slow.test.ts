@@ -59,6 +59,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
         safety        deletion protection off, point-in-time recovery off
         stream        both images, expiry on
         throttled     0 reads, 0 writes in the last hour
+        refused       0 requests in the last hour
         aggregator    healthy-aggregator, active, nodejs22.x, 512 MB, same code as this zael
         mapping       enabled
         lag           no records in the last hour, 0 errors in the last hour

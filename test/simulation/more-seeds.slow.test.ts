@@ -4,7 +4,7 @@ import {run} from './run.js'
 import {PROFILES} from './scenario.js'
 import {describeScenario, shorten} from './shrink.js'
 
-const SEEDS = 50
+const SEEDS = 25
 
 /** Others than in `simulation.test.ts`. A variable selects fresh ones, which may find what no run has found yet. */
 const first = Number(process.env.ZAEL_SIMULATE_FROM ?? 10_000)

@@ -4,6 +4,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../src/lib/limiter/errors.
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
@@ -133,4 +134,24 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
       expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(14)
     },
   )
+
+  it('S3 what was taken before another client made a monthly quota a daily one went to the new day: it is void (seed 2000110)', async () => {
+    const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
+    const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})
+    // As zae-limiter does: the kind in place, no new revision; then a reset on the next day, of which 4 are left.
+    await table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(scene.namespace, USER.entity, RESOURCE, 0)),
+      UpdateExpression: 'SET rsched = :daily, vu = :zero, rf = :now, b_q_tk = :left',
+      ExpressionAttributeValues: {
+        ':daily': {S: '1m0h0'},
+        ':zero': {N: '0'},
+        ':now': {N: String(MIDNIGHT + SECOND_MS)},
+        ':left': {N: '4000'},
+      },
+    })
+    scene.nowMs = MIDNIGHT + 2 * SECOND_MS
+    await lease.rollback()
+    expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(4)
+  })
 })

@@ -361,6 +361,15 @@ describe('several shards of a quota', () => {
     expect(timeUntilTogether(shares, new Map([['q', 10_001n]]), T0 + 100)).toBe(Number.POSITIVE_INFINITY)
   })
 
+  it('wait for what they hold together in the middle of a window, and lose at its end', () => {
+    const rate = {refillAmountMilli: 1000n, refillPeriodMs: 1000}
+    const [low, high] = [{...rate, capacityMilli: 1000n}, {...rate, capacityMilli: 5000n}]
+    const schedule = inTurn([low, high].map(each => ({rate: each, lengthMs: 60_000})))
+    const limit = {...high, tokensMilli: 0n, remainder: 0n, consumedMilli: 0n, kind: {definition: '', schedule}}
+    const shares = [0, 1].map(shard => shareOfBucket(bucketOf(limit), shard, 2))
+    expect(timeUntilTogether(shares, new Map([['q', 3000n]]), T0)).toBe(62_001)
+  })
+
   it('hold parts that add up to the allowance', () => {
     fc.assert(
       fc.property(fc.bigInt({min: 0n, max: 10n ** 9n}), fc.constantFrom(1, 2, 4, 8, 16, 32), (milli, count) => {

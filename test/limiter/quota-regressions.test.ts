@@ -135,6 +135,26 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     },
   )
 
+  it('L2 a wait for one limit ended in a window that leaves too little of another: it lasts until both are enough (seed 2000210)', async () => {
+    // A tenth in the first half of every hour.
+    const schedule = [{cron: '0-29 * * * *', scale: 0.1}]
+    const rate = {name: 'sched', capacity: 40, refillAmount: 18, refillPeriodSeconds: 60}
+    const sched = makeLimit({...rate, schedule, timeZone: 'UTC'})
+    scene.nowMs = MIDNIGHT - HOUR_MS / 3
+    const client = limiter([daily, sched])
+    await (await client.acquire({...USER, consume: {q: 10}})).commit()
+    const asked = {...USER, consume: {q: 1, sched: 12}}
+    const error = await client.acquire(asked).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect((await client.check(asked)).retryAfterMs).toBe(error.retryAfterMs)
+    // From 4 at half past, 8 more at 18 per minute.
+    expect(scene.nowMs + error.retryAfterMs).toBe(MIDNIGHT + HOUR_MS / 2 + Math.ceil((8 / 18) * 60_000) + 1)
+    scene.nowMs += error.retryAfterMs - 3
+    await expect(client.acquire(asked)).rejects.toThrow(RateLimitExceeded)
+    scene.nowMs += 3
+    await (await client.acquire(asked)).commit()
+  })
+
   it('S3 what was taken before another client made a monthly quota a daily one went to the new day: it is void (seed 2000110)', async () => {
     const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
     const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})

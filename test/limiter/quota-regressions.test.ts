@@ -155,6 +155,22 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire(asked)).commit()
   })
 
+  it('S4 a refused request renewed a bucket that had expired full: it writes nothing (seed 30022)', async () => {
+    // Twice as much in the first half of every hour.
+    const schedule = [{cron: '0-29 * * * *', scale: 2}]
+    const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
+    const client = limiter([session])
+    await (await client.acquire({...USER, consume: {q: 15}})).commit()
+    scene.nowMs += 45 * 60_000
+    const before = await scene.shards(USER.entity, RESOURCE)
+    expect((before[0]?.ttlSeconds ?? 0) * 1000).toBeLessThan(scene.nowMs)
+    const error = await client.acquire({...USER, consume: {q: 15}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(await scene.shards(USER.entity, RESOURCE)).toEqual(before)
+    scene.nowMs += error.retryAfterMs
+    await (await client.acquire({...USER, consume: {q: 15}})).commit()
+  })
+
   it('S3 what was taken before another client made a monthly quota a daily one went to the new day: it is void (seed 2000110)', async () => {
     const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
     const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})

@@ -10,6 +10,7 @@ import {
   type BucketPlan,
   changesLimits,
   givableMilli,
+  isFull,
   planBucket,
   plannedLimits,
   plannedTokens,
@@ -170,7 +171,9 @@ function planRewrite(
   // A session opens with its first use only.
   const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
   const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
-  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs) && isSwitched) {
+  // What has expired and is full need not be kept: it would be made anew the same. Debts are.
+  const isKept = isBucketExpired(record, nowMs) && !isFull(used)
+  if (fitting.length === 0 && !changesLimits(plan) && !isKept && isSwitched) {
     return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
   }
   const amounts = sumAmounts(fitting)

@@ -211,6 +211,16 @@ export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   return tokens
 }
 
+/** Whether every limit holds all that it can after the plan. */
+export function isFull({changes, seen, nowMs}: BucketPlan): boolean {
+  return [...changes].every(
+    ([name, {kind, after}]) =>
+      kind === 'remove' ||
+      name === WRITE_PRESSURE_LIMIT ||
+      after.tokensMilli >= ceilingOf(name, after, seen.record, nowMs),
+  )
+}
+
 /** More than can be asked for. */
 const WHATEVER_IS_ASKED = 10n ** 30n
 

@@ -363,7 +363,10 @@ describe('several shards of a quota', () => {
 
   it('wait for what they hold together in the middle of a window, and lose at its end', () => {
     const rate = {refillAmountMilli: 1000n, refillPeriodMs: 1000}
-    const [low, high] = [{...rate, capacityMilli: 1000n}, {...rate, capacityMilli: 5000n}]
+    const [low, high] = [
+      {...rate, capacityMilli: 1000n},
+      {...rate, capacityMilli: 5000n},
+    ]
     const schedule = inTurn([low, high].map(each => ({rate: each, lengthMs: 60_000})))
     const limit = {...high, tokensMilli: 0n, remainder: 0n, consumedMilli: 0n, kind: {definition: '', schedule}}
     const shares = [0, 1].map(shard => shareOfBucket(bucketOf(limit), shard, 2))

@@ -109,6 +109,12 @@ export class RefusalTally {
     return waiting !== undefined && hasRefusals(waiting.counts)
   }
 
+  /** How many writes it takes to count what waits for a bucket. */
+  writesFor(bucket: BucketName): number {
+    const waiting = this.#waiting.get(keyOf(bucket))
+    return Math.max(1, Math.ceil((waiting?.counts.limits.size ?? 0) / LIMITS_PER_WRITE))
+  }
+
   /** Takes what waits for a bucket along with a write to one of its shards; `undefined` when nothing does. */
   ride(bucket: BucketName, write: GuardedWrite): RefusalRide | undefined {
     const waiting = this.#waiting.get(keyOf(bucket))

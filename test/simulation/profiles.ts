@@ -1,4 +1,5 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {planFamilies} from './family-plan.js'
 import {firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
 import {planQuotas} from './quotas/plan.js'
 import {
@@ -289,6 +290,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       aggregatorLagMs: lag,
     }
   },
+  family: planFamilies,
   quotas: planQuotas,
 
   mixed: draws => {

@@ -82,7 +82,13 @@ export class NamespaceLimiter {
     if (refusals.length > 0) return this.#exceeded(request, refusals)
 
     const asked = levels.map((level, index) => this.#admit(level, known[index] as KnownRefusals))
-    const grants = await this.#allOrNothing(request, asked)
+    const grants = await this.#allOrNothing(request, asked).catch(error => {
+      if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
+      throw error
+    })
+    // A parent that the entity has left, or that is not charged any more, refuses nothing: what is right now is known now.
+    if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
+      return this.acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
     const [own, shared] = grants as [Grant, Grant?]
     const actual = chargedParent(this.#entities.familyOf(own.record))
@@ -109,6 +115,12 @@ export class NamespaceLimiter {
 
   #expectedParent({entity, resource}: EntityRequest): string | undefined {
     return chargedParent(this.#entities.family(entity, resource))
+  }
+
+  /** Whether answers have shown another parent than the one that was asked. */
+  #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
+    const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
+    return family !== undefined && chargedParent(family) !== asked
   }
 
   /** The buckets to charge, as far as the parent is known. */
@@ -185,8 +197,7 @@ export class NamespaceLimiter {
 
   async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
     return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
-      const isDecision = error instanceof RequestTooLarge || error instanceof ResourceDisabled
-      if (isDecision || error instanceof Aborted) throw error
+      if (isDecision(error) || error instanceof Aborted) throw error
       return undefined
     })
   }
@@ -244,4 +255,9 @@ function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
     refusals.flatMap(refusal => refusal.statuses),
     retryAfterMs,
   )
+}
+
+/** Refuses by what is configured, and not because the table could not be asked. */
+function isDecision(error: unknown): boolean {
+  return error instanceof RequestTooLarge || error instanceof ResourceDisabled
 }

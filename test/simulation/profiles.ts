@@ -1,6 +1,6 @@
 import type {Limit} from '../../src/lib/core/limit.js'
 import {planFamilies} from './family-plan.js'
-import {firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
+import {chargesAfterAnnouncement, firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
 import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -125,7 +125,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
-    if (draws.chance(0.2)) return gathersInDoubt(draws)
+    if (draws.chance(0.3)) return draws.pick([gathersInDoubt, chargesAfterAnnouncement])(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {

@@ -308,6 +308,19 @@ export const MUTANTS: readonly Mutant[] = [
       'const refunds = grants.map(grant => this.queues.refund(grant.holdings))',
       'const refunds: Promise<void>[] = []',
     ],
+    [
+      'a parent that an entity has left refuses',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, undefined)))',
+    ],
+    ['a parent that an entity has left stays charged', 'if (shared) void this.queues.refund(shared.holdings)', ''],
+  ]),
+  ...inFile('repository/sync/family-sync.ts', [
+    [
+      'a move does not reach buckets',
+      'if (isSameFamily(record, family) && !isMoved) return undefined',
+      'if (isSameFamily(record, family) || isMoved) return undefined',
+    ],
   ]),
   ...inFile('limiter/lease.ts', [
     ['what was released is rolled back again', '      book(holding, returned, 1n)\n', ''],

@@ -13,6 +13,7 @@ import {
   SYSTEM,
   sharedSlotRush,
   slowLimitFillsUp,
+  softnessRunsOut,
 } from './rare.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
@@ -31,7 +32,7 @@ const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURC
 
 const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   burst: draws => {
-    if (draws.chance(0.15)) return slowLimitFillsUp(draws)
+    if (draws.chance(0.25)) return draws.pick([slowLimitFillsUp, softnessRunsOut])(draws)
     const limits = someLimits(draws, 1)
     const [limit] = limits as [Limit]
     const fillMs = fillTimeMs(limits)

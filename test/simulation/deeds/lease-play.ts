@@ -96,7 +96,11 @@ export class LeasePlay {
       end('admitted')
       world.note(`p${this.#process.number} admitted ${entity} ${JSON.stringify(consume)}`)
       if (!lease.isMetered) return undefined
-      oracles.families.admitted(this.#asked(startedMs), lease.parent)
+      const asked = this.#asked(startedMs)
+      oracles.families.admitted(asked, lease.parent)
+      const charged = [entity, ...(lease.parent === undefined ? [] : [lease.parent])].map(each => this.#bucket(each))
+      const soft = {process: this.#process.number, buckets: charged, startedMs: asked.startedMs}
+      if (this.#isClean(startedMs, startedMs)) oracles.soft.admitted(soft, lease.overdrawn)
       for (const bucket of buckets) this.#noteDecided(bucket)
       this.#adopt(lease, pending, startedMs)
       return lease
@@ -105,6 +109,7 @@ export class LeasePlay {
       if (error instanceof RateLimitExceeded) {
         oracles.refusals.told(world.namespace, entity, error)
         oracles.families.refused(this.#asked(startedMs), error.statuses)
+        oracles.soft.refused(entity, consume)
       }
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)

@@ -19,7 +19,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['buckets/writes', ['faults', 'skew', 'burst']],
   ['buckets/plan', ['config', 'skew']],
   ['tally', ['faults', 'burst']],
-  ['known-bucket', ['quotas', 'cascade', 'burst']],
+  ['known-bucket', ['burst', 'cascade', 'quotas']],
   ['corrections', ['faults', 'lifecycle']],
   ['limit-steps', ['burst', 'config']],
   ['namespace-limiter', ['cascade', 'family']],

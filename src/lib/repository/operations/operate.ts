@@ -17,7 +17,7 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
 import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, unknownOutcome} from './errors.js'
-import {findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
+import {askedOf, findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
 import {createToppedUp} from './new-bucket.js'
 import {type BucketOperation, checkIdempotencyKey, planOperation} from './operation.js'
 import {incarnationIn, OPERATION_LIFETIME_SECONDS, type OperationRecord, type TokensByLimit} from './record.js'
@@ -99,7 +99,7 @@ export async function operateOnBucket(
         writer,
         shards,
         amounts,
-        ...(operation.kind === 'top_up' && {asked: operation.amounts}),
+        asked: askedOf(operation),
         ttlSeconds: Math.floor(table.clock() / 1000) + OPERATION_LIFETIME_SECONDS,
       }
       const result = resultOf(record, {isRepeated: false, ghosts})

@@ -14,7 +14,14 @@ import {
 } from './entity.js'
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
-import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {
+  limitsGetResult,
+  limitsImpactResult,
+  limitsListResult,
+  limitsResolveResult,
+  limitsSetResult,
+  limitsUnsetResult,
+} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,
@@ -87,6 +94,7 @@ export const RESULTS = {
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
   'limits get': limitsGetResult,
+  'limits impact': limitsImpactResult,
   'limits list': limitsListResult,
   'limits plan': limitsPlanResult,
   'limits resolve': limitsResolveResult,

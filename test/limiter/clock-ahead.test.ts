@@ -1,4 +1,5 @@
 import {afterEach, beforeEach, expect, it, vi} from 'vitest'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
@@ -85,6 +86,20 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     expect(await aheadMs()).toBeLessThanOrEqual(0)
     expect(admitted).toBe(135 - AHEAD_MS / 1000)
   })
+
+  it.each([1, 30])(
+    'a bucket that is reset %i s later is not ahead any more: the lead is not credited again',
+    async seconds => {
+      await using limiter = scene.limiter({denyCacheMs: 0})
+      await limiter.acquire(request({rps: CAPACITY}))
+      expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
+      expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
+      pass(seconds * 1000)
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+      await scene.limiter().acquire(request({rps: CAPACITY}))
+      expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
+    },
+  )
 
   it('a wait that zael tells is true for a process that has not seen the bucket yet', async () => {
     await using warm = scene.limiter({denyCacheMs: 0})

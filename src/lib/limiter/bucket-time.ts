@@ -21,6 +21,7 @@ interface SeenAhead {
   readonly steadyMs: number
   /** The calendar of its limits changes the rules here: it is followed up to this instant only. */
   readonly boundaryMs: number
+  readonly incarnation: string | undefined
 }
 
 /**
@@ -42,12 +43,18 @@ export class BucketTime {
 
   /** Follows the bucket as an answer has just shown it; `undefined` if there is none. */
   follow(record: BucketRecord | undefined, clockMs: number): void {
-    if (!record || !isFollowed(record, clockMs)) this.#ahead = undefined
+    if (!record || !isFollowed(record, clockMs) || this.#isOther(record)) this.#ahead = undefined
     else if (record.state.refilledAtMs > this.at(clockMs)) {
-      const bucketMs = record.state.refilledAtMs
-      const boundaryMs = nextBoundary(record.state, clockMs) ?? Number.POSITIVE_INFINITY
-      this.#ahead = {bucketMs, clockMs, steadyMs: performance.now(), boundaryMs}
+      const {incarnation, state} = record
+      const boundaryMs = nextBoundary(state, clockMs) ?? Number.POSITIVE_INFINITY
+      this.#ahead = {bucketMs: state.refilledAtMs, clockMs, steadyMs: performance.now(), boundaryMs, incarnation}
     }
+  }
+
+  /** One that was reset or created anew begins with the time of its writer: what it was ahead by would be credited again. */
+  #isOther({incarnation, state}: BucketRecord): boolean {
+    if (!this.#ahead) return false
+    return incarnation !== this.#ahead.incarnation || state.refilledAtMs < this.#ahead.bucketMs
   }
 }
 

@@ -109,8 +109,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (!state) return consume(input, requests, unseenRoom(input))
   if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
   const {record} = state.seen
-  if (record.unsupported)
-    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, unseenRoom(input))
+  if (record.unsupported) {
+    // Without bounds the write only shows the bucket as it is by now.
+    const room = {bounds: [], shardCount: record.shardCount}
+    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, room)
+  }
   // The configuration tells whether the switch still stands.
   if (record.isDisabled)
     return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))

@@ -196,6 +196,13 @@ describe('a calendar quota', () => {
     )
   })
 
+  it('lives for the length of its session, also when little is left of it or none is open', () => {
+    const hour = {lengthMs: 3_600_000}
+    const begunAt = (startMs: number) => ({...hour, startMs, appliedMs: startMs})
+    for (const session of [hour, begunAt(T0 - 1000), begunAt(T0 - 3_599_999), begunAt(T0 - 3_600_000)])
+      expect(lifetimeSeconds([quotaOf(10n, {session}, 5n)], 7, T0)).toBe(7 * 3660)
+  })
+
   it('keeps what was bought on top until the reset, which ends it', () => {
     const bucket = bucketOf(quotaOf(10_000n, {resets: every(1000), topUpMilli: 5000n}, 15_000n), T0 + 10)
     expect(tokensIn(refillBucket(bucket, T0 + 500))).toBe(15_000n)

@@ -112,4 +112,25 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     const [record] = await scene.shards(USER.entity, RESOURCE)
     expect(record?.isDisabled).toBeUndefined()
   })
+
+  it.each(['q=10/day@UTC', 'q=10/hour!'])(
+    'S9 a period that began after an allowance was raised was granted the old one: it gets the new one, %s (seed 2000185)',
+    async text => {
+      const resource = {level: 'resource', resource: RESOURCE} as const
+      await scene.configure(resource, text)
+      const client = scene.limiter({denyCacheMs: 0})
+      await (await client.acquire({...USER, consume: {q: 8}})).commit()
+      // By a client that leaves the buckets to the next request.
+      scene.nowMs = MIDNIGHT - SECOND_MS
+      await scene.configure(resource, text.replace('10', '20'))
+      scene.nowMs = MIDNIGHT + 90 * SECOND_MS
+      await (await client.acquire({...USER, consume: {q: 5}})).commit()
+      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(15)
+      // Within the period nothing is added.
+      await scene.configure(resource, text.replace('10', '40'))
+      scene.nowMs += 90 * SECOND_MS
+      await (await client.acquire({...USER, consume: {q: 1}})).commit()
+      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(14)
+    },
+  )
 })

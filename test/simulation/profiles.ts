@@ -1,4 +1,5 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
 import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -77,7 +78,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   faults: draws => {
-    if (draws.chance(0.4)) return draws.pick([sharedSlotRush, firstWritesInDoubt])(draws)
+    const rare = [sharedSlotRush, firstWritesInDoubt, firstTriesArriveLate, refusalsInDoubt]
+    if (draws.chance(0.5)) return draws.pick(rare)(draws)
     const limits = someLimits(draws, draws.int(1, 3))
     const processes = draws.int(2, 3)
     const steps = traffic(draws, {
@@ -185,7 +187,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   skew: draws => {
-    if (draws.chance(0.3)) return limitsChangeBehindClock(draws)
+    if (draws.chance(0.4)) return draws.pick([limitsChangeBehindClock, rewritesArriveLate])(draws)
     const limits = someLimits(draws, 1)
     const processes = draws.int(2, 4)
     const steps = traffic(draws, {

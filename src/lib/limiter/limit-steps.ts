@@ -1,9 +1,10 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
-import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
+import {type Amounts, chooseFitting, type LimitState, sumAmounts} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {isRenewalDue, isSameLimit} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toMilli, toTokens} from '../core/token-math.js'
+import {shardExpiry} from '../repository/buckets/expiry.js'
 import {validityOf} from '../repository/buckets/kind-write.js'
 import {
   type BucketPlan,
@@ -141,7 +142,7 @@ function planCreation(
     ...address,
     shardCount: 1,
     ...inForce.family,
-    ttlSeconds: expiryOf(inForce.applied, limits.values(), settings, nowMs) ?? undefined,
+    ttlSeconds: expiryOf({shard: 0, shardCount: 1}, inForce.applied, limits.values(), settings, nowMs) ?? undefined,
     state: {refilledAtMs: nowMs, limits},
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
     bypassUntilMs,
@@ -175,7 +176,7 @@ function planRewrite(
   const write: PlannedWrite = {
     amounts,
     requests: requestCount(fitting),
-    ttlSeconds: expiryOf(applied, plannedLimits(plan), settings, nowMs),
+    ttlSeconds: expiryOf(record, applied, plannedLimits(plan), settings, nowMs),
     isExact,
     isCompared: true,
     opens: true,
@@ -223,7 +224,7 @@ export function isUpToDate(
   nowMs: number,
 ): boolean {
   const plan = planBucket(seen, nowMs, applied.limits)
-  const wanted = expiryOf(applied, plannedLimits(plan), settings, nowMs)
+  const wanted = expiryOf(seen.record, applied, plannedLimits(plan), settings, nowMs)
   return (
     seen.record.validUntilMs !== 0 &&
     seen.record.isDisabled === undefined &&
@@ -245,15 +246,15 @@ export function plannedRecord({seen, refilledAtMs, changes}: BucketPlan, taken: 
   return {...seen.record, state: {refilledAtMs, limits}}
 }
 
-/** Epoch seconds after which the table may drop a bucket, or `null`: limits made for one entity never expire. */
+/** Epoch seconds after which the table may drop a shard, or `null`: never. */
 export function expiryOf(
+  shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
   {source}: AppliedLimits,
   limits: Iterable<LimitState>,
   {bucketTtlMultiplier}: LimiterSettings,
   nowMs: number,
 ): number | null {
-  if (source === 'entity' || bucketTtlMultiplier <= 0) return null
-  return expiresAtSeconds(limits, bucketTtlMultiplier, nowMs)
+  return shardExpiry(shard, {source, limits, multiplier: bucketTtlMultiplier, nowMs})
 }
 
 /** Whether an expiry is there if one is wanted, and far enough away that it need not be renewed yet. */

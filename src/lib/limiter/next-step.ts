@@ -21,6 +21,7 @@ import {hasCalendar, isRenewalDue, type KindedRate} from '../core/limit-kind.js'
 import {shareOfRateAt} from '../core/shards.js'
 import {bypassUpdate} from '../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'
+import {isFirstOfSeveral} from '../repository/buckets/expiry.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
 import {givableMilli, planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
@@ -236,13 +237,14 @@ function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, now
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
 
-/** The expiry of a full bucket that is used now, in epoch seconds; `undefined` for one that never expires. */
+/** The expiry of a full bucket that is used now, in epoch seconds; `null` for one that gets none, `undefined` if it has none. */
 function renewedExpiry(
   record: BucketRecord,
   share: BucketState,
   multiplier: number,
   nowMs: number,
-): number | undefined {
+): number | null | undefined {
   if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
+  if (isFirstOfSeveral(record)) return null
   return expiresAtSeconds(share.limits.values(), multiplier, nowMs)
 }

@@ -145,8 +145,9 @@ async function checkShards(context: VerifyContext, _: Item, {record}: Live): Pro
   if (shardCount <= 1) return []
   const shards = await readShards(table, entity, resource, shardCount)
   const numbers = Array.from({length: shardCount}, (_each, at) => at)
-  // Shards that are not used expire by themselves and come back when they are needed.
-  const missing = record.ttlSeconds === undefined ? numbers.filter(at => !shards.has(at)) : []
+  // Shards that are not used expire by themselves, except under limits of one entity, and come back when they are needed.
+  const {source} = await context.limits(namespace, entity, resource)
+  const missing = source === 'entity' ? numbers.filter(at => !shards.has(at)) : []
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
   const repair = async () =>
     !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount

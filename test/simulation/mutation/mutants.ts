@@ -203,6 +203,11 @@ export const MUTANTS: readonly Mutant[] = [
       'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
       'endMs: undefined, resetNumber}',
     ],
+    [
+      'what was spent since a window was announced is granted again',
+      'resetTarget(limit, toMs) - spentSinceMark(limit, quota)',
+      'resetTarget(limit, toMs) - 0n * spentSinceMark(limit, quota)',
+    ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
   ]),
   ...inFile('core/limit-kind.ts', [
@@ -281,6 +286,16 @@ export const MUTANTS: readonly Mutant[] = [
       '',
     ],
     ['refusals wait after they were taken along', '{...NONE, lastAtMs: counts.lastAtMs, limits: rest}', 'counts'],
+    [
+      'refusals of a write that has failed in doubt are counted again',
+      "mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted'",
+      "mayHaveBeenApplied(error) && this.#isLeftBehind ? 'lost' : 'not-counted'",
+    ],
+    [
+      'refusals of a write that stays in doubt are counted again',
+      "this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')",
+      "this.#end('not-counted')",
+    ],
     [
       'of several limits that refuse one is counted',
       'if (exceeded) limits.set(',

@@ -40,6 +40,8 @@ export class Oracles {
   /** Of limits that are rates all the time. */
   readonly #rateTimeline: LimitsTimeline
   readonly #kinded: ReadonlySet<string>
+  /** There is nothing but rates, and no switch is thrown: nothing that the oracle of quotas judges. */
+  readonly #hasOnlyRates: boolean
   readonly #world: World
 
   constructor(world: World) {
@@ -47,6 +49,8 @@ export class Oracles {
     this.verdicts = new Verdicts(() => world.time.elapsedMs)
     const {timeline, verdicts} = this
     this.#kinded = kindedNames(world.scenario)
+    const hasSwitches = world.scenario.steps.some(({deed}) => deed.kind === 'set-access' || deed.kind === 'peer-access')
+    this.#hasOnlyRates = this.#kinded.size === 0 && !hasSwitches
     const isRate = (name: string) => !this.#kinded.has(name)
     const rates = new LimitsTimeline(RESOURCE, isRate)
     this.#rateTimeline = rates
@@ -69,7 +73,7 @@ export class Oracles {
       this.rates.tick(atMs)
       this.#world.time.after(CACHE_PERIOD_MS + 1, () => this.rates.tick(this.#world.time.nowMs))
     }
-    this.quotas.observe(write)
+    if (!this.#hasOnlyRates) this.quotas.observe(write)
     if (writer.kind === 'setup') return
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     for (const {bucket, before, after} of shards) {

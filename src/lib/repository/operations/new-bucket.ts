@@ -10,11 +10,12 @@ import {decodeEntity} from '../../schema/entity-record.js'
 import {familyOf, readGeneration} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {requireNumber, validityOf} from '../buckets/kind-write.js'
-import {startingLimit} from '../buckets/plan.js'
+import {ceilingOf, startingLimit} from '../buckets/plan.js'
 import {createUpdate, newMark} from '../buckets/writes.js'
 import type {Resolution} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
 import {checkMissing, type TransactItem} from '../table/transact.js'
+import {requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 
 /** What a bucket is created from that a top-up does not find. */
@@ -41,6 +42,7 @@ export function createToppedUp(
   input: NewBucket,
 ): {readonly items: TransactItem[]; readonly amounts: TokensByLimit} {
   const {entity, resource, resolution, readAtMs, owner, residue, nowMs} = input
+  requireKnown([...asked.keys()], new Set(resolution.limits.map(({name}) => name)))
   const amounts = new Map([...asked.keys()].map(name => [name, 0]))
   const limits = new Map<string, LimitState>()
   for (const limit of resolution.limits) {
@@ -49,7 +51,9 @@ export function createToppedUp(
     const full = startingLimit(name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, tokens > 0)
     const left = residue.get(name)?.tokensMilli ?? 0n
     const started = {...full, tokensMilli: left > 0n ? full.tokensMilli - left : full.tokensMilli}
-    limits.set(name, toppedUp(started, tokens))
+    const after = toppedUp(started, tokens)
+    limits.set(name, after)
+    requireCountable(name, ceilingOf(name, after, {shard: 0, shardCount: 1}, nowMs))
     if (full.kind?.quota && tokens > 0) amounts.set(name, tokens)
   }
   if ([...amounts.values()].every(tokens => tokens === 0)) return {items: [], amounts}

@@ -1,4 +1,3 @@
-import {expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/bucket.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {ulid} from '../../core/ulid.js'
 import {Aborted, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
@@ -6,6 +5,7 @@ import {pause} from '../../dynamo/retry.js'
 import {keys} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import {addressOf, Buckets, type ShardedBucket} from '../buckets/buckets.js'
+import {shardExpiry} from '../buckets/expiry.js'
 import {type BucketPlan, changesLimits, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import {alignShardCounts} from '../buckets/split.js'
 import {newMark, plannedUpdate} from '../buckets/writes.js'
@@ -192,9 +192,8 @@ async function creation(
 function expiryAfter(plan: BucketPlan, {source}: Resolution): {readonly ttlSeconds?: number | null} {
   const {ttlSeconds} = plan.seen.record
   if (ttlSeconds === undefined || source === undefined) return {}
-  if (source === 'entity') return {ttlSeconds: null}
-  const wanted = expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, plan.nowMs)
-  return {ttlSeconds: Math.max(ttlSeconds, wanted)}
+  const wanted = shardExpiry(plan.seen.record, {source, limits: plannedLimits(plan), nowMs: plan.nowMs})
+  return {ttlSeconds: wanted === null ? null : Math.max(ttlSeconds, wanted)}
 }
 
 /** The shards that requests use; what a larger number of shards has left behind is not among them. */

@@ -213,6 +213,11 @@ describeOnEngine('reports on usage', () => {
     })
     expect((await ranked('tpm', 'r', 1)).consumers).toEqual(['large 0.99'])
     expect((await ranked('requests', 'elsewhere')).consumers).toEqual(['hidden 1.00'])
+    await use(tenant, 'x', 'r', 2, {rpm: 1, tpm: 20}, 4)
+    const added = await topConsumers(own, {...range, by: 'requests', most: 10, isByEntity: true})
+    expect(added.consumers.map(({entity, requests}) => `${entity} ${requests}`)).toEqual(['many 9', 'x 5', 'large 2'])
+    expect(added.consumers[1]).toMatchObject({limits: new Map([['rpm', 2], ['tpm', 20]])}) // biome-ignore format: short
+    expect(added.consumers[1]).not.toHaveProperty('resource')
     await expect(ranked('tps')).rejects.toMatchObject({code: 'usage.by', details: {limits: ['rpm', 'tpm']}})
     await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', exitCode: 3})
   })

@@ -9,13 +9,14 @@ import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
 import type {AuditListResult} from '../../lib/cli/results/audit.js'
+import {asSentence} from '../../lib/core/text.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
 
   static override description =
     'Newest first, for one entity or the whole namespace. Changes to the limits of a resource are recorded for the entity ' +
-    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first; ' +
+    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first, through outages of the network; ' +
     'with --json, one JSON document per line.'
 
   static override args = {entity: stringArg({description: 'Only events of this entity.', ignoreStdin: true})}
@@ -49,7 +50,9 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     if (follow) {
       const isJson = this.jsonEnabled()
       // Runs until the process ends: Ctrl-C or a closed pipe.
-      for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
+      const onOutage = (error: Error | undefined) =>
+        this.logToStderr(error ? `${asSentence(error.message)} Trying again until Ctrl-C.` : 'The table answers again.')
+      for await (const record of watchEvents(repository, {entity, action}, records, stack.table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }
     }

@@ -119,6 +119,16 @@ function boostForm(limit: Limit): Form {
   return {boost: {capacity, ...rate, until: isoSeconds(limit.boost.untilMs)}}
 }
 
+/** The reverse: a limit with the values that end by themselves, and their end; `undefined` if there are none. */
+export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readonly until: string} | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const {boost, schedule: _, ...base} = value
+  if (typeof boost !== 'object' || boost === null || Array.isArray(boost)) return undefined
+  const {until, ...values} = boost
+  const limit = limitOfDetails({...base, ...values})
+  return limit && typeof until === 'string' ? {limit, until} : undefined
+}
+
 /** What makes a limit other than a plain rate, as manifests and audit events of all clients spell it. */
 export function kindForm({
   reset,

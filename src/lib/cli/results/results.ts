@@ -13,7 +13,9 @@ import {
 } from './entity.js'
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
-import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {
+  limitsBoostsResult,
+  limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,
@@ -84,6 +86,7 @@ export const RESULTS = {
   'limits apply': limitsApplyResult,
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
+  'limits boosts': limitsBoostsResult,
   'limits get': limitsGetResult,
   'limits list': limitsListResult,
   'limits plan': limitsPlanResult,

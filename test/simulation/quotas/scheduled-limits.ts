@@ -27,7 +27,8 @@ export function scheduledLimits({configs, steps}: Scenario): Map<string, Schedul
     if (deed.kind !== 'boost') continue
     for (const value of deed.limits) {
       const base = configs.flatMap(({limits}) => limits).find(({name}) => name === value.name)
-      if (base) found.set(value.name, {base: rateOf(base), schedule: boosted(base, value, START_MS + atMs, deed.untilMs)})
+      if (base)
+        found.set(value.name, {base: rateOf(base), schedule: boosted(base, value, START_MS + atMs, deed.untilMs)})
     }
   }
   return found

@@ -60,7 +60,7 @@ export function endLines(
     : 'what is shown after "then" applies'
   return [
     '',
-    `${formatList(set.map(({name}) => name))} ${set.length === 1 ? 'ends' : 'end'} by itself at ${formatMinute(untilMs)}${rounded}: from then on ${then}. To end it before: zael limits unset --boost ${scopeArguments(scope)}${where}`,
+    `Ends by itself at ${formatMinute(untilMs)}${rounded}: from then on ${then}. To end it before: zael limits unset --boost ${scopeArguments(scope)}${where}`,
     ...quotaLines(scope, set, where),
   ]
 }

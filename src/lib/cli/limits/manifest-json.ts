@@ -26,7 +26,10 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts, boosts}: Plan, loss: ChangeReach): LimitsPlanResult {
+export function manifestPlanJson(
+  {manifest, changes, adopted, counts, boosts}: Plan,
+  loss: ChangeReach,
+): LimitsPlanResult {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),

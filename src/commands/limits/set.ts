@@ -1,5 +1,6 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
@@ -15,6 +16,7 @@ import {
   effectOf,
   lossQuestion,
 } from '../../lib/cli/limits/effect.js'
+import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -53,6 +55,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       dependsOn: ['system'],
       min: 1,
     }),
+    ...impactFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
     yes: boolean({char: 'y', description: 'Do not ask before live buckets lose a limit.'}),
   }
@@ -61,7 +64,6 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For all entities'},
     {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Preview'},
     {command: 'zael limits set --entity team-1 --resource gpt-4 tpm=400k --for 24h', description: 'For one day'},
-    {command: 'zael limits set --entity team-1 rpd=10k/day@Europe/Berlin', description: 'Per calendar day'},
     {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 
@@ -77,6 +79,8 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const namespace = await stack.namespace()
     const preview = await namespace.configs.preview(scope, limits, options)
     const effect = await effectOf(namespace, preview, stack.table.clock())
+    const seen = this.flags.impact ? await readImpact(namespace, [preview], stack.table.clock()) : undefined
+    if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})
     // What others have added since is not what was asked about.
@@ -92,6 +96,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
-    return {dryRun, ...result, buckets: change.buckets ?? null}
+    const impact = seen ? impactJson(seen.impact, seen.range) : null
+    return {dryRun, ...result, buckets: change.buckets ?? null, impact}
   }
 }

@@ -187,6 +187,7 @@ export const limitsSetResult = z
       .describe('Limits taken over from another level; later changes there do not reach the copies'),
     ...effectSchema.shape,
     buckets: bucketSyncSchema.nullable(),
+    impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>

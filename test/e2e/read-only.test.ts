@@ -62,6 +62,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['limits get --resource gpt-4', 0],
     ['limits get --resource gtp-4', 3],
   ],
+  'limits impact': [[`limits impact --resource gpt-4 rpm=1 ${DAY}`, 0]],
   'limits list': [['limits list', 0]],
   'limits plan': [['limits plan --file FILE', 0]],
   'limits resolve': [

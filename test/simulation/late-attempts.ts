@@ -1,5 +1,5 @@
 import {type Planned, plain, SYSTEM} from './rare.js'
-import type {Deed, Fault, FaultKind, Step} from './scenario.js'
+import type {Deed, Fault, FaultKind, LeaseAction, Step} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
@@ -59,6 +59,34 @@ export function refusalsInDoubt(draws: Draws): Planned {
     faults: disturbed(draws, [0, 1], kinds, [10, 100]),
     sharedSlots: draws.chance(0.7),
   }
+}
+
+/**
+ * A session of a quota with two shards is opened by a request at one of them, and announced to the other. Before that one
+ * starts it, it is charged after the fact, by a lease or by another client: that counts as taken from the session.
+ */
+export function chargesAfterAnnouncement(draws: Draws): Planned {
+  const capacity = draws.int(30, 60)
+  const quota = {name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1, reset: {afterSeconds: 60}}
+  const take = (atMs: number, by: number, tokens: number, actions: LeaseAction[] = []): Step => {
+    return {atMs, by, deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions}}
+  }
+  const steps: Step[] = [take(0, 0, 1), {atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}}]
+  const roundMs = 70_000
+  for (let round = 1; round <= 6; round++) {
+    const atMs = round * roundMs
+    steps.push(take(atMs, 0, 1))
+    const adjust: LeaseAction = {
+      kind: 'adjust',
+      deltas: {q: draws.int(1, 3)},
+      afterMs: roundMs - 900 + draws.int(0, 300),
+    }
+    for (const by of [0, 1]) steps.push(take(atMs + 1000, by, 1, [adjust]))
+    const other: Deed = {kind: 'python-adjust', entity: 'u0', consume: {q: draws.int(1, 3)}}
+    steps.push({atMs: atMs + draws.int(150, 700), by: OTHERS, deed: other})
+    for (const by of [0, 1]) for (let more = 0; more < 3; more++) steps.push(take(atMs + 3000 + more * 100, by, 2))
+  }
+  return {...plain(2, [quota]), steps}
 }
 
 const entities = (count: number): string[] => Array.from({length: count}, (_, number) => `u${number}`)

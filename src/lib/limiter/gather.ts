@@ -110,7 +110,10 @@ export class ShardGatherer {
       const nowMs = table.clock()
       const amounts = chargedAmounts(request, applied)
       const plans = new Map(
-        [...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits, {opensSessions: true})]),
+        [...seen].map(([shard, bucket]) => {
+          const {decisionMs} = this.#queues.at({entity, resource, shard})
+          return [shard, planBucket(bucket, decisionMs, applied.limits, {opensSessions: true})]
+        }),
       )
       const shares = new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan))]))
       const parts = planGather(shares, amounts, nowMs)

@@ -57,15 +57,14 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   const {state, address, inForce, isCertain} = input
   const impossible = new Map<PendingRequest, Error>()
   const possible: PendingRequest[] = []
-  const quotas = new Set(inForce.applied.limits.flatMap(({name, reset}) => (reset ? [name] : [])))
   let isUndecided = false
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
     const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state))
     if (!reason) possible.push(request)
-    // An operator may have topped a quota up since: the next step reads the bucket again.
-    else if (!isCertain && [...request.amounts.keys()].some(name => quotas.has(name))) isUndecided = true
+    // An operator may have bypassed the limits since, raised them or topped a quota up: the next step reads the bucket again.
+    else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
     else impossible.set(request, reason)
   }
   if (isUndecided && possible.length === 0) return {impossible, step: {kind: 'forget'}}

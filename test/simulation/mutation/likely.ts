@@ -2,8 +2,8 @@ import {PROFILES, type Profile} from '../scenario.js'
 
 /** Where the faults of a file are likely to be found, by a part of its path; the first that fits counts. */
 const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
-  ['aggregator/refusals', ['aggregator', 'mixed']],
   ['aggregator/', ['aggregator', 'mixed']],
+  ['kind-refill', ['quotas', 'shards']],
   ['kind', ['quotas']],
   ['quota', ['quotas']],
   ['session', ['quotas']],
@@ -19,10 +19,11 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['buckets/writes', ['faults', 'skew', 'burst']],
   ['buckets/plan', ['config', 'skew']],
   ['tally', ['faults', 'burst']],
-  ['known-bucket', ['quotas', 'cascade', 'burst']],
+  ['known-bucket', ['burst', 'cascade', 'quotas']],
   ['corrections', ['faults', 'lifecycle']],
   ['limit-steps', ['burst', 'config']],
-  ['namespace-limiter', ['cascade']],
+  ['namespace-limiter', ['cascade', 'family']],
+  ['family', ['family']],
   ['lease', ['lifecycle', 'faults', 'bypass']],
   ['bucket-queue', ['cascade', 'faults', 'lifecycle']],
 ]

@@ -308,9 +308,27 @@ export const MUTANTS: readonly Mutant[] = [
       'const refunds = grants.map(grant => this.queues.refund(grant.holdings))',
       'const refunds: Promise<void>[] = []',
     ],
+    [
+      'a parent that an entity has left refuses',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, undefined)))',
+    ],
+    ['a parent that an entity has left stays charged', 'if (shared) void this.queues.refund(shared.holdings)', ''],
+  ]),
+  ...inFile('repository/sync/family-sync.ts', [
+    [
+      'a move does not reach buckets',
+      'if (isSameFamily(record, family) && !isMoved) return undefined',
+      'if (isSameFamily(record, family) || isMoved) return undefined',
+    ],
   ]),
   ...inFile('limiter/lease.ts', [
     ['what was released is rolled back again', '      book(holding, returned, 1n)\n', ''],
+    [
+      'a limit that is overdrawn is not named',
+      'kind?.softUntilMs !== undefined && tokensMilli < 0n',
+      'kind?.softUntilMs === undefined && tokensMilli < 0n',
+    ],
     [
       'what was adjusted is not rolled back',
       '        [...deltas].filter(([, milli]) => milli > 0n),\n        1n,',

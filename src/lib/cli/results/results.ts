@@ -14,7 +14,15 @@ import {
 } from './entity.js'
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
-import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {
+  limitsBoostsResult,
+  limitsGetResult,
+  limitsImpactResult,
+  limitsListResult,
+  limitsResolveResult,
+  limitsSetResult,
+  limitsUnsetResult,
+} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,
@@ -86,7 +94,9 @@ export const RESULTS = {
   'limits apply': limitsApplyResult,
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
+  'limits boosts': limitsBoostsResult,
   'limits get': limitsGetResult,
+  'limits impact': limitsImpactResult,
   'limits list': limitsListResult,
   'limits plan': limitsPlanResult,
   'limits resolve': limitsResolveResult,

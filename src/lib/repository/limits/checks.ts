@@ -5,8 +5,6 @@ import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/
 import {formatList} from '../../core/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
-import {unsupportedOf} from '../../schema/peer-features.js'
-import {UnsupportedFeature} from '../table/unsupported-feature.js'
 
 /** The settings in the system's configuration besides limits. */
 export interface SystemSettings {
@@ -28,13 +26,10 @@ export function checkChange(
   return checked
 }
 
-/** Requests of one namespace have no common switch or parent, and what zael does not honour it does not store. */
+/** Requests of one namespace have no common switch or parent. */
 export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
   if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
     throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
-  const unsupported = unsupportedOf(access === 'bypass' ? [{feature: access}] : [])
-  if (unsupported.length > 0)
-    throw new UnsupportedFeature(`What is to be set for ${nameOf(scope)}`, unsupported, {scope})
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
@@ -145,6 +140,20 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
       ...(limitName !== undefined ? {limit: limitName} : scope.level === 'resource' ? {resource: scope.resource} : {}),
     },
   })
+}
+
+/** The error for ending a boost that does not exist. */
+export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
+  const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
+  return new ZaelError(
+    'notFound',
+    'boost.missing',
+    `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`,
+    {
+      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'See zael limits boosts.',
+      details: {scope, ...(limitName !== undefined && {limit: limitName})},
+    },
+  )
 }
 
 /** The error for an entity and resource without limits at any level. */

@@ -1,5 +1,6 @@
 import {kindedRateOf} from '../../calendar/limit-kind.js'
 import {expiresAtSeconds, LIFETIME_MULTIPLIER, type LimitState} from '../../core/bucket.js'
+import {STAMP_MS} from '../../core/limit-kind.js'
 import {toMilli} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -18,10 +19,12 @@ import {requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 
 /** What a bucket is created from that a top-up does not find. */
-interface NewBucket {
+export interface NewBucket {
   readonly entity: string
   readonly resource: string
   readonly resolution: Resolution
+  /** Before the configuration was read, in epoch ms: how long a bypass is stamped counts from there. */
+  readonly readAtMs: number
   /** The record of the entity, if it has one. */
   readonly owner: Item | undefined
   /** What refunds left of a deleted bucket. */
@@ -38,7 +41,7 @@ export function createToppedUp(
   asked: TokensByLimit,
   input: NewBucket,
 ): {readonly items: TransactItem[]; readonly amounts: TokensByLimit} {
-  const {entity, resource, resolution, owner, residue, nowMs} = input
+  const {entity, resource, resolution, readAtMs, owner, residue, nowMs} = input
   requireKnown([...asked.keys()], new Set(resolution.limits.map(({name}) => name)))
   const amounts = new Map([...asked.keys()].map(name => [name, 0]))
   const limits = new Map<string, LimitState>()
@@ -66,6 +69,7 @@ export function createToppedUp(
       resolution.source === 'entity' ? undefined : expiresAtSeconds(limits.values(), LIFETIME_MULTIPLIER, nowMs),
     state,
     validUntilMs: validityOf(state, nowMs),
+    bypassUntilMs: resolution.access?.access === 'bypass' ? readAtMs + STAMP_MS : undefined,
   }
   const {ReturnValues: _, ...update} = createUpdate(table, record, {amounts: new Map(), requests: 0}, newMark(table))
   return {

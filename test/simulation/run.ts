@@ -153,7 +153,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
-  oracles.quotas.topUps.check()
+  oracles.quotas.check()
   oracles.topUps.check()
   const limiters = world.processes.flatMap(process => process.limiters)
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))

@@ -4,7 +4,15 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {appliedJson, changeLines, copyLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {
+  appliedJson,
+  changeLines,
+  copyLines,
+  effectJson,
+  effectMade,
+  effectOf,
+  lossQuestion,
+} from '../../lib/cli/limits/effect.js'
 import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -65,15 +73,18 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const effect = await effectOf(namespace, preview, stack.table.clock())
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})
+    // What others have added since is not what was asked about.
+    const mayRemove = preview.before.map(({name}) => name)
     const change: ChangeOutcome = dryRun
       ? preview
-      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
+      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}))
     const {copied} = change
-    this.print(changeLines(change, effect, dryRun))
+    const made = await effectMade(namespace, effect, preview, change)
+    this.print(changeLines(change, made, dryRun))
     this.print(copyLines(copied, scope, typedFlags(this.settings)))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
-    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(effect)}
+    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
     return {dryRun, ...result, buckets: change.buckets ?? null}
   }
 }

@@ -49,7 +49,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))', '1'],
   ]),
   ...inFile('core/shards.ts', [
-    ['the wait of several shards is too short', 'return lateEnough + 1', 'return Math.ceil((lateEnough + 1) / 2)'],
+    ['the wait of several shards is too short', 'return lateEnough', 'return Math.ceil(lateEnough / 2)'],
   ]),
   ...inFile('core/fullness.ts', [
     [

@@ -4,9 +4,9 @@ import {Repository} from '../../../src/lib/repository/repository.js'
 import type {NamespaceTable, Table} from '../../../src/lib/repository/table/table.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {MemoryOperations} from '../../helpers/memory-table/operations.js'
 import type {Change} from '../../helpers/memory-table/table.js'
-import {definitionOf} from '../../helpers/table-definition.js'
 import type {Fault, Scenario} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
 import {MarkSlots} from './mark-slots.js'
@@ -99,7 +99,7 @@ export class World {
 
   /** The table, the tenants, the configuration and the processes. */
   async setUp(): Promise<void> {
-    const {create} = await definitionOf({tableName: STACK})
+    const {create} = await loadTableDefinition({tableName: STACK})
     this.#operations.carryOut('CreateTable', create as never)
     const setup: Writer = {kind: 'setup', process: OTHERS}
     const repository = this.repository(setup)

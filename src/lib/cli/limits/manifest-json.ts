@@ -26,7 +26,7 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts}: Plan, loss: ChangeReach): LimitsPlanResult {
+export function manifestPlanJson({manifest, changes, adopted, counts}: Plan, loss: ChangeReach): Omit<LimitsPlanResult, 'impact'> {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),

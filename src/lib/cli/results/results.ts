@@ -7,13 +7,21 @@ import {
   entityChildrenResult,
   entityCreateResult,
   entityDeleteResult,
+  entityImportResult,
   entityListResult,
   entityShowResult,
   entityUpdateResult,
 } from './entity.js'
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
-import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {
+  limitsGetResult,
+  limitsImpactResult,
+  limitsListResult,
+  limitsResolveResult,
+  limitsSetResult,
+  limitsUnsetResult,
+} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,
@@ -76,6 +84,7 @@ export const RESULTS = {
   'entity delete': entityDeleteResult,
   'entity disable': entityDisableResult,
   'entity enable': entityEnableResult,
+  'entity import': entityImportResult,
   'entity list': entityListResult,
   'entity show': entityShowResult,
   'entity update': entityUpdateResult,
@@ -85,6 +94,7 @@ export const RESULTS = {
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
   'limits get': limitsGetResult,
+  'limits impact': limitsImpactResult,
   'limits list': limitsListResult,
   'limits plan': limitsPlanResult,
   'limits resolve': limitsResolveResult,

@@ -33,6 +33,7 @@ import {
   checkScope,
   missing,
   nameOf,
+  requireRemovable,
   type SystemSettings,
 } from './checks.js'
 import {type InheritedLimits, readInherited} from './inherited.js'
@@ -53,11 +54,22 @@ export interface SetOptions extends SystemSettings {
    */
   readonly replace?: boolean | undefined
   /**
+   * Names of limits that may be removed; if others had to be, nothing is changed. All may unless it is given.
+   *
+   * @internal
+   */
+  readonly mayRemove?: readonly string[] | undefined
+  /**
    * In the same write; those that are left out stay.
    *
    * @internal
    */
   readonly policies?: Policies | undefined
+}
+
+/** How to delete. */
+interface DeleteOptions extends Pick<SetOptions, 'mayRemove'> {
+  readonly withPolicies?: boolean
 }
 
 /** The limits of a scope before and after a change. */
@@ -217,6 +229,7 @@ export class Configs {
       const {item, before, units} = stored
       const {copied, checks} = await this.#inherited(scope, limits, options, stored)
       const record = this.#merge(scope, limits, options, before, copied)
+      requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
       const given = new Set(limits.map(({name}) => name))
       const isReplaced = (name: string) => options.replace === true || given.has(name)
       const update = updateConfig(this.#table, item, record, isReplaced, options.policies)
@@ -303,8 +316,9 @@ export class Configs {
    * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
    * `withPolicies`, which is internal, the former goes too.
    */
-  async delete(scope: ConfigScope, {withPolicies = false} = {}): Promise<ConfigChange> {
+  async delete(scope: ConfigScope, {withPolicies = false, mayRemove}: DeleteOptions = {}): Promise<ConfigChange> {
     return this.#change(scope, async ({item, before}) => {
+      requireRemovable(scope, {before: before?.limits}, mayRemove)
       const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)

@@ -49,6 +49,8 @@ export type Deed =
   | {readonly kind: 'recycle'}
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
+  /** Sets other values until an instant, in epoch ms. */
+  | {readonly kind: 'boost'; readonly scope: ConfigScope; readonly limits: readonly Limit[]; readonly untilMs: number}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
   | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: AccessSwitch | undefined}
   /** Gives an entity another parent, or none. */

@@ -38,6 +38,9 @@ async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void>
     case 'set-limits':
       await tenant.setLimits(deed.scope, deed.limits, {replace: true})
       return
+    case 'boost':
+      await tenant.setLimits(deed.scope, deed.limits, {until: new Date(deed.untilMs)})
+      return
     case 'delete-limits':
       await tenant.deleteLimits(deed.scope)
       return

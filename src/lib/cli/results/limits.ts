@@ -91,6 +91,24 @@ const effectSchema = z.strictObject({
 })
 export type ChangeEffectJson = ResultOf<typeof effectSchema>
 
+/** zael limits boosts. */
+export const limitsBoostsResult = z
+  .strictObject({
+    boosts: z
+      .array(
+        z.strictObject({
+          scope: scopeSchema,
+          limit: limitSchema.describe('With the key boost'),
+          copied: z.boolean().describe('The scope has limits only for the time of the boost'),
+          since: z.string().describe('UTC, ISO 8601: when it was set'),
+          by: z.string().nullable(),
+        }),
+      )
+      .describe('The next end first'),
+  })
+  .meta({title: 'zael limits boosts'})
+export type LimitsBoostsResult = ResultOf<typeof limitsBoostsResult>
+
 /** zael limits get. */
 export const limitsGetResult = z.strictObject(configSchema.shape).meta({title: 'zael limits get'})
 export type LimitsGetResult = ResultOf<typeof limitsGetResult>
@@ -169,6 +187,7 @@ export const limitsSetResult = z
       .describe('Limits taken over from another level; later changes there do not reach the copies'),
     ...effectSchema.shape,
     buckets: bucketSyncSchema.nullable(),
+    impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>

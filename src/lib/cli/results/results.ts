@@ -15,6 +15,7 @@ import {
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
 import {
+  limitsBoostsResult,
   limitsGetResult,
   limitsImpactResult,
   limitsListResult,
@@ -93,6 +94,7 @@ export const RESULTS = {
   'limits apply': limitsApplyResult,
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
+  'limits boosts': limitsBoostsResult,
   'limits get': limitsGetResult,
   'limits impact': limitsImpactResult,
   'limits list': limitsListResult,

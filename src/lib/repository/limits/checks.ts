@@ -142,6 +142,20 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
   })
 }
 
+/** The error for ending a boost that does not exist. */
+export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
+  const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
+  return new ZaelError(
+    'notFound',
+    'boost.missing',
+    `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`,
+    {
+      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'See zael limits boosts.',
+      details: {scope, ...(limitName !== undefined && {limit: limitName})},
+    },
+  )
+}
+
 /** The error for an entity and resource without limits at any level. */
 export function nothingApplies(entity: string, resource: string): ZaelError {
   return new ZaelError(

@@ -53,7 +53,6 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For all entities'},
     {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Preview'},
     {command: 'zael limits set --entity team-1 --resource gpt-4 tpm=400k --for 24h', description: 'For one day'},
-    {command: 'zael limits set --entity team-1 rpd=10k/day@Europe/Berlin', description: 'Per calendar day'},
     {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 

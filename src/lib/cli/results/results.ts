@@ -15,7 +15,12 @@ import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
 import {
   limitsBoostsResult,
-  limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+  limitsGetResult,
+  limitsListResult,
+  limitsResolveResult,
+  limitsSetResult,
+  limitsUnsetResult,
+} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,

@@ -9,7 +9,6 @@ import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
 import type {AuditListResult} from '../../lib/cli/results/audit.js'
-import {asSentence} from '../../lib/core/text.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
@@ -51,7 +50,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
       const isJson = this.jsonEnabled()
       // Runs until the process ends: Ctrl-C or a closed pipe.
       const onOutage = (error: Error | undefined) =>
-        this.logToStderr(error ? `${asSentence(error.message)} Trying again until Ctrl-C.` : 'The table answers again.')
+        this.logToStderr(error ? `${error.message}; trying again until Ctrl-C.` : 'The table answers again.')
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }

@@ -1,12 +1,22 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
 import {endLines} from '../../lib/cli/limits/boost.js'
-import {appliedJson, changeLines, copyLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {
+  appliedJson,
+  changeLines,
+  copyLines,
+  effectJson,
+  effectMade,
+  effectOf,
+  lossQuestion,
+} from '../../lib/cli/limits/effect.js'
+import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -45,6 +55,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       dependsOn: ['system'],
       min: 1,
     }),
+    ...impactFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
     yes: boolean({char: 'y', description: 'Do not ask before live buckets lose a limit.'}),
   }
@@ -68,18 +79,24 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const namespace = await stack.namespace()
     const preview = await namespace.configs.preview(scope, limits, options)
     const effect = await effectOf(namespace, preview, stack.table.clock())
+    const seen = this.flags.impact ? await readImpact(namespace, [preview], stack.table.clock()) : undefined
+    if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})
+    // What others have added since is not what was asked about.
+    const mayRemove = preview.before.map(({name}) => name)
     const change: ChangeOutcome = dryRun
       ? preview
-      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
+      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}))
     const {copied} = change
-    this.print(changeLines(change, effect, dryRun))
+    const made = await effectMade(namespace, effect, preview, change)
+    this.print(changeLines(change, made, dryRun))
     const where = typedFlags(this.settings)
     this.print(until ? endLines(change, limits, until, where) : copyLines(copied, scope, where))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
-    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(effect)}
-    return {dryRun, ...result, buckets: change.buckets ?? null}
+    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
+    const impact = seen ? impactJson(seen.impact, seen.range) : null
+    return {dryRun, ...result, buckets: change.buckets ?? null, impact}
   }
 }

@@ -3,7 +3,7 @@ import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {changeLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {changeLines, effectJson, effectMade, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -64,10 +64,14 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     if (removed) await confirm(unsetQuestion(removed, loss), {yes})
     else if (loss !== undefined) await confirm(loss, {yes})
     const change = await changeWithProgress(sync =>
-      name === undefined ? namespace.deleteLimits(scope, sync) : namespace.unsetLimit(scope, name, sync),
+      // What others have added since is not what was asked about.
+      name === undefined
+        ? namespace.deleteLimits(scope, {...sync, mayRemove: before.map(limit => limit.name)})
+        : namespace.unsetLimit(scope, name, sync),
     )
-    this.print(changeLines(change, effect, false))
-    return {...changeJson(change), ...effectJson(effect), buckets: change.buckets}
+    const made = await effectMade(namespace, effect, {before, after}, change)
+    this.print(changeLines(change, made, false))
+    return {...changeJson(change), ...effectJson(made), buckets: change.buckets}
   }
 
   private async endBoosts(

@@ -109,7 +109,9 @@ function rank(
 }
 
 /** Resources with limits of their own, and those of live buckets; any other must be named to be included. */
-async function resourcesInUse(repository: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
+export async function resourcesInUse(
+  repository: NamespaceRepository,
+): Promise<{resources: string[]; complete: boolean}> {
   const resources = new Set(await configuredResources(repository))
   let count = 0
   let complete = true

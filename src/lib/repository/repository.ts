@@ -165,8 +165,11 @@ export class NamespaceRepository {
   }
 
   /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
-  async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
-    return this.#synced(await this.configs.delete(scope), options)
+  async deleteLimits(
+    scope: ConfigScope,
+    options: Pick<SetOptions, 'mayRemove'> & SyncOptions = {},
+  ): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope, {mayRemove: options.mayRemove}), options)
   }
 
   /**

@@ -59,6 +59,12 @@ export class QuotaOracle {
     this.#refusals.observe(write)
   }
 
+  /** Once nothing is under way any more. */
+  check(): void {
+    this.topUps.check()
+    this.#refusals.check()
+  }
+
   /** A charge that is made whatever the balance. */
   noteForced(bucket: string, name: string, milli: bigint): void {
     this.#schedules.noteForced(bucket, name, milli)

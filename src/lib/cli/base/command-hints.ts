@@ -1,5 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {shellWord} from '../../core/text.js'
 
 type Details = Readonly<Record<string, unknown>>
@@ -11,8 +12,10 @@ const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(S
 
 /** Commands that help, by the code of the error; the library's own hints name none. */
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
-  'request.too-large': ({entity, resource, limit, requested}) =>
-    `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource)} ${limit}=${requested}`,
+  'request.too-large': ({entity, resource, limit, requested, unit}) => {
+    const amount = unit === undefined ? requested : formatAmount(Number(requested), String(unit))
+    return `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource, `${limit}=${amount}`)}`
+  },
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
       ? `Lift it: zael resource enable ${words(resource)}`
@@ -29,6 +32,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
       return `Set some: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
     return 'Run `zael limits list` to see what is configured.'
   },
+  'boost.missing': () => 'See `zael limits boosts`.',
+  'until.same': () => 'To end a boost now: `zael limits unset --boost`.',
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
   'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
   'namespace.state': ({id, name, remedy}) => {

@@ -29,7 +29,7 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 export function manifestPlanJson(
   {manifest, changes, adopted, counts, boosts}: Plan,
   loss: ChangeReach,
-): LimitsPlanResult {
+): Omit<LimitsPlanResult, 'impact'> {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {lostLimitsSchema} from './limits.js'
+import {impactSchema, lostLimitsSchema} from './limits.js'
 import {
   accessChangeSchema,
   bucketSyncSchema,
@@ -147,6 +147,7 @@ export const limitsPlanResult = z
     counts: changeCountsSchema,
     boosts: plannedBoostsSchema,
     lost: lossSchema,
+    impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>

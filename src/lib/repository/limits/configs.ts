@@ -35,6 +35,7 @@ import {
   missing,
   nameOf,
   notBoosted,
+  requireRemovable,
   type SystemSettings,
 } from './checks.js'
 import {boostEndedEvent, deletedEvent, policyEvent, removedPolicies, setEvent} from './events.js'
@@ -67,11 +68,22 @@ export interface SetOptions extends SystemSettings {
    */
   readonly keepsBoosts?: boolean | undefined
   /**
+   * Names of limits that may be removed; if others had to be, nothing is changed. All may unless it is given.
+   *
+   * @internal
+   */
+  readonly mayRemove?: readonly string[] | undefined
+  /**
    * In the same write; those that are left out stay.
    *
    * @internal
    */
   readonly policies?: Policies | undefined
+}
+
+/** How to delete. */
+interface DeleteOptions extends Pick<SetOptions, 'mayRemove'> {
+  readonly withPolicies?: boolean
 }
 
 /** The limits of a scope before and after a change. */
@@ -283,6 +295,7 @@ export class Configs {
     return this.#change(scope, async stored => {
       const {before, units} = stored
       const {record, copied, checks} = await this.#merge(scope, limits, options, stored)
+      requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
       const given = new Set(limits.map(({name}) => name))
       const isGiven = (name: string) => options.replace === true || given.has(name)
       const update = await this.#update(stored, record, isGiven, options.policies)
@@ -449,9 +462,10 @@ export class Configs {
    * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
    * `withPolicies`, which is internal, the former goes too.
    */
-  async delete(scope: ConfigScope, {withPolicies = false} = {}): Promise<ConfigChange> {
+  async delete(scope: ConfigScope, {withPolicies = false, mayRemove}: DeleteOptions = {}): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
       const {item, untidied: before} = stored
+      requireRemovable(scope, {before: before?.limits}, mayRemove)
       const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)

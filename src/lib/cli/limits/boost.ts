@@ -43,6 +43,11 @@ function byEnd(boosts: readonly BoostedLimit[]): BoostedLimit[] {
   return [...boosts].sort((a, b) => (a.limit.boost?.untilMs ?? 0) - (b.limit.boost?.untilMs ?? 0))
 }
 
+/** A change for the comparison with recorded usage: what applies until the end counts, not what follows. */
+export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: T): T {
+  return {...change, after: change.after.map(limit => boostedOf(limit) ?? limit)}
+}
+
 /** What to know about limits that end by themselves: the end, what follows, and from when a quota has its new amount. */
 export function endLines(
   {scope, after, record}: ChangeOutcome,

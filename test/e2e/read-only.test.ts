@@ -53,6 +53,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['entity show user-l', 3],
   ],
   'limits apply': [['limits apply --file FILE --dry-run', 0]],
+  'limits boosts': [['limits boosts', 0]],
   'limits diff': [['limits diff --file FILE', 0]],
   'limits export': [
     ['limits export', 0],

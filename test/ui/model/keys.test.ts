@@ -32,7 +32,8 @@ describe('in the list', () => {
     ['s', {}, {type: 'sort-next'}],
     ['S', {}, {type: 'sort-reverse'}],
     ['1', {}, {type: 'sort-by', key: 'entity'}],
-    ['7', {}, {type: 'sort-by', key: 'empty'}],
+    ['5', {}, {type: 'sort-by', key: 'refused'}],
+    ['8', {}, {type: 'sort-by', key: 'empty'}],
     ['+', {}, {type: 'poll', often: 'more'}],
     ['-', {}, {type: 'poll', often: 'less'}],
     ['z', {ctrl: true}, {type: 'suspend'}],
@@ -44,7 +45,7 @@ describe('in the list', () => {
   })
 
   it('ignores unbound keys', () => {
-    for (const input of ['x', '8', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
+    for (const input of ['x', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
     expect(list('q', {meta: true})).toBeUndefined()
     expect(list('s', {ctrl: true})).toBeUndefined()
     expect(list('p', {meta: true})).toBeUndefined()

@@ -85,10 +85,10 @@ describe('other panels', () => {
       "
       zael watch · prod/default · eu-west-1                                                       overview [resources] health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-        RESOURCE           ENTITIES LEVEL      LEFT/CAP      LIMIT  USED/S   OVER   NEAR MOST USED BY
-      ▸ a-resource-with-a…        1 ██████████     60/60     rpm         –      0      0
-        gpt-4                     2 ◂▚░░░░░░░░ -11.6k/200k   tpm      2.5k     ✖1     ▲1 team-research 2.5k/s (tpm)
-        search                    2 ██████░░░░  1.22k/2.01k  rps        14     ✖1      0 hot-key 10/s, user-empty 4/s (rps)
+        RESOURCE       ENTITIES LEVEL    LEFT/CAP      LIMIT  USED/S REFUSED/S   OVER   NEAR MOST USED BY
+      ▸ a-resource-wi…        1 ████████     60/60     rpm         –         0      0      0
+        gpt-4                 2 ◂▚░░░░░░ -11.6k/200k   tpm      2.5k         0     ✖1     ▲1 team-research 2.5k/s (tpm)
+        search                2 ████▊░░░  1.22k/2.01k  rps        14         0     ✖1      0 hot-key 10/s (rps)
 
 
 
@@ -130,7 +130,7 @@ describe('other panels', () => {
       Keys here
       Ctrl-C quit                             / filter as you type
       Ctrl-Z suspend; fg resumes              s S next sort, reverse
-      q quit                                  1-7 sort by column; again: reverse
+      q quit                                  1-8 sort by column; again: reverse
       ? this help                             w wide names
       esc back, or clear the filter           tab next panel
       ↑ ↓ j k move                            p space pause
@@ -142,8 +142,8 @@ describe('other panels', () => {
       Filters:  gpt part of a name  !gpt all others  status:over
       resource:gpt-4 or entity:ada exactly that one
 
-      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ◆ soft and empty
-      ○ gone
+      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing
+      ↑ parent its parent is  ◆ soft and empty  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       ~ not read for three polls, because polls sample

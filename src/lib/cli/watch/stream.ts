@@ -50,10 +50,12 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
 function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
   const {readings} = watch.data()
   const nowMs = watch.now()
-  const ids = rank(readings.values(), nowMs, selection)
+  const find = (id: string) => readings.get(id)
+  const ids = rank(readings.values(), nowMs, selection, find)
   const totals = totalsAt(
     ids.flatMap(id => readings.get(id) ?? []),
     nowMs,
+    find,
   )
   return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
 }

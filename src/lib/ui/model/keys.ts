@@ -29,7 +29,16 @@ export interface KeyBinding {
 }
 
 /** Sort keys of the digits: the columns from left to right. */
-const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
+const COLUMN_SORTS: readonly SortKey[] = [
+  'entity',
+  'resource',
+  'left',
+  'rate',
+  'refused',
+  'shards',
+  'pressure',
+  'empty',
+]
 
 const outsideFilter = (mode: Mode): boolean => mode !== 'filter'
 const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail'
@@ -92,7 +101,7 @@ export const BINDINGS: readonly KeyBinding[] = [
     isValid: inOverview,
     keys: {s: {type: 'sort-next'}, S: {type: 'sort-reverse'}},
   },
-  {label: '1-7', description: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
+  {label: '1-8', description: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
   {label: 'w', description: 'wide names', isValid: inOverview, keys: {w: {type: 'wide'}}},
   {label: 'tab', description: 'next panel', isValid: inList, keys: {tab: {type: 'tab'}}},
   {label: 'p space', description: 'pause', isValid: belowHelp, keys: {p: PAUSE, ' ': PAUSE}},

@@ -36,7 +36,7 @@ export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
   if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
-  const row = rowAt(reading, levelsAtMs)
+  const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
   const {glyphs} = settings
   const detail = data.detail?.id === row.id ? data.detail : undefined
   const width = gaugeWidth(size.columns)

@@ -30,7 +30,7 @@ function positionOf({state, data, ranking, cursor, heights, settings}: Frame): L
 /** Totals over the selected buckets. */
 function totalsLine({ranking, settings}: Frame): Line {
   const {all, totals} = ranking
-  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond} = totals
+  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
   const selected =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
@@ -41,6 +41,7 @@ function totalsLine({ranking, settings}: Frame): Line {
       [seg(selected, 'strong')],
       [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
       [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
+      refusedPerSecond === 0 ? [] : [seg(`refused ${formatShortNumber(refusedPerSecond)}/s`, 'over')],
       overdrawn === 0 ? [] : [seg(`${status.overdrawn} ${formatCount(overdrawn)} overdrawn`, 'near')],
       [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
       used === '' ? [] : [seg(`used ${used}`)],

@@ -9,6 +9,7 @@ import {
   SHORT_SPAN_WIDTH,
 } from '../../core/text.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
+import {refusedPerSecond} from '../../watch/request-counts.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/line.js'
 import {ScreenLine} from '../draw/screen-line.js'
@@ -23,6 +24,7 @@ type OverviewKey =
   | 'level'
   | 'limit'
   | 'rate'
+  | 'refused'
   | 'history'
   | 'shards'
   | 'pressure'
@@ -40,6 +42,8 @@ const WIDE = 120
 export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
 /** An arrow and a span. */
 const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
+/** Its title. */
+export const REFUSED_WIDTH = 9
 /** The cursor, the status, a space. */
 export const MARGIN = 3
 
@@ -51,12 +55,25 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
     {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
     {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
+    {key: 'refused', title: 'REFUSED/S', sort: 'refused', least: REFUSED_WIDTH},
     {key: 'history', title: 'IN USE', least: 12, from: WIDE},
     {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
     {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},
     {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH},
   ],
-  importance: ['entity', 'resource', 'level', 'gauge', 'eta', 'rate', 'limit', 'shards', 'pressure', 'history'],
+  importance: [
+    'entity',
+    'resource',
+    'level',
+    'gauge',
+    'refused',
+    'eta',
+    'rate',
+    'limit',
+    'shards',
+    'pressure',
+    'history',
+  ],
   growth: [
     ['entity', 16],
     ['resource', 12],
@@ -75,7 +92,7 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
 /** Names as long as the screen allows, in place of some columns. */
 const WIDE_NAMES_PLAN: typeof PLAN = {
   ...PLAN,
-  importance: ['entity', 'resource', 'level', 'eta', 'rate'],
+  importance: ['entity', 'resource', 'level', 'refused', 'eta', 'rate'],
   growth: [
     ['entity', 40],
     ['resource', 64],
@@ -91,7 +108,7 @@ export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewC
 const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
 
 /** Sorts that are descending by default. */
-const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
+const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'refused', 'pressure', 'shards'])
 
 /** The colour of a status; its symbol conveys the same. */
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
@@ -122,9 +139,12 @@ function rateTitle({title}: OverviewColumn, limit: string | undefined, room: num
   return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
 }
 
+/** Number columns. */
+const ALIGNED_RIGHT: ReadonlySet<OverviewKey> = new Set(['rate', 'refused', 'shards', 'pressure', 'eta'])
+
 /** Aligned like the cells below. */
 function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
-  const isRight = key === 'rate' || key === 'shards' || key === 'pressure' || key === 'eta'
+  const isRight = ALIGNED_RIGHT.has(key)
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
@@ -200,6 +220,8 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
     case 'resource':
       return name(row.resource)
     case 'gauge':
+      // Its own level says nothing about that.
+      if (row.refusedBy === 'parent') return seg(cell(`${glyphs.fills} parent`, width, glyphs.ellipsis), 'over')
       if (!tightest) return seg(' '.repeat(width))
       return seg(gauge(tightest.level, tightest.capacity, width, glyphs), TONE_OF_STATUS[status])
     case 'level':
@@ -208,6 +230,10 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
       return seg(cell(tightest?.name ?? '', width, glyphs.ellipsis), 'dim')
     case 'rate':
       return right(ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond))
+    case 'refused': {
+      const refused = refusedPerSecond(row.requests)
+      return right(refused === null ? glyphs.dash : formatShortNumber(refused), refused ? 'over' : 'plain')
+    }
     case 'history':
       return seg(sparkline(row.used, width, glyphs), 'history')
     case 'shards':

@@ -39,12 +39,13 @@ const switchSchema = z.strictObject({
   remedies: z.array(remedySchema),
 })
 
-/** zael why. */
-export const whyResult = z
+/** zael why, about one resource. */
+const whyOneResult = z
   .strictObject({
     entity: z.string(),
     resource: z.string(),
     registered: z.boolean().describe('Whether the entity has a record'),
+    name: z.string().nullable().describe('Of the entity; null where it has none but its id'),
     parent: z.string().nullable().describe('Shares every charge'),
     cascade: sharedChargeSchema,
     at: z.string().describe('UTC, ISO 8601'),
@@ -106,5 +107,18 @@ export const whyResult = z
       }),
     ),
   })
-  .meta({title: 'zael why'})
+  .meta({id: 'WhyOfResource'})
+export type WhyOneResult = ResultOf<typeof whyOneResult>
+
+/** zael why without a resource. */
+const whyAllResult = z.strictObject({
+  entity: z.string(),
+  at: z.string().describe('UTC, ISO 8601'),
+  admitted: z.boolean().describe('Whether the request of every resource has room'),
+  resources: z.array(whyOneResult).describe('All resources that the entity uses or has limits for, worst first'),
+})
+export type WhyAllResult = ResultOf<typeof whyAllResult>
+
+/** zael why: about one resource, or about all. */
+export const whyResult = z.union([whyOneResult, whyAllResult]).meta({title: 'zael why'})
 export type WhyResult = ResultOf<typeof whyResult>

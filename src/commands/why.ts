@@ -16,10 +16,11 @@ export default class Why extends StackCommand<typeof Why> {
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-    resource: string({description: 'Resource name; all of the entity when omitted.', ignoreStdin: true}),
-    amounts: string({
+    // oclif takes several words for the last argument only, so it is the resource and the amounts.
+    resource: string({
       description:
-        'Amount per limit, such as rpm=1 or usd=$0.05; defaults to the average request of the last 24 hours.',
+        'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. All resources of the entity when omitted; ' +
+        'amounts default to the average request of the last 24 hours.',
       multiple: true,
       ignoreStdin: true,
     }),
@@ -31,8 +32,7 @@ export default class Why extends StackCommand<typeof Why> {
       description: 'Keep looking until Ctrl-C; without a terminal, prints a line per resource each time.',
     }),
     interval: stringFlag({
-      description: 'Time between two looks.',
-      default: '5s',
+      description: 'Time between two looks; 5s by default.',
       dependsOn: ['follow'],
       helpValue: 'DURATION',
     }),
@@ -50,7 +50,8 @@ export default class Why extends StackCommand<typeof Why> {
 
   protected async work(stack: StackContext): Promise<WhyResult | Streamed> {
     const {whyRequest, lookWith, presentWhy, runFollow} = await import('../lib/cli/acquire/why-run.js')
-    const request = whyRequest({...this.args, ...this.flags})
+    const {entity, resource: [resource, ...amounts] = []} = this.args
+    const request = whyRequest({entity, resource, amounts, ...this.flags})
     const look = await lookWith(stack, request)
     const where = typedFlags(this.settings)
     if (!request.follow) {

@@ -10,6 +10,9 @@ export type WatchScope = BucketScope
 /** Samples in a sparkline; one per reading of the bucket. */
 export const SAMPLES = 60
 
+/** Hours of usage in the detail of a bucket, the current one included. */
+export const USAGE_HOURS = 24
+
 /** The last read of one bucket. A new object with every read. */
 export interface Reading {
   /** `entity#resource`; neither can contain a `#`. */
@@ -178,11 +181,26 @@ export interface Detail {
     readonly start: string
     readonly counters: Readonly<Record<string, number>>
     readonly requests: number | null
+    /** Requests, by its own limits or by those of its parent. */
+    readonly refused: number
   }[]
   /** Newest first. */
   readonly audit: readonly AuditRecord[]
   /** Parts that could not be loaded, with the reason. */
   readonly problems: readonly string[]
+}
+
+/** Explains a bucket, in lines of text; writes nothing. */
+export type WhySource = (
+  bucket: {readonly entity: string; readonly resource: string},
+  signal: AbortSignal,
+) => Promise<readonly string[]>
+
+/** Why the average request of a bucket would be admitted or refused. Loaded when it is opened, and every 5 s while it is. */
+export interface WhyText {
+  readonly id: string
+  readonly loadedAtMs: number
+  readonly lines: readonly string[]
 }
 
 /** The buckets found in the index so far. */
@@ -199,10 +217,13 @@ export interface WatchData {
   readonly scope: WatchScope
   readonly readings: ReadonlyMap<string, Reading>
   readonly known: Known
+  /** Of entities on the screen, by id; only those that have a name besides. */
+  readonly names: ReadonlyMap<string, string>
   readonly lastPoll: PollFacts | undefined
   readonly problem: PollProblem | undefined
   readonly health: readonly HealthLine[] | undefined
   readonly detail: Detail | undefined
+  readonly why: WhyText | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
 }
@@ -225,6 +246,8 @@ export interface Watch {
   focus(ids: readonly string[]): void
   /** Loads the detail of a bucket and keeps it fresh; `undefined` closes it. */
   setDetail(id: string | undefined): void
+  /** Loads the explanation of a bucket and keeps it fresh; `undefined` closes it. */
+  setWhy(id: string | undefined): void
   /** Loads health now and keeps it fresh until `false`. */
   watchHealth(isWatched: boolean): void
 }

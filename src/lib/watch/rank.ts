@@ -1,4 +1,5 @@
-import type {FindReading, Reading, RowStatus, Selection, SortKey} from './model.js'
+import {parseFilter} from './filter.js'
+import type {FindReading, Reading, Selection, SortKey} from './model.js'
 import {refusedPerSecond} from './request-counts.js'
 import {type BucketStatus, statusAt} from './status.js'
 import {mostConsumed, totalConsumption} from './totals.js'
@@ -82,47 +83,4 @@ function byRateOf(limit: string | undefined): (candidate: Candidate) => SortValu
 function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a === b ? 0 : a < b ? -direction : direction
-}
-
-/** Whether a bucket matches a filter. */
-type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
-
-const STATUSES: readonly RowStatus[] = ['ok', 'overdrawn', 'near', 'over', 'gone']
-
-/** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
-const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
-  status: wanted => {
-    const typed = wanted.toLowerCase()
-    const isWhole = STATUSES.some(each => each === typed)
-    return (_, status) => (isWhole ? status === typed : status.startsWith(typed))
-  },
-  entity:
-    wanted =>
-    ({bucket}) =>
-      bucket.entity === wanted,
-  resource:
-    wanted =>
-    ({bucket}) =>
-      bucket.resource === wanted,
-}
-
-/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
-function parseFilter(filter: string): BucketFilter {
-  const typed = filter.trim()
-  const isInverted = typed.startsWith('!')
-  const text = isInverted ? typed.slice(1) : typed
-  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
-  // Still being typed.
-  if (wanted === '') return () => true
-  const matches = FIELDS[field.toLowerCase()]?.(wanted) ?? partOfName(text)
-  return (reading, status) => matches(reading, status) !== isInverted
-}
-
-/** The filter for the buckets of exactly one resource. */
-export const resourceFilter = (resource: string): string => `resource:${resource}`
-
-function partOfName(text: string): BucketFilter {
-  const part = text.toLowerCase()
-  const has = (name: string) => name.toLowerCase().includes(part)
-  return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }

@@ -23,6 +23,9 @@ const NO_PRESSURES: Reading['writePressures'] = new Map()
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
   `${entity}#${resource}`
 
+/** The entity of such an id. */
+export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
+
 /** A bucket with the requests that its shards have counted. */
 export type CountedBucket = ShardedBucket & {readonly shards: readonly CountedShard[]}
 

@@ -3,7 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {actionOf, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
 import type {Mode, ScreenAction, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
-const MODES: Mode[] = ['list', 'filter', 'detail', 'help']
+const MODES: Mode[] = ['list', 'filter', 'detail', 'why', 'help']
 const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => actionOf(input, key, 'list', tab)
 
 describe('in the list', () => {
@@ -26,6 +26,7 @@ describe('in the list', () => {
     ['u', {ctrl: true}, {type: 'move', move: {pages: -0.5}}],
     ['d', {ctrl: true}, {type: 'move', move: {pages: 0.5}}],
     ['', {return: true}, {type: 'open'}],
+    ['y', {}, {type: 'why'}],
     ['p', {}, {type: 'pause'}],
     [' ', {}, {type: 'pause'}],
     ['r', {}, {type: 'refresh'}],

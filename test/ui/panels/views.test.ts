@@ -29,10 +29,58 @@ describe('the overview', () => {
     expect(lines(40).join('\n')).toMatchInlineSnapshot(`
       "   ENTITY         RESOURCE LEFT/CAP↑
       ▸✖ team           gpt-4       200/1k
-       ✖ child          gpt-4       900/1k
+       ✖ child          gpt-4    ↑ parent
        ● other          gpt-4       900/1k
       "
     `)
+  })
+
+  it('has names beside ids where there is room', () => {
+    const names = new Map([
+      ['user-debt', 'Acme Corporation'],
+      ['team-research', 'R&D'],
+    ])
+    const lines = (columns: number) => draw({columns, data: {names}}).split('\n').slice(4, 7)
+    expect(lines(120).map(line => line.slice(0, 24))).toEqual([
+      '▸✖ user-debt Acme … gpt-',
+      ' ✖ user-empty       sear',
+      ' ▲ team-research    gpt-',
+    ])
+  })
+
+  it('explains a bucket, with commands on as many lines as they need', () => {
+    const id = 'user-debt#gpt-4'
+    const command =
+      '  zael limits set --entity user-debt --resource gpt-4 tpm=200k/min  double the rate of entity user-debt'
+    const why = {
+      id,
+      loadedAtMs: READ_AT_MS,
+      lines: ['user-debt cannot have 1 tpm now.', '', 'To admit it sooner:', command],
+    }
+    expect(draw({columns: 60, rows: 12, state: {mode: 'why', whyId: id}, data: {why}})).toMatchInlineSnapshot(`
+      "
+      zael watch · prod/default · eu-west-1             [overview]
+      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every…
+      Why user-debt · gpt-4  read 1s ago
+
+      user-debt cannot have 1 tpm now.
+
+      To admit it sooner:
+        zael limits set --entity user-debt --resource gpt-4
+            tpm=200k/min
+            double the rate of entity user-debt
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
+      esc back · ? help · r refresh · q quit
+      "
+    `)
+    expect(draw({state: {mode: 'why', whyId: id}})).toContain('Loading.')
+  })
+
+  it('says that a filter can match nothing', () => {
+    const selection = {sort: 'left', reversed: false, filter: 'status:nonsense'} as const
+    expect(draw({state: {mode: 'filter', selection}})).toContain(
+      '/status:nonsense_  "nonsense" is not a status: ok, overdrawn, near, over, gone',
+    )
   })
 
   it('at 60 columns', () => {
@@ -68,7 +116,7 @@ describe('the overview', () => {
        ○ user-gone     gpt-4    ████████     1k/1k     tpm         –         –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -87,7 +135,7 @@ describe('the overview', () => {
        ○ user-gone        gpt-4        ████████     1k/1k     tpm         –         – ················       1       –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p pause
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
       "
     `)
   })
@@ -106,7 +154,7 @@ describe('the overview', () => {
        ○ user-gone                           gpt-4                ████████████     1k/1k     tpm              –         – ····························································       1       –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p pause
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
       "
     `)
   })
@@ -136,7 +184,7 @@ describe('the overview', () => {
        ✖ user-empty                   search      0.1/10           4         –    ↓<1s
        ▲ team-research                gpt-4     13.3k/100k      2.5k         –     ↓8s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -157,7 +205,7 @@ describe('the overview', () => {
        - user-gone        gpt-4        [######]     1k/1k     tpm         -         -                        1       -    full
 
       5 buckets | X 2 over | ! 1 near | < 1 in debt | used rps 14/s, tpm 2.5k/s | 6 shards
-      ? help | q quit | / filter | s sort: left | enter drill in | tab resources | p pause
+      ? help | q quit | / filter | s sort: left | enter drill in | y why | tab resources | p pause
       "
     `)
   })
@@ -210,7 +258,7 @@ describe('the overview', () => {
 
       0 of 5 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
       /no-one  0 buckets · esc clears it
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -225,7 +273,7 @@ describe('the overview', () => {
 
 
       0 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -241,7 +289,7 @@ describe('the overview', () => {
 
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -259,7 +307,7 @@ describe('the overview', () => {
        ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
        ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })

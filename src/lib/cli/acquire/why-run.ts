@@ -23,7 +23,7 @@ interface WhyInput {
   readonly resource?: string | undefined
   readonly amounts?: readonly string[] | undefined
   readonly follow?: boolean | undefined
-  readonly interval: string
+  readonly interval?: string | undefined
 }
 
 /** The same, checked. */
@@ -37,7 +37,7 @@ export interface WhyRequest {
 }
 
 /** Reads arguments and flags; throws for invalid values. */
-export function whyRequest({entity, resource, amounts = [], follow = false, interval}: WhyInput): WhyRequest {
+export function whyRequest({entity, resource, amounts = [], follow = false, interval = '5s'}: WhyInput): WhyRequest {
   checkEntityId(entity)
   if (resource?.includes('=')) {
     throw new InvalidInput('why.resource', `"${resource}" is an amount, and there is no resource before it.`, {

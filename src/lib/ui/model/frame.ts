@@ -81,9 +81,10 @@ export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number
 /** Computes a frame; only visible rows are computed. */
 export function buildFrame(input: FrameInput): Frame {
   const {size, state, data, ranking, nowMs} = input
-  const isOverview = state.tab === 'overview' && state.detailId === undefined
+  const isList = state.detailId === undefined && state.whyId === undefined
+  const isOverview = state.tab === 'overview' && isList
   const hasFilterLine = isOverview && (state.mode === 'filter' || state.selection.filter !== '')
-  const heights = heightsOf(size.rows, state.tab !== 'health' && state.detailId === undefined, hasFilterLine)
+  const heights = heightsOf(size.rows, state.tab !== 'health' && isList, hasFilterLine)
   const cursor = resolveCursor(state.cursors[state.tab], listIds(state, data, ranking), heights.body)
   const levelsAtMs = levelsInstant(state, data, nowMs)
   const visible = isOverview ? ranking.ids.slice(cursor.top, cursor.top + heights.body) : []

@@ -1,5 +1,6 @@
 import {memo, useMemo} from 'react'
 import {gauge, sparkline} from '../../core/gauge.js'
+import {printableText} from '../../core/printable.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
 import {
   formatShortNumber,
@@ -8,6 +9,7 @@ import {
   SHORT_NUMBER_WIDTH,
   SHORT_SPAN_WIDTH,
 } from '../../core/text.js'
+import {textWidth} from '../../core/text-width.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
 import {refusedPerSecond} from '../../watch/request-counts.js'
 import type {GlyphSet} from '../draw/glyphs.js'
@@ -170,6 +172,7 @@ export function Overview({frame}: {readonly frame: Frame}) {
             ratePerSecond={rateOf(row)}
             columns={columns}
             glyphs={settings.glyphs}
+            name={data.names.get(row.entity)}
             isSelected={row.id === selectedId}
             isOld={reading !== undefined && isOutdated(reading, data)}
             isGone={reading?.isGone === true}
@@ -191,6 +194,8 @@ interface RowProps {
   readonly ratePerSecond: number | null
   readonly columns: readonly OverviewColumn[]
   readonly glyphs: GlyphSet
+  /** Of the entity; `undefined`: none but its id. */
+  readonly name: string | undefined
   readonly isSelected: boolean
   /** Several polls did not read it: its figures lack what was consumed since. */
   readonly isOld: boolean
@@ -202,13 +207,39 @@ const OverviewRow = memo(function OverviewRow(props: RowProps) {
   return <ScreenLine line={props.isGone ? line.map(({text}) => seg(text, 'dim')) : line} />
 })
 
-function rowLine({ratePerSecond, columns, glyphs, isSelected, isOld, ...rest}: RowProps): Line {
+function rowLine({ratePerSecond, columns, glyphs, name, isSelected, isOld, ...rest}: RowProps): Line {
   const row = {...rest.row, ratePerSecond}
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
-  const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isSelected))
-  return [...margin, ...(first ? [first] : []), ...cells.flatMap(each => [seg(' '), each])]
+  const insteadOf = row.refusedBy === 'parent' ? parentColumn(columns) : undefined
+  const cells = columns.map(column => {
+    if (column.key === insteadOf) return [seg(cell(`${glyphs.fills} parent`, column.width, glyphs.ellipsis), 'over')]
+    if (column.key !== 'entity') return [cellOf(row, column, glyphs, isSelected)]
+    return entityCell(row.entity, name, column.width, glyphs, isSelected)
+  })
+  return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
 }
+
+/** Where the list says that the parent refuses: its own level has nothing to do with that. */
+const parentColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
+  columns.some(({key}) => key === 'gauge') ? 'gauge' : 'level'
+
+/** The id, and the name of the entity in what room is left beside it. */
+function entityCell(
+  entity: string,
+  name: string | undefined,
+  width: number,
+  {ellipsis}: GlyphSet,
+  isSelected: boolean,
+): Line {
+  const tone = isSelected ? 'chosen' : 'plain'
+  const room = width - textWidth(printableText(entity)) - 1
+  if (name === undefined || room < LEAST_NAME_WIDTH) return [seg(cell(entity, width, ellipsis), tone)]
+  return [seg(entity, tone), seg(` ${cell(name, room, ellipsis)}`, 'dim')]
+}
+
+/** Less of a name says nothing. */
+const LEAST_NAME_WIDTH = 3
 
 function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSelected: boolean): Segment {
   const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
@@ -220,8 +251,6 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
     case 'resource':
       return name(row.resource)
     case 'gauge':
-      // Its own level says nothing about that.
-      if (row.refusedBy === 'parent') return seg(cell(`${glyphs.fills} parent`, width, glyphs.ellipsis), 'over')
       if (!tightest) return seg(' '.repeat(width))
       return seg(gauge(tightest.level, tightest.capacity, width, glyphs), TONE_OF_STATUS[status])
     case 'level':

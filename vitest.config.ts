@@ -1,4 +1,5 @@
 import {defineConfig} from 'vitest/config'
+import {LongestFirst} from './test/helpers/longest-first.js'
 
 // Node 20 lacks Map.groupBy, which vitest's reporter calls when a test fails; without this the diff is lost.
 ;(Map as {groupBy?: unknown}).groupBy ??= <K, T>(items: Iterable<T>, keyOf: (item: T) => K) => {
@@ -16,6 +17,7 @@ export default defineConfig({
     globalSetup: ['test/helpers/engine-setup.ts'],
     setupFiles: ['test/helpers/seed-properties.ts', 'test/helpers/leave-no-trace.ts'],
     reporters: ['default', './test/helpers/closing-line-reporter.ts'],
+    sequence: {sequencer: LongestFirst},
     disableConsoleIntercept: true,
     // The SDK prints seven lines about Node 20 otherwise, in every worker.
     env: {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},

@@ -1,7 +1,9 @@
 // Makes a Python environment ready in .cache, unless it is there in the versions asked for, and prints the folder of its
 // programs. Several test files may start this at once: one of them installs, the others wait.
-//   node .ci/python.js                    the tools of test/aws
+//   node .ci/python.js                    the tools of test/aws, and what the Python client depends on
 //   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17
+// A release of the client is installed alone and finds the rest in the first environment: both releases depend on the same
+// versions, and to look them up again would take pip most of its time.
 import {spawnSync} from 'node:child_process'
 import {existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
 import {join} from 'node:path'
@@ -11,51 +13,86 @@ import {fileURLToPath} from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const [environment] = process.argv.slice(2)
-const suffix = environment === undefined ? '' : `-${environment}`
-const folder = join(root, '.cache', `python${suffix}`)
-const requirements = join(root, '.ci', `python-requirements${suffix}.txt`)
-const stamp = join(folder, 'installed.txt')
-const lock = join(root, '.cache', `python${suffix}.lock`)
-const programs = join(folder, process.platform === 'win32' ? 'Scripts' : 'bin')
+const python = process.platform === 'win32' ? 'python' : 'python3'
+const shared = environmentOf('tools', 'python-requirements.txt')
+const wanted = environment === undefined ? shared : environmentOf(environment, `python-requirements-${environment}.txt`)
 
-const isReady = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === readFileSync(requirements, 'utf8')
-
-if (!existsSync(requirements)) {
-  console.error(`"${environment}" is no environment: ${requirements} is missing`)
+if (!existsSync(wanted.requirements)) {
+  console.error(`"${environment}" is no environment: ${wanted.requirements} is missing`)
   process.exit(2)
 }
-while (!isReady()) {
-  if (takeLock()) {
-    try {
-      install()
-    } finally {
-      rmSync(lock, {force: true})
-    }
-  } else await sleep(500)
+try {
+  await makeReady(shared, () => {
+    run(python, '-m', 'venv', shared.folder)
+    pip(shared)
+  })
+  if (wanted !== shared) {
+    await makeReady(wanted, () => {
+      run(python, '-m', 'venv', '--without-pip', wanted.folder)
+      pip(wanted, '--no-deps')
+      writeFileSync(join(packagesOf(wanted), 'shared.pth'), `${packagesOf(shared)}\n`)
+    })
+  }
+  console.log(wanted.programs)
+} catch (error) {
+  console.error(error.message)
+  process.exitCode = 1
 }
-console.log(programs)
 
-function install() {
-  run(process.platform === 'win32' ? 'python' : 'python3', '-m', 'venv', folder)
-  run(join(programs, 'python'), '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '-r', requirements)
-  writeFileSync(stamp, readFileSync(requirements))
+function environmentOf(name, requirements) {
+  const folder = join(root, '.cache', `venv-${name}`)
+  return {
+    folder,
+    requirements: join(root, '.ci', requirements),
+    stamp: join(folder, 'installed.txt'),
+    lock: `${folder}.lock`,
+    programs: join(folder, process.platform === 'win32' ? 'Scripts' : 'bin'),
+  }
+}
+
+async function makeReady({folder, requirements, stamp, lock}, install) {
+  const isReady = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === readFileSync(requirements, 'utf8')
+  while (!isReady()) {
+    if (takeLock(lock)) {
+      try {
+        rmSync(folder, {recursive: true, force: true})
+        install()
+        writeFileSync(stamp, readFileSync(requirements))
+      } finally {
+        rmSync(lock, {force: true})
+      }
+    } else await sleep(500)
+  }
+}
+
+/** Installs the requirements of an environment with the pip of the shared one. */
+function pip({programs, requirements}, ...options) {
+  const target = ['--python', join(programs, 'python')]
+  const quiet = ['--quiet', '--disable-pip-version-check']
+  run(join(shared.programs, 'python'), '-m', 'pip', ...target, 'install', ...quiet, ...options, '-r', requirements)
+}
+
+/** The folder that Python imports an environment's packages from. */
+function packagesOf({programs}) {
+  const ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+  return run(join(programs, 'python'), '-c', ask).trim()
 }
 
 /** False while another process that is alive installs. */
-function takeLock() {
+function takeLock(lock) {
   mkdirSync(join(root, '.cache'), {recursive: true})
   try {
     writeFileSync(lock, String(process.pid), {flag: 'wx'})
     return true
   } catch (error) {
     if (error.code !== 'EEXIST') throw error
-    if (!isAlive(ownerOfLock())) rmSync(lock, {force: true})
+    if (!isAlive(ownerOfLock(lock))) rmSync(lock, {force: true})
     return false
   }
 }
 
 /** NaN when the lock has just been released, or is still empty. */
-function ownerOfLock() {
+function ownerOfLock(lock) {
   try {
     return Number(readFileSync(lock, 'utf8') || 'NaN')
   } catch {
@@ -74,11 +111,9 @@ function isAlive(pid) {
   }
 }
 
+/** What a program prints. */
 function run(program, ...args) {
-  const {status, error, stderr} = spawnSync(program, args, {encoding: 'utf8'})
-  if (error || status !== 0) {
-    console.error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`)
-    rmSync(lock, {force: true})
-    process.exit(1)
-  }
+  const {status, error, stdout, stderr} = spawnSync(program, args, {encoding: 'utf8'})
+  if (!error && status === 0) return stdout
+  throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`)
 }

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import {writeSync} from 'node:fs'
 import module from 'node:module'
 import process from 'node:process'
 
@@ -15,7 +16,10 @@ for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', error => {
     // The reader has seen enough (`zael … | head -1`); without this, oclif waits for a pipe that is gone.
     if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
-    throw error
+    // A full disk, for example; nothing of what is written through streams can be relied on from here.
+    const reason = process.env.ZAEL_DEBUG === '1' ? error.stack : error.message
+    if (stream !== process.stderr) writeSync(process.stderr.fd, `Error: The output could not be written: ${reason}\n`)
+    process.exit(1)
   })
 }
 

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
-import {readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
@@ -74,7 +74,9 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       onWait: (ms: number) => this.logToStderr(retryText(ms)),
       ...(onUnavailable === undefined ? {} : {onUnavailable}),
     }
-    const attempt = await tryRequest(stack, namespace, request, {dryRun})
+    const attempt = await tryRequest(stack, namespace, request, {dryRun}).catch(error => {
+      throw inMoney(error, units)
+    })
     return this.#report({entity, resource, consume, units, dryRun, attempt})
   }
 

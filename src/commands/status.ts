@@ -2,7 +2,9 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import type {StatusResult} from '../lib/cli/results/stack.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
-import {EXIT} from '../lib/core/errors.js'
+import {EXIT, ZaelError} from '../lib/core/errors.js'
+
+const NO_ANSWER = new Set(['local.not-running', 'aws.unavailable', 'dynamo.unavailable'])
 
 export default class Status extends StackCommand<typeof Status> {
   static override baseFlags = wholeStackFlags
@@ -19,6 +21,15 @@ export default class Status extends StackCommand<typeof Status> {
     {command: 'zael status --stack local', description: 'The local stack'},
     {command: 'zael status --stack prod --json', description: 'As JSON'},
   ]
+
+  /** That nothing answers is an answer here: the stack is not healthy. */
+  override async run(): Promise<object> {
+    return super.run().catch(error => {
+      if (!(error instanceof ZaelError) || !NO_ANSWER.has(error.code)) throw error
+      const {code, message, hint, details} = error
+      throw new ZaelError('negative', code, message, {...(hint !== undefined && {hint}), details, cause: error})
+    })
+  }
 
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<StatusResult> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([

@@ -196,6 +196,13 @@ describe('a calendar quota', () => {
     )
   })
 
+  it('lives for the length of its session, also when little is left of it or none is open', () => {
+    const hour = {lengthMs: 3_600_000}
+    const begunAt = (startMs: number) => ({...hour, startMs, appliedMs: startMs})
+    for (const session of [hour, begunAt(T0 - 1000), begunAt(T0 - 3_599_999), begunAt(T0 - 3_600_000)])
+      expect(lifetimeSeconds([quotaOf(10n, {session}, 5n)], 7, T0)).toBe(7 * 3660)
+  })
+
   it('keeps what was bought on top until the reset, which ends it', () => {
     const bucket = bucketOf(quotaOf(10_000n, {resets: every(1000), topUpMilli: 5000n}, 15_000n), T0 + 10)
     expect(tokensIn(refillBucket(bucket, T0 + 500))).toBe(15_000n)
@@ -352,6 +359,18 @@ describe('several shards of a quota', () => {
     expect(timeUntilTogether(shares, new Map([['q', 2000n]]), T0 + 100)).toBe(1)
     expect(timeUntilTogether(shares, new Map([['q', 9000n]]), T0 + 100)).toBe(901)
     expect(timeUntilTogether(shares, new Map([['q', 10_001n]]), T0 + 100)).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  it('wait for what they hold together in the middle of a window, and lose at its end', () => {
+    const rate = {refillAmountMilli: 1000n, refillPeriodMs: 1000}
+    const [low, high] = [
+      {...rate, capacityMilli: 1000n},
+      {...rate, capacityMilli: 5000n},
+    ]
+    const schedule = inTurn([low, high].map(each => ({rate: each, lengthMs: 60_000})))
+    const limit = {...high, tokensMilli: 0n, remainder: 0n, consumedMilli: 0n, kind: {definition: '', schedule}}
+    const shares = [0, 1].map(shard => shareOfBucket(bucketOf(limit), shard, 2))
+    expect(timeUntilTogether(shares, new Map([['q', 3000n]]), T0)).toBe(62_001)
   })
 
   it('hold parts that add up to the allowance', () => {

@@ -21,13 +21,23 @@ describe('names', () => {
       ['user-1', 'a@b.c:d', '9', 'x'.repeat(256)],
       ['', '#a', 'a#b', '-a', 'a b', 'abc\n', 'x'.repeat(257), 'ü'],
     ],
-    [checkResourceName, ['gpt-4', 'openai/gpt-4.1', 'PKx'], ['', '4gpt', 'a#b', '_default_', 'abc\n', 'x'.repeat(65)]],
+    [
+      checkResourceName,
+      ['gpt-4', 'openai/gpt-4.1', 'llama3:8b', 'PKx'],
+      ['', '4gpt', 'a#b', '_default_', 'abc\n', 'x'.repeat(65)],
+    ],
     [checkLimitName, ['tpm', 'my-limit', 'a.b_c'], ['', '1a', 'a/b', 'a#b', 'abc\n', 'x'.repeat(65)]],
     [checkNamespaceName, ['default', 'team.a-1'], ['', '_', '-x', 'a/b', 'a b']],
     [checkStackName, ['prod', 'a-1'], ['', '1a', 'a_b', 'x'.repeat(56)]],
   ])('%o', (check, good, bad) => {
     for (const name of good) expect(check(name)).toBe(name)
     for (const name of bad) expect(() => check(name), JSON.stringify(name)).toThrow('is not a valid')
+  })
+
+  it('an id of a login provider is refused with what to write instead', () => {
+    expect(() => checkEntityId('auth0|123')).toThrow(
+      expect.objectContaining({hint: expect.stringContaining('auth0|123 becomes auth0:123')}),
+    )
   })
 
   it('D-43 names of attributes that records hold themselves are reserved', () => {

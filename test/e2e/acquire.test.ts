@@ -66,6 +66,13 @@ describeOnEngine('requests from the shell', () => {
         expect([code, error.code]).toEqual([2, expect.stringMatching(/^(limit\.unit|request\.syntax)$/)])
       }
     }
+    const {error} = await cli.fail("acquire payer paid 'usd=$2.50'")
+    expect(error).toMatchObject({
+      code: 'request.too-large',
+      message: 'A request of $2.50 usd can never be admitted: payer holds at most $1 for paid.',
+      details: {requested: 2_500_000, capacity: 1_000_000, unit: 'USD'},
+    })
+    expect(error.hint).toContain("zael why payer paid 'usd=$2.50'")
     expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
   })
 

@@ -1,4 +1,4 @@
-import {readdirSync, readFileSync} from 'node:fs'
+import {existsSync, readdirSync, readFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {describe, expect, it} from 'vitest'
 import {schemaProblems} from './schemas.js'
@@ -165,6 +165,15 @@ describe('surroundings', () => {
   it('a reader that is gone before the first byte is no failure either', async () => {
     const pipe = `{ sleep 0.3; "${process.execPath}" "${BIN}" --help; echo $? >&2; } | true`
     expect((await run('bash', ['-c', pipe], {})).stderr).toBe('0\n')
+  })
+
+  it.skipIf(!existsSync('/dev/full'))('a full disk is an error in one line', async () => {
+    const full = `"${process.execPath}" "${BIN}" --help > /dev/full; echo $?`
+    const {stdout, stderr} = await run('bash', ['-c', full], {})
+    expect({stdout, stderr}).toEqual({
+      stdout: '1\n',
+      stderr: 'Error: The output could not be written: ENOSPC: no space left on device, write\n',
+    })
   })
 
   it('colours obey NO_COLOR, FORCE_COLOR and --no-color', async () => {

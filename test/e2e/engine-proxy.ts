@@ -5,6 +5,8 @@ import {buffer} from 'node:stream/consumers'
 /** What a request asks for: `BatchWriteItem`, `Query`… */
 type Operation = string
 
+type Fate = 'answered' | 'unanswered' | 'cut'
+
 /** A way to the engine with somebody on it who sees every request. */
 export interface EngineProxy extends AsyncDisposable {
   readonly endpoint: string
@@ -16,14 +18,14 @@ export interface EngineProxy extends AsyncDisposable {
  */
 export async function engineProxy(
   engine: string,
-  onRequest: (operation: Operation) => 'answered' | 'unanswered' | 'cut',
+  onRequest: (operation: Operation) => Fate | Promise<Fate>,
 ): Promise<EngineProxy> {
   const {hostname, port} = new URL(engine)
   const underway = new Set<Promise<void>>()
-  const server = createServer((incoming, outgoing) => {
+  const server = createServer(async (incoming, outgoing) => {
     const {method, url, headers} = incoming
     const operation = String(headers['x-amz-target']).split('.').at(-1) ?? ''
-    const fate = onRequest(operation)
+    const fate = await onRequest(operation)
     if (fate === 'cut') {
       incoming.destroy()
       return

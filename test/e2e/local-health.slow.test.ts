@@ -19,7 +19,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
 
   it('say that it does not run, with the codes of their own', async () => {
     const status = await run('status --stack local --json')
-    expect(status.code).toBe(3)
+    expect(status.code).toBe(6)
     expect(JSON.parse(status.stdout)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
     const doctor = await run('doctor --stack local')
     expect(doctor.code).toBe(6)

@@ -108,7 +108,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
         zael migrate cleanup -s STACK  Delete them
       "
     `)
-    expect(await cli.tell('migrate cleanup -n')).toMatchObject({
+    expect(await cli.tell('migrate cleanup --dry-run')).toMatchObject({
       dryRun: true,
       old: {entity: 22, limits: 1},
       deleted: {entity: 0, limits: 0},

@@ -1,6 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {s} from '../../src/lib/schema/attribute-value.js'
-import {describeOnEngine} from '../helpers/table.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
 import {makePopulation} from '../migrations/fixtures/make-population.js'
 import {strangers} from '../migrations/fixtures/mixture.js'
 import {itemsOf, writeGeneration, writeItems} from '../migrations/fixtures/old-table.js'
@@ -9,6 +9,17 @@ import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 
 const population = makePopulation({entities: 6, nowMs: Date.now()})
+
+describeOnEngine('zael migrate run with nothing to do', () => {
+  const cli = tableCli(useTable())
+
+  it('says so, without a question', async () => {
+    expect((await cli.run('migrate run --yes')).code).toBe(0)
+    const {code, stdout, stderr} = await cli.run('migrate run')
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout).toMatch(/^Nothing is pending\.\n/)
+  })
+})
 
 describeOnEngine('zael migrate status and plan', () => {
   describe('on a table of 0.9', () => {

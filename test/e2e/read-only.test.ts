@@ -46,6 +46,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['entity delete idle --dry-run', 0],
     ['entity delete idel --dry-run', 3],
   ],
+  'entity import': [['entity import LIST --dry-run', 0]],
   'entity list': [['entity list', 0]],
   'entity show': [
     ['entity show user-1', 0],
@@ -53,11 +54,15 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   ],
   'limits apply': [['limits apply --file FILE --dry-run', 0]],
   'limits diff': [['limits diff --file FILE', 0]],
-  'limits export': [['limits export', 0]],
+  'limits export': [
+    ['limits export', 0],
+    ['limits export --output csv', 0],
+  ],
   'limits get': [
     ['limits get --resource gpt-4', 0],
     ['limits get --resource gtp-4', 3],
   ],
+  'limits impact': [[`limits impact --resource gpt-4 rpm=1 ${DAY}`, 0]],
   'limits list': [['limits list', 0]],
   'limits plan': [['limits plan --file FILE', 0]],
   'limits resolve': [
@@ -183,6 +188,7 @@ describeOnEngine('L8 read-only means read-only', () => {
     await populate(table)
     const {stdout} = await run('limits export')
     await writeFile(join(folder, 'limits.yaml'), stdout)
+    await writeFile(join(folder, 'list.csv'), 'id,name\nuser-1,Other\nnew,New\n')
   })
 
   afterAll(async () => {
@@ -191,7 +197,8 @@ describeOnEngine('L8 read-only means read-only', () => {
   })
 
   const run = (line: string, stack = table.name) => {
-    const words = line.split(' ').map(word => (word === 'FILE' ? join(folder, 'limits.yaml') : word))
+    const files: Readonly<Record<string, string>> = {FILE: 'limits.yaml', LIST: 'list.csv'}
+    const words = line.split(' ').map(word => (files[word] ? join(folder, files[word]) : word))
     return zael([...words, '--stack', stack, '--endpoint-url', proxy.endpoint])
   }
   /** Runs command lines side by side; which exit codes they had, and what was refused. */

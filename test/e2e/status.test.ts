@@ -93,6 +93,11 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect(missing.stdout).toContain('fail  stack         there is no stack "nowhere" here\n')
   })
 
+  it('status ends with 6 where nobody listens', async () => {
+    const {code, stdout} = await zael(['status', '--stack', 'x', '--endpoint-url', 'http://127.0.0.1:1', '--json'])
+    expect({code, error: JSON.parse(stdout).error}).toMatchObject({code: 6, error: {code: 'aws.unavailable'}})
+  })
+
   it('doctor says so where nobody listens', async () => {
     const {code, stdout} = await zael(['doctor', '--endpoint-url', 'http://127.0.0.1:1', '--json'])
     expect(code).toBe(6)

@@ -17,7 +17,8 @@ export interface ImportLine {
 
 const COMMENT_OR_STRING = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g
 const FROM = /\b(?:import|export)\s*(type\b(?!\s*,|\s+from\b))?[\w\s{},*$]*?\bfrom\s*['"]([^'"]+)['"]/g
-const BARE = /\bimport\s*['"]([^'"]+)['"]/g
+// At the start of a line: in a text, the word ends nothing.
+const BARE = /^\s*import\s*['"]([^'"]+)['"]/gm
 const CALL = /(\btypeof\s+)?\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g
 
 /** All imports of a TypeScript file; those in comments do not count. */

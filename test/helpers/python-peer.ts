@@ -45,6 +45,26 @@ export class PythonPeer {
     )
   }
 
+  /** An acquire of 0.10 by a clock of its own: what is stored if it is enough, otherwise a refill up to that clock. */
+  async acquire(limit: string, tokens: number, clockMs: number): Promise<boolean> {
+    if (await this.speculative({[limit]: tokens})) return true
+    const item = (await this.item()) ?? {}
+    const number = (name: string) => Number((item[name] as {N: string} | undefined)?.N)
+    const [stored, rf] = [number(`b_${limit}_tk`), number('rf')]
+    const earned = (Math.max(0, clockMs - rf) * number(`b_${limit}_ra`)) / number(`b_${limit}_rp`)
+    const credit = Math.min(Math.floor(earned), number(`b_${limit}_cp`) - stored)
+    if (stored + credit < tokens * 1000) return false
+    const e = new ExpressionBuilder().set('rf', n(clockMs)).add(`b_${limit}_tk`, n(credit - tokens * 1000))
+    e.add(`b_${limit}_tc`, n(tokens * 1000)).condition(`${e.name('rf')} = ${e.value(n(rf))}`)
+    return this.#update(e, 0).then(
+      () => true,
+      error => {
+        if (error instanceof ConditionFailed) return false
+        throw error
+      },
+    )
+  }
+
   /** Refund and adjustment: no condition at all, so on a missing item they leave a stub. */
   async adjust(deltas: Tokens, shard = 0): Promise<void> {
     const e = new ExpressionBuilder()

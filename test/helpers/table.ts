@@ -5,8 +5,7 @@ import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../src/lib/dynamo/transports/create.js'
-import type {TableOptions} from '../../src/lib/schema/table-definition.js'
-import {definitionOf} from './table-definition.js'
+import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table-definition.js'
 
 /** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
 export const describeOnEngine = describe.skipIf(inject('engineEndpoint') === '')
@@ -35,7 +34,7 @@ export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTab
     onResponse: info => capacity.observe(info),
   })
   beforeAll(async () => {
-    await createTable(transport, await definitionOf({stream: false, ...options, tableName: name}))
+    await createTable(transport, await loadTableDefinition({stream: false, ...options, tableName: name}))
   })
   afterAll(async () => {
     await transport.send('DeleteTable', {TableName: name})

@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import {findEvent, findEvents, followAudit} from '../../src/lib/inspect/audit-search.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {AuditRecord} from '../../src/lib/schema/audit-record.js'
@@ -8,7 +9,7 @@ import {newTenant} from '../repository/namespace-table.js'
 const event = (eventId: string) => ({eventId}) as AuditRecord
 
 /** What a follower yields when its reads find this, one after another. */
-async function follow(looks: string[][], shown: string[]): Promise<string[]> {
+async function follow(looks: (string[] | Error)[], shown: string[], outages: unknown[] = []): Promise<string[]> {
   const seen: string[] = []
   const since: number[] = []
   let at = 0
@@ -16,9 +17,16 @@ async function follow(looks: string[][], shown: string[]): Promise<string[]> {
     since.push(sinceMs)
     const look = looks[at++]
     if (!look) throw new Error('over')
+    if (look instanceof Error) throw look
     return look.map(event)
   }
-  const following = followAudit({read, shown: shown.map(event), clock: () => 100_000, sleep: async () => {}})
+  const following = followAudit({
+    read,
+    shown: shown.map(event),
+    clock: () => 100_000,
+    sleep: async () => {},
+    onOutage: error => outages.push(error),
+  })
   await expect(async () => {
     for await (const {eventId} of following) seen.push(eventId)
   }).rejects.toThrow('over')
@@ -56,6 +64,36 @@ describe('following', () => {
       ),
     ).toEqual([])
     expect(await follow([['c'], ['c', 'b']], ['c'])).toEqual(['b'])
+  })
+})
+
+describe('a follower that loses the table', () => {
+  const lost = new Unavailable('Query', false, new Error('connect ECONNREFUSED'))
+
+  it('goes on when it answers again, with what happened meanwhile, and tells both once', async () => {
+    const outages: unknown[] = []
+    expect(await follow([['a'], lost, lost, ['c', 'b', 'a'], ['d', 'c']], ['a'], outages)).toEqual(['b', 'c', 'd'])
+    expect(outages).toEqual([lost, undefined])
+  })
+
+  it('reads from where it last could', async () => {
+    const since: number[] = []
+    let nowMs = 1_000_000
+    const answers = [[], lost, lost, []]
+    const read = async (sinceMs: number) => {
+      since.push(sinceMs)
+      const answer = answers.shift()
+      if (!answer) throw new Error('over')
+      if (answer instanceof Error) throw answer
+      return answer
+    }
+    const sleep = async () => {
+      nowMs += 3_600_000
+    }
+    const following = followAudit({read, shown: [], clock: () => nowMs, sleep, onOutage: () => {}})
+    await expect(following.next()).rejects.toThrow('over')
+    expect(since.slice(1, 4)).toEqual([since[0], since[0], since[0]])
+    expect(since[4]).toBe((since[0] ?? 0) + 3 * 3_600_000)
   })
 })
 

@@ -131,6 +131,27 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
   })
 
+  it('G7 follow the cascade policies: what a parent was not charged is not taken off it', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    await own.entities.create({id: 'u2', parent: 'team'})
+    await own.setCascade({level: 'resource', resource: 'off'}, false)
+    await own.setCascade({level: 'entity', entity: 'u2', resource: 'on'}, true)
+    for (const resource of ['off', 'on']) {
+      await use(tenant, 'u1', resource, 1, {rpm: 3}, 3)
+      await use(tenant, 'u2', resource, 1, {rpm: 2}, 2)
+    }
+    // Ten of its own; where both cascade, five of theirs too.
+    await use(tenant, 'team', 'off', 1, {rpm: 10}, 10)
+    await use(tenant, 'team', 'on', 1, {rpm: 15}, 15)
+    for (const resource of ['off', 'on'])
+      expect(await totalUsage(own, {resource, ...range})).toMatchObject({requests: 15, totals: [{tokens: 15}]})
+    const top = await topConsumers(own, {resource: 'on', ...range, by: 'rpm', most: 1})
+    expect(top.consumers).toMatchObject([{entity: 'team', share: 1}])
+  })
+
   it('never count less than the children requested, where a parent was charged only a part', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
@@ -213,6 +234,11 @@ describeOnEngine('reports on usage', () => {
     })
     expect((await ranked('tpm', 'r', 1)).consumers).toEqual(['large 0.99'])
     expect((await ranked('requests', 'elsewhere')).consumers).toEqual(['hidden 1.00'])
+    await use(tenant, 'x', 'r', 2, {rpm: 1, tpm: 20}, 4)
+    const added = await topConsumers(own, {...range, by: 'requests', most: 10, isByEntity: true})
+    expect(added.consumers.map(({entity, requests}) => `${entity} ${requests}`)).toEqual(['many 9', 'x 5', 'large 2'])
+    expect(added.consumers[1]).toMatchObject({limits: new Map([['rpm', 2], ['tpm', 20]])}) // biome-ignore format: short
+    expect(added.consumers[1]).not.toHaveProperty('resource')
     await expect(ranked('tps')).rejects.toMatchObject({code: 'usage.by', details: {limits: ['rpm', 'tpm']}})
     await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', exitCode: 3})
   })

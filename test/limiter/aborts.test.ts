@@ -151,10 +151,11 @@ describeOnEngine('callers that give up', () => {
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
     const busy = limiter()
     await busy.acquire(request({tpm: 900}))
-    scene.nowMs += 5000
-    // Too large for the parent, which is not written: what is known of it is five seconds old. The child has 9,933.
     await expect(busy.acquire(request({tpm: 1001}))).rejects.toMatchObject({code: 'request.too-large'})
+    // The child gets back what it was charged, and has some 9,300. What is known of the parent then is more than a second old.
+    scene.nowMs += 600
     await busy.settled()
+    scene.nowMs += 600
     const controller = new AbortController()
     faults.start({kind: 'late answer', at: 1, operation: 'BatchGetItem'})
     await giveUp(controller, busy.acquire(request({tpm: 9999}, controller.signal)))

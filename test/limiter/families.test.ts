@@ -1,4 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
+import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
@@ -239,6 +240,39 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       await lease.consume({rpm: 1})
       await lease.adjust({tpm: -9})
       expect([await used('user-1'), await used('team-1')]).toEqual([0, 0])
+    })
+
+    it('is not refused by the parent that it has left, whether or not that one was known to refuse', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/day')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket('team-1', 'gpt-4')
+      scene.nowMs += 120_000
+      await scene.limiter().acquire(request({rpm: 2}, 'team-1'))
+      await expect(limiter.acquire(request({rpm: 1}))).rejects.toThrow(RateLimitExceeded)
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      // Remembered refusals of both end; that of the parent is fresh again, by a request of its own.
+      scene.nowMs += 5000
+      await expect(limiter.acquire(request({rpm: 1}, 'team-1'))).rejects.toThrow(RateLimitExceeded)
+      expect((await limiter.acquire(request({rpm: 1}))).parent).toBe('team-2')
+      await repository.entities.update('user-1', {parent: 'team-1'})
+      await expect(limiter.acquire(request({rpm: 1}))).rejects.toThrow(RateLimitExceeded)
+      scene.nowMs += 5000
+      await repository.setCascade(RESOURCE, false)
+      // Both are asked at once: its own bucket says who counts, the parent refuses.
+      expect((await limiter.acquire(request({rpm: 1}))).parent).toBeUndefined()
+      await limiter.settled()
+      expect([await consumed('user-1'), await consumed('team-2')]).toEqual([3, 1])
+    })
+
+    it('is not told by the parent that it has left that a request is too large', async () => {
+      await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/day')
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      expect((await limiter.acquire(request({rpm: 3}))).parent).toBe('team-2')
+      await limiter.settled()
+      expect([await consumed('user-1'), await consumed('team-1'), await consumed('team-2')]).toEqual([4, 1, 3])
     })
 
     it('is in the shards of a split that has read the bucket before it', async () => {

@@ -49,7 +49,7 @@ function stepFor(state: KnownState | undefined, requests: PendingRequest[], chan
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
   const supposed = () => ({rates: new Map(), shardCount: 1})
   const rules = {isCertain: true, isContended: false, supposed}
-  return nextStep({table, settings, address, bucket, requests, nowMs: NOW, ...rules, ...change})
+  return nextStep({table, settings, address, bucket, requests, nowMs: NOW, clockMs: NOW, ...rules, ...change})
 }
 
 describe('the next step', () => {

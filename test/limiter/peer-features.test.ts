@@ -1,5 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {configKey} from '../../src/lib/schema/config-record.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -51,6 +53,59 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
       expect(await stored()).toEqual(item)
     },
   )
+
+  const UNSUPPORTED = {code: 'feature.unsupported', exitCode: 5}
+
+  it.each(['b_rpm_xyz', 'b_rpm_x_yz'])(
+    'is neither used nor changed where a limit has %s, which a newer client may have written',
+    async attribute => {
+      const known = scene.limiter({onUnavailable: 'allow'})
+      await known.acquire(request({rpm: 1}))
+      const lease = await known.acquire(request({rpm: 1}))
+      await stamp({[attribute]: n(1)})
+      scene.nowMs += 5000
+      // What is not known cannot be asked for: one write of a process that knows the bucket shows it.
+      await (await known.acquire(request({rpm: 1}))).commit()
+      const item = await stored()
+      for (const limiter of [known, scene.limiter({onUnavailable: 'allow'}), known]) {
+        scene.nowMs += 2000
+        for (const amount of [1, 99, 101])
+          expect(await failure(limiter.acquire(request({rpm: amount})))).toMatchObject(UNSUPPORTED)
+        expect(await failure(limiter.check(request({rpm: 1})))).toMatchObject({
+          ...UNSUPPORTED,
+          message: expect.stringContaining(`"${attribute}" of the limit "rpm"`),
+        })
+      }
+      const repository = new NamespaceRepository(scene.tenant, undefined)
+      expect(await failure(repository.resetBucket('user-1', 'gpt-4'))).toMatchObject(UNSUPPORTED)
+      expect(await failure(splitInto(scene, 2))).toMatchObject(UNSUPPORTED)
+      expect(await stored()).toEqual(item)
+      await lease.rollback()
+      expect(await stored()).toMatchObject({[attribute]: n(1)})
+    },
+  )
+
+  it('is not made where a limit of the configuration has an attribute that is not known', async () => {
+    const Key = wireKey(configKey(scene.namespace, RESOURCE))
+    await stamp({l_rpm_xyz: s('?')}, Key)
+    const limiter = scene.limiter({onUnavailable: 'allow'})
+    expect(await failure(limiter.acquire(request({rpm: 1})))).toMatchObject(UNSUPPORTED)
+    expect(await stored()).toBeUndefined()
+    // Another level that applies instead is none of it.
+    await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/min')
+    expect((await scene.limiter().tryAcquire(request({rpm: 1}))).admitted).toBe(true)
+  })
+
+  it('is used where the whole item has an attribute that is not known, which every write and split keeps', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    await stamp({note: s('mine'), b_gone_xyz: n(1), b_rpm_bx: n(1000)})
+    scene.nowMs += 10_000
+    for (let time = 0; time < 3; time++) await limiter.acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    for (const shard of [0, 1])
+      expect(await stored(bucketKey(shard))).toMatchObject({note: s('mine'), b_gone_xyz: n(1)})
+  })
 
   it('G1 is not healed: a spent quota beside a limit that is asked for stays spent', async () => {
     await scene.configure(RESOURCE, 'rpm=100/min', 'q=10/day@UTC')

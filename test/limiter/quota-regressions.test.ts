@@ -4,6 +4,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../src/lib/limiter/errors.
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
@@ -111,5 +112,82 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await client.acquire({...USER, consume: {q: 1}}).catch(() => {})
     const [record] = await scene.shards(USER.entity, RESOURCE)
     expect(record?.isDisabled).toBeUndefined()
+  })
+
+  it.each(['q=10/day@UTC', 'q=10/hour!'])(
+    'S9 a period that began after an allowance was raised was granted the old one: it gets the new one, %s (seed 2000185)',
+    async text => {
+      const resource = {level: 'resource', resource: RESOURCE} as const
+      await scene.configure(resource, text)
+      const client = scene.limiter({denyCacheMs: 0})
+      await (await client.acquire({...USER, consume: {q: 8}})).commit()
+      // By a client that leaves the buckets to the next request.
+      scene.nowMs = MIDNIGHT - SECOND_MS
+      await scene.configure(resource, text.replace('10', '20'))
+      scene.nowMs = MIDNIGHT + 90 * SECOND_MS
+      await (await client.acquire({...USER, consume: {q: 5}})).commit()
+      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(15)
+      // Within the period nothing is added.
+      await scene.configure(resource, text.replace('10', '40'))
+      scene.nowMs += 90 * SECOND_MS
+      await (await client.acquire({...USER, consume: {q: 1}})).commit()
+      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(14)
+    },
+  )
+
+  it('L2 a wait for one limit ended in a window that leaves too little of another: it lasts until both are enough (seed 2000210)', async () => {
+    // A tenth in the first half of every hour.
+    const schedule = [{cron: '0-29 * * * *', scale: 0.1}]
+    const rate = {name: 'sched', capacity: 40, refillAmount: 18, refillPeriodSeconds: 60}
+    const sched = makeLimit({...rate, schedule, timeZone: 'UTC'})
+    scene.nowMs = MIDNIGHT - HOUR_MS / 3
+    const client = limiter([daily, sched])
+    await (await client.acquire({...USER, consume: {q: 10}})).commit()
+    const asked = {...USER, consume: {q: 1, sched: 12}}
+    const error = await client.acquire(asked).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect((await client.check(asked)).retryAfterMs).toBe(error.retryAfterMs)
+    // From 4 at half past, 8 more at 18 per minute.
+    expect(scene.nowMs + error.retryAfterMs).toBe(MIDNIGHT + HOUR_MS / 2 + Math.ceil((8 / 18) * 60_000) + 1)
+    scene.nowMs += error.retryAfterMs - 3
+    await expect(client.acquire(asked)).rejects.toThrow(RateLimitExceeded)
+    scene.nowMs += 3
+    await (await client.acquire(asked)).commit()
+  })
+
+  it('S4 a refused request renewed a bucket that had expired full: it writes nothing (seed 30022)', async () => {
+    // Twice as much in the first half of every hour.
+    const schedule = [{cron: '0-29 * * * *', scale: 2}]
+    const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
+    const client = limiter([session])
+    await (await client.acquire({...USER, consume: {q: 15}})).commit()
+    scene.nowMs += 45 * 60_000
+    const before = await scene.shards(USER.entity, RESOURCE)
+    expect((before[0]?.ttlSeconds ?? 0) * 1000).toBeLessThan(scene.nowMs)
+    const error = await client.acquire({...USER, consume: {q: 15}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(await scene.shards(USER.entity, RESOURCE)).toEqual(before)
+    scene.nowMs += error.retryAfterMs
+    await (await client.acquire({...USER, consume: {q: 15}})).commit()
+  })
+
+  it('S3 what was taken before another client made a monthly quota a daily one went to the new day: it is void (seed 2000110)', async () => {
+    const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
+    const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})
+    // As zae-limiter does: the kind in place, no new revision; then a reset on the next day, of which 4 are left.
+    await table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(scene.namespace, USER.entity, RESOURCE, 0)),
+      UpdateExpression: 'SET rsched = :daily, vu = :zero, rf = :now, b_q_tk = :left',
+      ExpressionAttributeValues: {
+        ':daily': {S: '1m0h0'},
+        ':zero': {N: '0'},
+        ':now': {N: String(MIDNIGHT + SECOND_MS)},
+        ':left': {N: '4000'},
+      },
+    })
+    scene.nowMs = MIDNIGHT + 2 * SECOND_MS
+    await lease.rollback()
+    expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(4)
   })
 })

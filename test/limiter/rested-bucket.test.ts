@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {MemoryDynamo} from '../helpers/memory-table/memory-dynamo.js'
-import {definitionOf} from '../helpers/table-definition.js'
 import {exploreOrders, plainProcess} from './fixtures/interleavings.js'
 
 const LIMIT = 'tpm=100/min'
@@ -13,7 +13,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
   async function newStage() {
     let nowMs = 1_700_000_000_000
     const transport = new MemoryDynamo()
-    await createTable(transport, await definitionOf({tableName: 'memory', stream: false}))
+    await createTable(transport, await loadTableDefinition({tableName: 'memory', stream: false}))
     const stage = {table: {name: 'memory', transport}, namespace: 'ns', clock: () => nowMs, limit: LIMIT}
     const rest = (ms = RESTED_MS) => {
       nowMs += ms

@@ -99,12 +99,13 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         const state = {...generated, balances, asked: Math.min(generated.asked, generated.capacity)}
         const scene = await stage(state)
         const limiter = scene.limiter({denyCacheMs: 0})
-        const ask = () => limiter.acquire(request({rpm: state.asked}))
-        const error = await failure(ask())
+        const error = await failure(limiter.acquire(request({rpm: state.asked})))
         if (!(error instanceof RateLimitExceeded) || error.retryAfterMs <= 2) return
         await limiter.settled()
         scene.nowMs += error.retryAfterMs - 2
-        expect(await failure(ask())).toBeInstanceOf(RateLimitExceeded)
+        // By a process of its own: one that has seen a bucket ahead of its clock may admit earlier (decision 29).
+        const again = scene.limiter({denyCacheMs: 0}).acquire(request({rpm: state.asked}))
+        expect(await failure(again)).toBeInstanceOf(RateLimitExceeded)
       }),
       {numRuns: extent === 'all' ? 80 : 4},
     )

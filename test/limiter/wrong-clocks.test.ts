@@ -2,9 +2,11 @@ import {expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {repairFindings} from '../../src/lib/verify/repair.js'
+import {verifyTable} from '../../src/lib/verify/verify.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
@@ -50,7 +52,7 @@ const CASES: readonly [limit: Limit, kind: string, hoursAhead: number, outcome: 
   [session, 'session', -40 * 24, {inTurn: NOTHING, later: [10, 10, 10, 10]}],
 ]
 
-describeOnBoth('S7 a quota and a clock that is wrong', {}, table => {
+describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
   function clients(limit: Limit, aheadMs: number) {
     const scene = new Scene(table)
     scene.nowMs = NOON
@@ -59,33 +61,34 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, table => {
     return {scene, right: scene.limiter(options), wrong}
   }
 
-  async function admitted(scene: Scene, by: RateLimiter, requests: number): Promise<number> {
-    let count = 0
-    for (let request = 0; request < requests; request++) {
-      const outcome = await by.acquire({...USER, consume: {q: 1}}).catch(error => error)
-      if (outcome instanceof RateLimitExceeded) break
+  /** Sum of the amounts that are admitted, one after another. */
+  async function admitted(scene: Scene, by: RateLimiter, ...amounts: number[]): Promise<number> {
+    let sum = 0
+    for (const amount of amounts) {
+      const outcome = await by.acquire({...USER, consume: {q: amount}}).catch(error => error)
+      if (outcome instanceof RateLimitExceeded) continue
       await outcome.commit()
-      count++
+      sum += amount
     }
     // A refusal does not wait for the write that repairs the bucket.
     await by.settled()
     scene.nowMs += 1000
-    return count
+    return sum
   }
 
-  it.each(CASES)(
+  it.each(extent === 'all' ? CASES : CASES.filter(([, , hours]) => hours === -25))(
     '$1, $2 hours ahead: each period is granted once, and none is missing',
     async (limit, _, hours, is) => {
       const {scene, right, wrong} = clients(limit, hours * HOUR_MS)
-      expect(await admitted(scene, right, 11)).toBe(10)
+      expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
       const inTurn: number[] = []
       for (let turn = 0; turn < 3; turn++)
-        inTurn.push(await admitted(scene, wrong, 3), await admitted(scene, right, 11))
+        inTurn.push(await admitted(scene, wrong, 3), await admitted(scene, right, 7, 3, 1))
       expect(inTurn).toEqual(is.inTurn)
       const later: number[] = []
       for (const afterMs of [2 * HOUR_MS, 13 * HOUR_MS, 37 * HOUR_MS, 22 * DAY_MS]) {
         scene.nowMs = NOON + afterMs
-        later.push(await admitted(scene, right, 11))
+        later.push(await admitted(scene, right, 7, 3, 1))
       }
       expect(later).toEqual(is.later)
     },
@@ -96,29 +99,58 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, table => {
     ['session', session],
   ] as const)('a %s quota that was granted ahead of time is there again after a reset by hand', async (_, limit) => {
     const {scene, right, wrong} = clients(limit, 40 * DAY_MS)
-    expect(await admitted(scene, wrong, 11)).toBe(10)
+    expect(await admitted(scene, wrong, 7, 3, 1)).toBe(10)
     expect(await admitted(scene, right, 1)).toBe(0)
     await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER.entity, USER.resource)
-    expect(await admitted(scene, right, 11)).toBe(10)
+    expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
     scene.nowMs = NOON + 22 * DAY_MS
-    expect(await admitted(scene, right, 11)).toBe(10)
+    expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
+  })
+
+  it('a clock that stays far ahead gets at most one more allowance in every period', async () => {
+    const {scene, right, wrong} = clients(daily, 40 * DAY_MS)
+    for (let day = 0; day < 3; day++) {
+      scene.nowMs = NOON + day * DAY_MS
+      const inTurn: number[] = []
+      for (const by of [right, wrong, right, wrong, right]) inTurn.push(await admitted(scene, by, 7, 3))
+      expect(inTurn).toEqual([10, 10, 0, 0, 0])
+    }
+  })
+
+  it('a session in the future is found by verify, and begins now when that repairs it', async () => {
+    const {scene} = clients(session, 0)
+    const {namespaces} = new Repository({stack: table.name, transport: table.transport})
+    const {namespace} = await namespaces.register('wrong-clocks')
+    const options = {defaultLimits: [session], denyCacheMs: 0, namespaceId: namespace.id}
+    const wrong = scene.limiter({...options, clock: () => scene.nowMs + 40 * DAY_MS})
+    expect(await admitted(scene, wrong, 3)).toBe(3)
+    // As an older client leaves it: the bucket is of the present, its session is not.
+    await change(namespace.id, 'SET rf = :value', NOON)
+    const {findings} = await verifyTable(scene.tenant)
+    const found = findings.filter(({kind}) => kind === 'refill')
+    expect(found.map(({reason}) => reason)).toEqual([
+      'The session of q begins at 2026-04-20T12:00:00.000Z, which is in the future.',
+    ])
+    expect([...(await repairFindings(scene.tenant, found)).values()]).toEqual(['repaired'])
+    scene.nowMs += HOUR_MS
+    expect(await admitted(scene, scene.limiter(options), 7, 3)).toBe(10)
   })
 
   it('a session in the future that another shard has announced does not begin: what is left of the last one is', async () => {
     const {scene, right} = clients(session, 0)
     expect(await admitted(scene, right, 4)).toBe(4)
-    await announceSession(scene, NOON + 40 * DAY_MS)
-    expect(await admitted(scene, scene.limiter({defaultLimits: [session], denyCacheMs: 0}), 11)).toBe(6)
+    await change(scene.namespace, 'SET b_q_ws = :value REMOVE vu', NOON + 40 * DAY_MS)
+    expect(await admitted(scene, scene.limiter({defaultLimits: [session], denyCacheMs: 0}), 6, 1)).toBe(6)
     scene.nowMs = NOON + HOUR_MS
-    expect(await admitted(scene, right, 11)).toBe(10)
+    expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
   })
 
-  async function announceSession({namespace}: Scene, startMs: number): Promise<void> {
+  async function change(namespace: string, expression: string, value: number): Promise<void> {
     await table.transport.send('UpdateItem', {
       TableName: table.name,
       Key: wireKey(keys.bucket(namespace, USER.entity, USER.resource, 0)),
-      UpdateExpression: 'SET b_q_ws = :start, vu = :now',
-      ExpressionAttributeValues: {':start': n(startMs), ':now': n(0)},
+      UpdateExpression: expression,
+      ExpressionAttributeValues: {':value': n(value)},
     })
   }
 })

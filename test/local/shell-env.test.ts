@@ -3,7 +3,7 @@ import {mkdtempSync, readdirSync, rmdirSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
-import {formatVariables, localVariables} from '../../src/lib/local/shell-env.js'
+import {formatUnset, formatVariables, localVariables, localVariablesIn} from '../../src/lib/local/shell-env.js'
 
 /** Values that would run something, or end the quotes, if they were not quoted. */
 const HOSTILE = [
@@ -41,5 +41,35 @@ describe('the variables of the local stack', () => {
   it('escape what ends a quoted text in fish and PowerShell', () => {
     expect(formatVariables({V: "a'\\'b"}, 'fish')).toEqual(["set -gx V 'a\\'\\\\\\'b'"])
     expect(formatVariables({V: "a'b\u2019c"}, 'powershell')).toEqual(["$Env:V = 'a''b\u2019\u2019c'"])
+  })
+})
+
+describe('--unset', () => {
+  const local = localVariables('http://127.0.0.1:8000')
+
+  it('removes what points to a local stack, so that a shell is as before', () => {
+    const script = [
+      ...formatVariables(local, 'sh'),
+      ...formatUnset(localVariablesIn(local), 'sh'),
+      'env | grep -c "ZAEL_STACK\\|AWS_" || true',
+    ].join('\n')
+    expect(execFileSync('sh', ['-c', script], {env: {PATH: process.env.PATH}, encoding: 'utf8'})).toBe('0\n')
+    expect(formatUnset(['A'], 'fish')).toEqual(['set -e A'])
+    expect(formatUnset(['A'], 'powershell')).toEqual(['Remove-Item Env:A'])
+    expect(() => formatUnset(['A'], 'dotenv')).toThrow('no syntax to remove')
+  })
+
+  it("leaves a user's own values", () => {
+    const own = {
+      ZAEL_STACK: 'prod',
+      AWS_ENDPOINT_URL_DYNAMODB: 'https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com',
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'AKIA',
+      AWS_SECRET_ACCESS_KEY: 'secret',
+    }
+    expect(localVariablesIn(own)).toEqual([])
+    expect(localVariablesIn({...own, ZAEL_STACK: 'local'})).toEqual(['ZAEL_STACK'])
+    expect(localVariablesIn({})).toEqual([])
+    expect(localVariablesIn({...own, AWS_ENDPOINT_URL_DYNAMODB: 'nonsense'})).toEqual([])
   })
 })

@@ -35,7 +35,7 @@ describeOnEngine('declarative limits', () => {
     expect((await apply(repository, TEXT)).outcome).toBe('complete')
     const resolved = await repository.configs.resolve('user', 'gpt-4')
     expect(resolved).toMatchObject({source: 'entity', limits: parseLimits(['rpm=7/min'])})
-    expect(await diffManifest(repository, manifestOf(TEXT))).toEqual([])
+    expect((await diffManifest(repository, manifestOf(TEXT))).differences).toEqual([])
   })
 
   it('M-2: an unchanged manifest has no changes, and a changed one only those', async () => {
@@ -54,7 +54,7 @@ describeOnEngine('declarative limits', () => {
     await apply(repository, TEXT)
     await repository.setLimits(USER, parseLimits(['rpm=70/min']))
     await repository.deleteLimits({level: 'resource', resource: 'gpt-4'})
-    const drift = await diffManifest(repository, manifestOf(TEXT))
+    const {differences: drift} = await diffManifest(repository, manifestOf(TEXT))
     expect(drift.map(({kind, change}) => [kind, change.kind === 'limits' && change.scope])).toEqual([
       ['missing', {level: 'resource', resource: 'gpt-4'}],
       ['changed', USER],

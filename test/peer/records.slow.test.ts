@@ -2,6 +2,8 @@ import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {ensureVersion} from '../../src/lib/repository/table/version.js'
+import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {usePeers} from './peers.js'
 import {describeWithPeers, limit} from './python-client.js'
 
@@ -26,6 +28,31 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     })
     const children = await client.repository<{id: string}[]>('get_children', {parent_id: 'org'})
     expect(children.map(({id}) => id).sort()).toEqual(['key', 'ours'])
+  })
+
+  it('leave the attributes as they are that only zael knows, on every path of the Python client', async () => {
+    const {client, table, namespace, ...scene} = await peers.scene()
+    await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 10)]})
+    expect(await client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+    const ours = {b_rpm_hp: n(1), rfr: s('1|rpm:1/60000'), rq: n(7), lr: s('a'), bi: s('b'), wn_3: s('c')}
+    const added: Item = {...ours, x_rpm: n(2), xt_rpm: n(3), xp: n(4), xl: n(5), mg: s('{}')}
+    await table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(namespace, 'u', 'gpt', 0)),
+      UpdateExpression: `SET ${Object.keys(added).map(name => `${name} = :${name}`)}`,
+      ExpressionAttributeValues: Object.fromEntries(Object.entries(added).map(([name, value]) => [`:${name}`, value])),
+    })
+    // Taken at once, corrected, returned, refused, refilled, and with other limits.
+    await client.acquire('u', 'gpt', {rpm: 2}, {adjust: {rpm: 1}})
+    await client.acquire('u', 'gpt', {rpm: 2}, {rollBack: true})
+    expect(await client.acquire('u', 'gpt', {rpm: 10})).toMatchObject({refused: 1})
+    await client.process.setClock(scene.nowMs + 30_000)
+    expect(await client.acquire('u', 'gpt', {rpm: 9})).toMatchObject({admitted: 1})
+    await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 20)]})
+    await client.acquire('u', 'gpt', {rpm: 1})
+    const Key = wireKey(keys.bucket(namespace, 'u', 'gpt', 0))
+    const {Item: after} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
+    expect(after).toMatchObject({...added, b_rpm_cp: n(20_000)})
   })
 
   it('read the limits of all four levels that the other one set', async () => {

@@ -104,7 +104,9 @@ export async function putBucket(tenant: TestTenant, sketch: BucketSketch): Promi
     const state = {refilledAtMs: tenant.nowMs, limits}
     const {namespace} = tenant
     const family = {cascade: false, parent: undefined}
-    await put(tenant, encodeBucket({namespace, entity, resource, shard, shardCount, ...family, ttlSeconds, state}))
+    // The first of several shards never expires.
+    const lifetime = {ttlSeconds: shard === 0 && shardCount > 1 ? undefined : ttlSeconds}
+    await put(tenant, encodeBucket({namespace, entity, resource, shard, shardCount, ...family, ...lifetime, state}))
   }
 }
 

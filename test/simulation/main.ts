@@ -1,6 +1,7 @@
 import {parseArgs} from 'node:util'
 import {explore, SITUATIONS} from './explore.js'
 import {writeTable} from './page.js'
+import {type PlayedSeed, playerCount, playSeeds, type Seed} from './players.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 import {PROFILES, type Profile} from './scenario.js'
@@ -11,6 +12,7 @@ const USAGE = `npm run simulate -- --seed 42 | --seeds 1000 | --minutes 10 | --o
   --profile NAME   only this profile, several times for several: ${PROFILES.join(', ')}
   --from SEED      the first seed; 1 unless given
   --oracle PREFIX  only these violations
+  --workers N      how many processes play at a time; as many as there are cores unless given
   --orders N       explores up to N orders of messages of each small situation
   --log            every call and every write of a shortened scenario
   --list           only the violations: profile, seed and oracle of each
@@ -23,6 +25,7 @@ const {values} = parseArgs({
     minutes: {type: 'string'},
     from: {type: 'string'},
     orders: {type: 'string'},
+    workers: {type: 'string'},
     profile: {type: 'string', multiple: true},
     oracle: {type: 'string', default: ''},
     log: {type: 'boolean', default: false},
@@ -53,7 +56,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     isStopped = true
   })
 const beganMs = performance.now()
-await playSeeds()
+await playAll()
 await exploreAll()
 if (!values.list) {
   for (const table of [totals.seedTable, totals.orderTable]) if (table) console.log(`\n${table}\n`)
@@ -64,21 +67,35 @@ if (values.write && totals.seedTable) await writeTable('seeds', totals.seedTable
 if (values.write && totals.orderTable) await writeTable('orders', totals.orderTable)
 process.exitCode = isBroken ? 1 : 0
 
-async function playSeeds(): Promise<void> {
+async function playAll(): Promise<void> {
   if (seed === undefined && seeds === undefined && minutes === undefined) return
   const first = Number(seed ?? from ?? 1)
   const count = seed === undefined ? Number(seeds ?? Number.POSITIVE_INFINITY) : 1
   const endMs = minutes === undefined ? Number.POSITIVE_INFINITY : beganMs + Number(minutes) * 60_000
-  for (let each = first; each < first + count && performance.now() < endMs && !isStopped; each++) {
-    for (const profile of profiles) await playSeed(profile, each)
+  const players = playerCount(
+    count * profiles.length,
+    values.workers === undefined ? undefined : Number(values.workers),
+  )
+  if (players > 1 && !values.log) {
+    for await (const {played, ...each} of playSeeds(seedsToPlay(), players)) await judge(each, played)
+    return
+  }
+  for (const each of seedsToPlay()) {
+    const result = await run(scenarioOf(each.profile, each.seed))
+    await judge(each, result)
+    if (values.log && result.violations.length === 0 && seed !== undefined) console.log(result.log.join('\n'))
+  }
+
+  function* seedsToPlay(): Generator<Seed, void> {
+    for (let each = first; each < first + count && performance.now() < endMs && !isStopped; each++) {
+      for (const profile of profiles) yield {profile, seed: each}
+    }
   }
 }
 
-async function playSeed(profile: Profile, number: number): Promise<void> {
-  const scenario = scenarioOf(profile, number)
-  const result = await run(scenario)
-  const violations = result.violations.filter(({oracle}) => oracle.startsWith(wanted))
-  totals.add(profile, number, {...result, violations})
+async function judge({profile, seed: number}: Seed, played: PlayedSeed): Promise<void> {
+  const violations = played.violations.filter(({oracle}) => oracle.startsWith(wanted))
+  totals.add(profile, number, {...played, violations})
   for (const {oracle, message} of violations) {
     isBroken = true
     // The first of a kind is explained, the others are only counted.
@@ -86,11 +103,10 @@ async function playSeed(profile: Profile, number: number): Promise<void> {
     if (values.list) console.log(`${profile} ${number} ${oracle}`)
     if (values.list || explained.has(key)) continue
     explained.add(key)
-    const shortest = await shorten(scenario, oracle)
+    const shortest = await shorten(scenarioOf(profile, number), oracle)
     console.log(`\n${oracle} ${message}\n${describeScenario(shortest)}`)
     if (values.log) console.log((await run(shortest)).log.join('\n'))
   }
-  if (values.log && violations.length === 0 && seed !== undefined) console.log(result.log.join('\n'))
 }
 
 async function exploreAll(): Promise<void> {

@@ -1,4 +1,6 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {planFamilies} from './family-plan.js'
+import {chargesAfterAnnouncement, firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
 import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -11,6 +13,7 @@ import {
   SYSTEM,
   sharedSlotRush,
   slowLimitFillsUp,
+  softnessRunsOut,
 } from './rare.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
@@ -29,7 +32,7 @@ const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURC
 
 const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   burst: draws => {
-    if (draws.chance(0.15)) return slowLimitFillsUp(draws)
+    if (draws.chance(0.25)) return draws.pick([slowLimitFillsUp, softnessRunsOut])(draws)
     const limits = someLimits(draws, 1)
     const [limit] = limits as [Limit]
     const fillMs = fillTimeMs(limits)
@@ -77,7 +80,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   faults: draws => {
-    if (draws.chance(0.4)) return draws.pick([sharedSlotRush, firstWritesInDoubt])(draws)
+    const rare = [sharedSlotRush, firstWritesInDoubt, firstTriesArriveLate, refusalsInDoubt]
+    if (draws.chance(0.5)) return draws.pick(rare)(draws)
     const limits = someLimits(draws, draws.int(1, 3))
     const processes = draws.int(2, 3)
     const steps = traffic(draws, {
@@ -122,7 +126,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
-    if (draws.chance(0.2)) return gathersInDoubt(draws)
+    if (draws.chance(0.3)) return draws.pick([gathersInDoubt, chargesAfterAnnouncement])(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {
@@ -185,7 +189,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   skew: draws => {
-    if (draws.chance(0.3)) return limitsChangeBehindClock(draws)
+    if (draws.chance(0.4)) return draws.pick([limitsChangeBehindClock, rewritesArriveLate])(draws)
     const limits = someLimits(draws, 1)
     const processes = draws.int(2, 4)
     const steps = traffic(draws, {
@@ -287,6 +291,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       aggregatorLagMs: lag,
     }
   },
+  family: planFamilies,
   quotas: planQuotas,
 
   mixed: draws => {

@@ -166,6 +166,23 @@ export function slowLimitFillsUp(draws: Draws): Planned {
   return {...plain(2, limits), steps}
 }
 
+/** A soft limit is in debt when the time runs out for which its bucket says that it is soft, 54 s after it was said. */
+export function softnessRunsOut(draws: Draws): Planned {
+  const capacity = draws.int(2, 20)
+  const soft = {name: 'rpm', capacity, refillAmount: draws.int(1, 5), refillPeriodSeconds: 60, soft: true} as const
+  const ask = (atMs: number, by: number, tokens: number): Step => {
+    return {atMs, by, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: tokens}, actions: []}}
+  }
+  const processes = draws.int(1, 2)
+  const steps: Step[] = [ask(0, 0, draws.int(1, capacity))]
+  for (let request = 0; request < 4; request++)
+    steps.push(ask(draws.int(500, 20_000), draws.int(0, processes - 1), draws.int(1, capacity + 5)))
+  for (const startMs of [52_000, 106_000])
+    for (let atMs = startMs; atMs < startMs + 5000; atMs += draws.int(150, 500))
+      steps.push(ask(atMs, draws.int(0, processes - 1), draws.int(1, 5)))
+  return {...plain(processes, [soft]), steps}
+}
+
 export function plain(processes: number, limits: readonly Limit[]): Planned {
   return {
     skewsMs: Array.from({length: processes}, () => 0),

@@ -10,6 +10,7 @@ import {checkQuotaHealing} from './deeds/quota-healing.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
+import {kindedNames} from './quotas/quota-oracle.js'
 import type {Scenario, Step} from './scenario.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
 import {World, type WorldCounts} from './world/world.js'
@@ -152,12 +153,12 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
-  oracles.quotas.topUps.check()
+  oracles.quotas.check()
   const limiters = world.processes.flatMap(process => process.limiters)
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
-  else if (scenario.profile === 'quotas') await checkQuotaHealing(stage)
+  else if (kindedNames(scenario).has('q')) await checkQuotaHealing(stage)
   else await checkHealing(stage)
 }
 

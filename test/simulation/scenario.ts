@@ -15,6 +15,7 @@ export const PROFILES = [
   'skew',
   'aggregator',
   'bypass',
+  'family',
   'mixed',
   'quotas',
 ] as const
@@ -48,8 +49,14 @@ export type Deed =
   | {readonly kind: 'recycle'}
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
+  /** Sets other values until an instant, in epoch ms. */
+  | {readonly kind: 'boost'; readonly scope: ConfigScope; readonly limits: readonly Limit[]; readonly untilMs: number}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
   | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: AccessSwitch | undefined}
+  /** Gives an entity another parent, or none. */
+  | {readonly kind: 'move'; readonly entity: string; readonly parent: string | undefined}
+  /** Says whether parents are charged too; `undefined` leaves it to the next level. */
+  | {readonly kind: 'set-cascade'; readonly scope: PolicyScope; readonly cascade: boolean | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   /** Adds whole tokens to the quota "q", once per key. */
   | {readonly kind: 'top-up'; readonly entity: string; readonly tokens: number; readonly key: string}

@@ -15,6 +15,7 @@ const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   skew: 6,
   aggregator: 4,
   bypass: 6,
+  family: 6,
   mixed: 4,
   quotas: 6,
 }

@@ -1,5 +1,5 @@
 import type {Exploration, Situation} from './explore.js'
-import type {RunResult} from './run.js'
+import type {PlayedSeed} from './players.js'
 import type {Profile} from './scenario.js'
 
 /** What was played of one profile. */
@@ -18,7 +18,7 @@ export class Totals {
   readonly #profiles = new Map<Profile, ProfileTotals>()
   readonly #explored: string[] = []
 
-  add(profile: Profile, seed: number, {operations, counts, violations}: RunResult): void {
+  add(profile: Profile, seed: number, {operations, counts, violations}: PlayedSeed): void {
     const totals = this.#of(profile)
     totals.runs++
     totals.operations += operations

@@ -2,6 +2,7 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {Item, Key} from '../../src/lib/schema/attribute-value.js'
 import {attributes} from '../../src/lib/schema/attributes.js'
 import {limitAttribute} from '../../src/lib/schema/bucket-record.js'
@@ -65,6 +66,18 @@ const CORRUPTIONS: readonly Corruption[] = [
         GSI1SK: text('CHILD#user-2'),
       }),
     reason: /GSI1PK, GSI1SK/,
+  },
+  {
+    name: 'a boost that has ended and was never tidied up',
+    kind: 'boost',
+    plant: async ({table}) => {
+      const pastMs = Date.now() - 3 * 3_600_000
+      const past = new NamespaceRepository({...table, clock: () => pastMs}, undefined)
+      const until = new Date(pastMs + 3_600_000)
+      await past.configs.set({level: 'resource', resource: 'idle'}, [parseLimit('rpm=1/min')])
+      await past.configs.set({level: 'resource', resource: 'idle'}, [parseLimit('rpm=2/min')], {until})
+    },
+    reason: /^The boost of rpm ended at .* and is still configured/,
   },
   {
     name: 'usage outside the index of its resource',

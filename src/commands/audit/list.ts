@@ -15,7 +15,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
 
   static override description =
     'Newest first, for one entity or the whole namespace. Changes to the limits of a resource are recorded for the entity ' +
-    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first; ' +
+    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first, through outages of the network; ' +
     'with --json, one JSON document per line.'
 
   static override args = {entity: stringArg({description: 'Only events of this entity.', ignoreStdin: true})}
@@ -49,7 +49,9 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     if (follow) {
       const isJson = this.jsonEnabled()
       // Runs until the process ends: Ctrl-C or a closed pipe.
-      for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
+      const onOutage = (error: Error | undefined) =>
+        this.logToStderr(error ? `${error.message}; trying again until Ctrl-C.` : 'The table answers again.')
+      for await (const record of watchEvents(repository, {entity, action}, records, stack.table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }
     }

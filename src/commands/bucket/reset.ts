@@ -45,7 +45,8 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
     await confirm(`This refills ${which} of ${entity} for ${resource} and clears its debt`, {yes})
     const result = await repository.resetBucket(entity, resource, {limits, idempotencyKey: key})
-    this.print(resetLines({entity, resource, result, units: await repository.configs.units()}))
+    const units = await repository.configs.units()
+    this.print(resetLines({entity, resource, result, units}, limits === undefined))
     return resetJson({entity, resource, result})
   }
 }

@@ -23,9 +23,9 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
   protected async work(stack: StackContext): Promise<LimitsDiffResult> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {diffManifest} = await import('../../lib/manifest/plan.js')
-    const differences = await diffManifest(namespace, manifest)
-    this.print(diffLines(manifest, differences))
-    if (differences.length > 0) process.exitCode = EXIT.negative
-    return diffJson(manifest.namespace, differences)
+    const drift = await diffManifest(namespace, manifest)
+    this.print(diffLines(drift))
+    if (drift.differences.length > 0) process.exitCode = EXIT.negative
+    return diffJson(drift)
   }
 }

@@ -1,5 +1,7 @@
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
@@ -12,10 +14,11 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override description =
     'Compares a manifest with the current limits. Writes nothing. The namespace is the one named in the manifest.'
 
-  static override flags = manifestFlags
+  static override flags = {...manifestFlags, ...impactFlags}
 
   static override examples = [
     {command: 'zael limits plan -f limits.yaml', description: 'Old and new values of every change'},
+    {command: 'zael limits plan -f limits.yaml --impact', description: 'And whom they would have refused'},
     {command: 'zael limits plan -f limits.yaml --json', description: 'As JSON'},
   ]
 
@@ -25,6 +28,9 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const plan = await planManifest(namespace, manifest)
     const loss = await lossOf(namespace, plan, stack.table.clock())
     this.print(manifestPlanLines(plan, loss))
-    return manifestPlanJson(plan, loss)
+    const changes = plan.changes.filter(change => change.kind === 'limits')
+    const seen = this.flags.impact ? await readImpact(namespace, changes, stack.table.clock()) : undefined
+    if (seen) this.print(await impactText(seen, lineWidth()))
+    return {...manifestPlanJson(plan, loss), impact: seen ? impactJson(seen.impact, seen.range) : null}
   }
 }

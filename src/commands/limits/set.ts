@@ -1,10 +1,22 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {appliedJson, changeLines, copyLines, effectJson, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
+import {endLines} from '../../lib/cli/limits/boost.js'
+import {
+  appliedJson,
+  changeLines,
+  copyLines,
+  effectJson,
+  effectMade,
+  effectOf,
+  lossQuestion,
+} from '../../lib/cli/limits/effect.js'
+import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -17,8 +29,9 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override description =
     'What is not named stays in force unless --only is given. Of the levels system, resource, entity, and entity with ' +
     'resource, the most specific one that has limits applies as a whole; so a scope without limits of its own starts with ' +
-    'a copy of those that apply there now. Asks before live buckets lose a limit that they are charged for. See `zael ' +
-    'help limit-syntax`.'
+    'a copy of those that apply there now. With --for or --until the given values end by themselves, everywhere at that ' +
+    'minute; such a copy ends with them. Asks before live buckets lose a limit that they are charged for. See `zael help ' +
+    'limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -31,6 +44,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       aliases: ['replace'],
       deprecateAliases: true,
     }),
+    ...untilFlags,
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
       description: 'Whether to admit requests while the table is unavailable; unchanged unless given.',
@@ -41,6 +55,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       dependsOn: ['system'],
       min: 1,
     }),
+    ...impactFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
     yes: boolean({char: 'y', description: 'Do not ask before live buckets lose a limit.'}),
   }
@@ -48,7 +63,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override examples = [
     {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For all entities'},
     {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Preview'},
-    {command: 'zael limits set --entity team-1 rpd=10k/day@Europe/Berlin', description: 'Per calendar day'},
+    {command: 'zael limits set --entity team-1 --resource gpt-4 tpm=400k --for 24h', description: 'For one day'},
     {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 
@@ -59,21 +74,29 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const {calendarCheck} = await import('../../lib/calendar/calendar-check.js')
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
-    const options = {replace, onUnavailable, auditRetentionDays}
+    const until = untilOf(this.flags, stack.table.clock())
+    const options = {replace, onUnavailable, auditRetentionDays, until}
     const namespace = await stack.namespace()
     const preview = await namespace.configs.preview(scope, limits, options)
     const effect = await effectOf(namespace, preview, stack.table.clock())
+    const seen = this.flags.impact ? await readImpact(namespace, [preview], stack.table.clock()) : undefined
+    if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})
+    // What others have added since is not what was asked about.
+    const mayRemove = preview.before.map(({name}) => name)
     const change: ChangeOutcome = dryRun
       ? preview
-      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
+      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}))
     const {copied} = change
-    this.print(changeLines(change, effect, dryRun))
-    this.print(copyLines(copied, scope, typedFlags(this.settings)))
+    const made = await effectMade(namespace, effect, preview, change)
+    this.print(changeLines(change, made, dryRun))
+    const where = typedFlags(this.settings)
+    this.print(until ? endLines(change, limits, until, where) : copyLines(copied, scope, where))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
-    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(effect)}
-    return {dryRun, ...result, buckets: change.buckets ?? null}
+    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
+    const impact = seen ? impactJson(seen.impact, seen.range) : null
+    return {dryRun, ...result, buckets: change.buckets ?? null, impact}
   }
 }

@@ -1,4 +1,4 @@
-import {option} from '@oclif/core/flags'
+import {boolean, option} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import type {LocalEnvResult} from '../../lib/cli/results/local.js'
 
@@ -12,23 +12,34 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
       default: 'sh',
       description: 'Output syntax.',
     })(),
+    unset: boolean({
+      description: 'Remove them again: those of this shell that point to a local stack, running or not.',
+    }),
   }
 
   static override examples = [
     {command: 'eval "$(zael local env)"', description: 'In sh, bash and zsh'},
     {command: 'zael local env --format fish | source', description: 'In fish'},
+    {command: 'eval "$(zael local env --unset)"', description: 'Back to AWS'},
     {command: 'zael local env --format dotenv > .env', description: 'For tools that read a file'},
   ]
 
   async run(): Promise<LocalEnvResult> {
-    const [{formatVariables, localVariables}, {requireStack}, {findStateDir}] = await Promise.all([
-      import('../../lib/local/shell-env.js'),
-      import('../../lib/local/find.js'),
-      import('../../lib/local/state-dir/paths.js'),
-    ])
+    const [{formatUnset, formatVariables, localVariables, localVariablesIn}, {requireStack}, {findStateDir}] =
+      await Promise.all([
+        import('../../lib/local/shell-env.js'),
+        import('../../lib/local/find.js'),
+        import('../../lib/local/state-dir/paths.js'),
+      ])
+    const {format} = this.flags
+    if (this.flags.unset) {
+      const unset = localVariablesIn(process.env)
+      this.print(formatUnset(unset, format))
+      return {variables: {}, unset}
+    }
     const {state} = await requireStack(findStateDir())
     const variables = localVariables(state.endpoint)
-    this.print(formatVariables(variables, this.flags.format))
-    return {variables}
+    this.print(formatVariables(variables, format))
+    return {variables, unset: []}
   }
 }

@@ -19,7 +19,7 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
 
   static override flags = {
     confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
-    'dry-run': boolean({char: 'n', description: 'Compare and show what would be deleted; delete nothing.'}),
+    'dry-run': boolean({description: 'Compare and show what would be deleted; delete nothing.'}),
     'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
   }
 

@@ -24,7 +24,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     'next pass: `--follow` repeats passes while clients are switched over.'
 
   static override flags = {
-    'dry-run': boolean({char: 'n', description: 'Show the steps and their cost; write nothing.'}),
+    'dry-run': boolean({description: 'Show the steps and their cost; write nothing.'}),
     follow: string({
       description: 'After everything is copied, repeat passes over the table for this long.',
       helpValue: 'DURATION',
@@ -50,7 +50,8 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     const followMs = followMsOf(this.flags.follow, until)
     const {version: ourVersion} = this.config
     const plan = dryRun || !yes ? await this.#plan(stack, table, rateLimit) : null
-    if (dryRun) return {stack, dryRun, plan, result: null}
+    const isDone = plan !== null && !plan.pending && followMs === undefined
+    if (dryRun || isDone) return {stack, dryRun, plan, result: null}
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs})
     this.print(await runLines(stack, result, lineWidth()))

@@ -1,7 +1,8 @@
 import {integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {DEFAULT_RANGE_MS, topFooter, topJson, topListing, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {DEFAULT_RANGE_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/data/usage-top-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
@@ -18,9 +19,11 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override flags = {
     ...usageFlags,
     by: string({
-      description: 'Rank by "requests", by "refused" requests, or by the tokens of a limit.',
+      description:
+        'Rank by "requests", by "refused" requests, or by the tokens of a limit. With "entity", alone or before one of ' +
+        'these ("entity,tpm"), the resources of each entity are added up.',
       default: 'requests',
-      helpValue: 'LIMIT',
+      helpValue: '[entity,]LIMIT',
     }),
     ...listFlags,
     limit: integer({
@@ -36,20 +39,25 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     {command: 'zael usage top', description: 'Most requests in the last 24 hours'},
     {command: 'zael usage top --resource gpt-4 --by tpm', description: 'Most tokens of a resource'},
     {command: 'zael usage top --by refused --since 1h', description: 'Who is refused most'},
-    {command: 'zael usage top --window daily --since 30d --limit 50', description: 'One month, 50 rows'},
+    {
+      command: 'zael usage top --by entity --since 7d --output csv',
+      description: 'The largest of a week, for a spreadsheet',
+    },
   ]
 
   protected async work(stack: StackContext): Promise<UsageTopResult> {
-    const {resource, window, by, limit} = this.flags
+    const {resource, window, limit} = this.flags
+    const order = topOrder(this.flags.by)
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await stack.namespace()
     const scope = {resource, window, range, units: await namespace.configs.units()}
     const {topConsumers} = await import('../../lib/inspect/usage-top.js')
-    const top = await topConsumers(namespace, {resource, window, by, most: limit, ...range})
+    const top = await topConsumers(namespace, {resource, window, ...order, most: limit, ...range})
     this.log(usageTitle(scope))
-    await this.list(topListing(top, {...scope, by, isCsv: this.format === 'csv'}))
+    await this.list(topListing(top, {...scope, ...order, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)
+    if (top.consumers.length < top.total) this.sayPartlySorted(`--by chooses the ${limit} rows that are shown`)
     if (!top.complete) this.warn('not all usage was read; choose a shorter time range, or name a --resource')
-    return topJson(scope, by, top)
+    return topJson(scope, order, top)
   }
 }

@@ -4,6 +4,7 @@ import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
 import {type ArchiveSink, archiveEvents} from './archive.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
+import {BoostKeeper} from './boosts.js'
 import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
 import {type ActiveShard, activeShards, refillShard} from './refill.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
@@ -36,6 +37,7 @@ export interface Aggregator {
 export function createAggregator({table, settings, sink, log}: AggregatorOptions): Aggregator {
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
   const pressure = new PressureMonitor(table.clock)
+  const boosts = new BoostKeeper(table, log)
 
   return {
     async handle({Records}) {
@@ -46,6 +48,7 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
       await each(activeShards(batch.changes), shard => refill(batch, shard))
       await each(candidates, candidate => grow(batch, candidate))
       if (sink) await archive(batch, sink)
+      await each(boosts.due(batch.changes), namespace => tidy(batch, namespace))
       return batch.result(table.clock())
     },
   }
@@ -75,7 +78,11 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
     if ((await batch.attempt('growth', {namespace, entity, resource}, work)) === 'split') batch.counts.splits++
   }
 
-  /** The last step, because a failure of an earlier one decides which events are archived now. */
+  async function tidy(batch: Batch, namespace: string): Promise<void> {
+    await batch.attempt('boosts', {namespace}, () => boosts.tidy(namespace))
+  }
+
+  /** Last of the steps that may fail records, because a failure of an earlier one decides which events are archived now. */
   async function archive(batch: Batch, to: ArchiveSink): Promise<void> {
     const events = batch.takeExpired()
     try {

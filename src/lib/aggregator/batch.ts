@@ -84,13 +84,17 @@ export class Batch {
    * failure of another step does not put an event into two objects.
    */
   takeExpired(): ExpiredEvent[] {
-    const firstFailed = this.#records.findIndex(({dynamodb}) => this.#failures.has(dynamodb?.SequenceNumber))
-    if (firstFailed < 0) return this.expired
-    const before = new Set(this.#records.slice(0, firstFailed))
+    const before = new Set(this.#beforeFailures())
     for (const {record} of this.expired) {
       if (!before.has(record)) this.#failures.add(record.dynamodb.SequenceNumber)
     }
     return this.expired.filter(({record}) => before.has(record))
+  }
+
+  /** Those that are not delivered again: of a stream, everything from the first failed record on is. */
+  #beforeFailures(): readonly StreamRecord[] {
+    const first = this.#records.findIndex(({dynamodb}) => this.#failures.has(dynamodb?.SequenceNumber))
+    return first < 0 ? this.#records : this.#records.slice(0, first)
   }
 
   result(nowMs: number): BatchResult {
@@ -99,8 +103,9 @@ export class Batch {
       .map(({dynamodb}) => dynamodb?.SequenceNumber)
       .filter(number => this.#failures.has(number))
     counts.failed = failures.length
+    const done = new Set(this.#beforeFailures().map(({dynamodb}) => dynamodb?.SequenceNumber))
     for (const {sequenceNumber, refused} of this.changes)
-      if (!this.#failures.has(sequenceNumber)) counts.refused += refused?.requests ?? 0
+      if (done.has(sequenceNumber)) counts.refused += refused?.requests ?? 0
     counts.uncounted = counts.malformed + this.#uncounted.size
     counts.lagMs = Number.isFinite(this.#newestMs) ? Math.max(0, nowMs - this.#newestMs) : 0
     this.#log({level: 'info', message: 'batch', ...counts})

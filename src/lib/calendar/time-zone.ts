@@ -86,6 +86,15 @@ export class TimeZone {
   }
 }
 
+/** The instants at which the clocks of a zone show a time: none where it is skipped, two where it comes twice. */
+export function instantsAt(zone: TimeZone, wallMs: number): number[] {
+  const offsets = new Set([wallMs - DAY_MS, wallMs + DAY_MS].map(ms => zone.spanAt(ms).offsetMs))
+  return [...offsets]
+    .map(offsetMs => wallMs - offsetMs)
+    .filter(ms => ms + zone.spanAt(ms).offsetMs === wallMs)
+    .sort((a, b) => a - b)
+}
+
 const zones = new Map<string, TimeZone>()
 
 /** The zone of that name; made once per process. */

@@ -11,7 +11,7 @@ import {
   waitUntilFull,
   withRateAt,
 } from './kind-refill.js'
-import {boundaryAfter, isSoftAt, type KindedRate} from './limit-kind.js'
+import {boundaryAfter, isSoftAt, type KindedRate, sessionEndMs} from './limit-kind.js'
 import {floorDivide, MILLI, refill, retryAfterMs, takeBackRefill, toTokens} from './token-math.js'
 
 /** One limit inside a bucket: its rate, its balance, its net consumption so far, and its kind unless it is plain. */
@@ -225,7 +225,10 @@ export function lifetimeSeconds(
 function secondsUntilFull(limit: KindedRate & {tokensMilli?: bigint}, nowMs: number): bigint {
   const {tokensMilli = 0n} = limit
   const empty = {...limit, tokensMilli: tokensMilli < 0n ? tokensMilli : 0n, remainder: 0n, consumedMilli: 0n}
-  const waitMs = waitUntilFull(empty, nowMs)
+  // Shortly before a session ends, too: another shard may begin the next one. If none is open, the first use fills it.
+  const sessionMs = limit.kind?.quota?.session?.lengthMs ?? 0
+  const isClosed = sessionMs > 0 && (sessionEndMs(limit) ?? 0) <= nowMs
+  const waitMs = isClosed ? sessionMs : Math.max(sessionMs, waitUntilFull(empty, nowMs))
   // A bucket that is gone before its reset, on any client's clock, would start with a second allowance.
   return BigInt(Math.ceil((Number.isFinite(waitMs) ? waitMs : UNKNOWN_LIFETIME_MS) / 1000) + CLOCK_MARGIN_SECONDS)
 }

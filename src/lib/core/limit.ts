@@ -28,6 +28,21 @@ export interface Limit {
   readonly soft?: true
   /** Code of the currency whose millionths the tokens are. It is kept apart from the numbers. */
   readonly unit?: string
+  /** What its first windows are, where the records of boosts were asked. It is kept apart from the numbers. */
+  readonly boost?: LimitBoost
+}
+
+/**
+ * Other values of a limit until an instant: the first windows of its schedule, which match no minute from then on. What
+ * is written beside them, the base, applies after that.
+ */
+export interface LimitBoost {
+  /** Epoch ms of the end, a whole minute. */
+  readonly untilMs: number
+  /** How many of the first entries of the schedule are its windows. */
+  readonly windows: number
+  /** Whether the end had passed when the limit was read; then only its windows are left to be removed. */
+  readonly isEnded: boolean
 }
 
 /** A quota that is full again when one of the crons (five fields) begins to match. */
@@ -133,6 +148,50 @@ export function rateOf(limit: Limit): Rate {
     capacityMilli: toMilli(limit.capacity),
     refillAmountMilli: toMilli(limit.refillAmount),
     refillPeriodMs: limit.refillPeriodSeconds * 1000,
+  }
+}
+
+/** The values of a limit while it is boosted. */
+export type BoostValues = Pick<Limit, 'capacity' | 'refillAmount' | 'refillPeriodSeconds'>
+
+/** The limit that applies when its boost has ended; a limit without one is returned as it is. */
+export function baseOf(limit: Limit): Limit {
+  const {boost, schedule = [], timeZone, ...rest} = limit
+  if (!boost) return limit
+  const own = schedule.slice(boost.windows)
+  const usesZone = own.length > 0 || isCalendarReset(rest.reset)
+  return {
+    ...rest,
+    ...(own.length > 0 && {schedule: own}),
+    ...(usesZone && timeZone !== undefined && {timeZone}),
+  }
+}
+
+/** The limit with the values of its boost, as one would write it for good; `undefined` for one without. */
+export function boostedOf(limit: Limit): Limit | undefined {
+  const [first] = limit.schedule ?? []
+  if (!limit.boost || !first || 'scale' in first) return undefined
+  const {cron: _, ...values} = first
+  const {schedule: __, ...base} = baseOf(limit)
+  const usesZone = isCalendarReset(base.reset)
+  const {timeZone, ...plain} = base
+  return {...plain, ...values, ...(usesZone && timeZone !== undefined && {timeZone})}
+}
+
+/** A limit with a boost before its own windows; one that it had is replaced. The period of a quota means nothing. */
+export function withBoost(
+  limit: Limit,
+  {capacity, refillAmount, refillPeriodSeconds}: BoostValues,
+  {crons, timeZone, untilMs}: {readonly crons: readonly string[]; readonly timeZone: string; readonly untilMs: number},
+): Limit {
+  const base = baseOf(limit)
+  const values = base.reset ? {capacity} : {capacity, refillAmount, refillPeriodSeconds}
+  const windows = crons.map((cron): ReplacedWindow => ({cron, ...values}))
+  return {
+    ...base,
+    schedule: [...windows, ...(base.schedule ?? [])],
+    timeZone,
+    boost: {untilMs, windows: windows.length, isEnded: false},
   }
 }
 

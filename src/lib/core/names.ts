@@ -15,6 +15,8 @@ interface NameRule {
   readonly longest: number
   /** The pattern in words. */
   readonly allowed: string
+  /** What to do about other characters. */
+  readonly hint?: string
   readonly reserved?: ReadonlySet<string>
   readonly reservedBecause?: string
 }
@@ -35,12 +37,15 @@ const RULES = {
     pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
     longest: 256,
     allowed: 'a letter or digit, then letters, digits and _ . - : @',
+    // Other clients of the table accept nothing else.
+    hint: 'Replace other characters before you call zael, the same way everywhere: auth0|123 becomes auth0:123.',
   },
   resource: {
     what: 'resource name',
-    pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/]*$/,
+    // The colon is known to other clients since 0.17: `llama3:8b`.
+    pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/:]*$/,
     longest: 64,
-    allowed: 'a letter, then letters, digits and _ . - /',
+    allowed: 'a letter, then letters, digits and _ . - / :',
     reserved: new Set(STRUCTURAL_ATTRIBUTES),
     reservedBecause: 'it is the name of an attribute that every record has',
   },
@@ -114,13 +119,14 @@ function check(rule: NameRule, name: string): string {
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)
     throw invalid(rule, name, `it has ${name.length} characters; at most ${rule.longest} are possible`)
-  if (!rule.pattern.test(name)) throw invalid(rule, name, `it must be ${rule.allowed}`)
+  if (!rule.pattern.test(name)) throw invalid(rule, name, `it must be ${rule.allowed}`, rule.hint)
   if (rule.reserved?.has(name)) throw invalid(rule, name, `it is reserved: ${rule.reservedBecause}`)
   return name
 }
 
-function invalid(rule: NameRule, name: string, why: string): InvalidInput {
+function invalid(rule: NameRule, name: string, why: string, hint?: string): InvalidInput {
   return new InvalidInput('name.invalid', `${JSON.stringify(name)} is not a valid ${rule.what}: ${why}.`, {
+    ...(hint !== undefined && {hint}),
     details: {name, what: rule.what},
   })
 }

@@ -107,6 +107,9 @@ export function availableTogether(shares: readonly BucketState[], name: string):
 /** Changes of the rules that a wait is followed through. */
 const MOST_STRETCHES = 2000
 
+/** After the longest wait for a single limit: limits that are not enough at once by then hardly ever are. */
+const MOST_STRETCHES_MORE = 50
+
 /** Ten years in ms: a longer wait counts as never. */
 const HORIZON_MS = 10 * 365 * 86_400_000
 
@@ -120,37 +123,61 @@ export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
   return {...bucket, limits}
 }
 
-/** Milliseconds until several shards together hold the amounts; `Infinity` when they never will. */
-export function timeUntilTogether(stored: readonly BucketState[], amounts: Amounts, nowMs: number): number {
-  const shares = stored.map(share => withoutExcess(share, nowMs))
+/**
+ * Milliseconds until several shards together hold all amounts at once; `Infinity` when they never will. The wait for each
+ * limit alone may be known: `longestMs` is the longest of them. While one limit is waited for, a window of its schedule may
+ * leave too little of another.
+ */
+export function timeUntilTogether(
+  stored: readonly BucketState[],
+  amounts: Amounts,
+  nowMs: number,
+  longestMs = 0,
+): number {
+  const shares = stored.map(share => withoutExcess(withOnly(share, amounts), nowMs))
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
-  if (only && !another && [...amounts.keys()].every(name => only.limits.has(name))) {
-    return tryConsumeBucket(only, amounts, nowMs).retryAfterMs
+  if (longestMs === 0 && only && !another && only.limits.size === amounts.size) {
+    const {retryAfterMs} = tryConsumeBucket(only, amounts, nowMs)
+    const isCertain = amounts.size === 1 || retryAfterMs === 0 || !Number.isFinite(retryAfterMs)
+    return isCertain ? retryAfterMs : timeUntilTogether(shares, amounts, nowMs, retryAfterMs)
   }
   const isEnoughAfter = (waitMs: number) => {
     const refilled = shares.map(share => refillBucket(share, nowMs + waitMs))
     return [...amounts].every(([name, milli]) => heldTogether(refilled, name) >= milli)
   }
-  if (isEnoughAfter(0)) return 1
-  // Between two changes of the rules balances only grow, so the first stretch at whose end they are enough is searched.
-  let tooEarly = 0
-  let lateEnough = HORIZON_MS
-  for (let stretches = 0; shares.some(hasKinds); stretches++) {
-    const boundaryMs = firstBoundary(shares, nowMs + tooEarly)
-    lateEnough = boundaryMs === undefined ? HORIZON_MS : boundaryMs - nowMs
-    if (isEnoughAfter(lateEnough) || boundaryMs === undefined) break
-    if (lateEnough >= HORIZON_MS || stretches >= MOST_STRETCHES) return Number.POSITIVE_INFINITY
-    tooEarly = lateEnough
+  if (isEnoughAfter(longestMs)) return Math.max(1, longestMs)
+  let tooEarly = longestMs
+  const mostStretches = longestMs === 0 ? MOST_STRETCHES : MOST_STRETCHES_MORE
+  for (let stretches = 0; stretches < mostStretches && tooEarly < HORIZON_MS; stretches++) {
+    const boundaryMs = shares.some(hasKinds) ? firstBoundary(shares, nowMs + tooEarly) : undefined
+    const lastMs = boundaryMs === undefined ? HORIZON_MS : boundaryMs - nowMs - 1
+    if (isEnoughAfter(lastMs)) {
+      // One more: instants are truncated to milliseconds.
+      const waitMs = firstEnough(isEnoughAfter, tooEarly, lastMs) + 1
+      if (waitMs <= lastMs || isEnoughAfter(waitMs)) return waitMs
+    }
+    if (boundaryMs === undefined) return Number.POSITIVE_INFINITY
+    tooEarly = boundaryMs - nowMs
+    if (isEnoughAfter(tooEarly)) return tooEarly + 1
   }
-  if (!isEnoughAfter(lateEnough)) return Number.POSITIVE_INFINITY
+  return Number.POSITIVE_INFINITY
+}
+
+/** Between two changes of the rules balances only grow. */
+function firstEnough(isEnoughAfter: (waitMs: number) => boolean, fromMs: number, untilMs: number): number {
+  let [tooEarly, lateEnough] = [fromMs, untilMs]
   while (lateEnough - tooEarly > 1) {
     const middle = Math.floor((tooEarly + lateEnough) / 2)
     if (isEnoughAfter(middle)) lateEnough = middle
     else tooEarly = middle
   }
-  // One more: instants are truncated to milliseconds.
-  return lateEnough + 1
+  return lateEnough
+}
+
+/** What is not asked for does not matter, nor do the changes of its rules. */
+function withOnly(bucket: BucketState, amounts: Amounts): BucketState {
+  return {...bucket, limits: new Map([...bucket.limits].filter(([name]) => amounts.has(name)))}
 }
 
 /** When the rules of one of the shards change next. Sessions that have ended open with the first use, so they count as open. */

@@ -140,3 +140,8 @@ function roundTo(value: number, factor: number, rounding: Rounding): number {
   const rounded = (rounding === 'down' ? Math.floor(exact) : Math.round(exact)) / factor
   return rounded === 0 ? 0 : rounded
 }
+
+/** An instant to the minute, for people: `2026-11-17 14:37 UTC`. */
+export function formatMinute(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`
+}

@@ -6,7 +6,7 @@ import {describeValue, isMapping} from './values.js'
 
 /** Reports what a schema has found in the values of a source. The params of a custom issue are a `ProblemPlace`. */
 export function reportIssues(
-  source: Source,
+  source: Pick<Source, 'report' | 'valueAt'>,
   issues: readonly z.core.$ZodIssue[],
   above: readonly PropertyKey[] = [],
 ): void {

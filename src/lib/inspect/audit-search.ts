@@ -1,5 +1,6 @@
 import {InvalidInput, ZaelError} from '../core/errors.js'
 import {ulidTimeMs} from '../core/ulid.js'
+import {isUnavailability} from '../dynamo/errors.js'
 import type {AuditSelection} from '../repository/audit/audit.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {RecordPage} from '../repository/table/query.js'
@@ -39,6 +40,7 @@ export async function* watchEvents(
   search: {readonly entity?: string | undefined; readonly action?: string | undefined},
   found: readonly AuditRecord[],
   {clock, backoff}: Pick<Table, 'clock' | 'backoff'>,
+  onOutage: FollowOptions['onOutage'],
 ): AsyncGenerator<AuditRecord, void> {
   yield* found.toReversed()
   const read = async (sinceMs: number) => {
@@ -48,7 +50,7 @@ export async function* watchEvents(
       entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity})
     return (await page).records
   }
-  yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms)})
+  yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms), onOutage})
 }
 
 /** How to read events, and how to wait. */
@@ -59,16 +61,38 @@ interface FollowOptions {
   readonly shown: Iterable<AuditRecord>
   readonly clock: () => number
   readonly sleep: (ms: number) => Promise<void>
+  /** The table cannot be reached; `undefined` when it can again. */
+  readonly onOutage: (error: Error | undefined) => void
 }
 
-/** Events as they happen, each once, oldest first; never ends by itself. */
-export async function* followAudit({read, shown, clock, sleep}: FollowOptions): AsyncGenerator<AuditRecord, never> {
+/** Events as they happen, each once, oldest first; also those of an outage, afterwards. Never ends by itself. */
+export async function* followAudit({
+  read,
+  shown,
+  clock,
+  sleep,
+  onOutage,
+}: FollowOptions): AsyncGenerator<AuditRecord, never> {
   let newestShown = ''
   for (const {eventId} of shown) if (eventId > newestShown) newestShown = eventId
   // Events older than the newest one shown were left out on purpose, unless they appear later.
   let isNew = (eventId: string): boolean => eventId > newestShown
+  let readUntilMs = clock()
+  let isOut = false
   for (;;) {
-    const found = await read(clock() - OVERLAP_MS)
+    const nowMs = clock()
+    const found = await read(readUntilMs - OVERLAP_MS).catch(error => {
+      if (!isUnavailability(error)) throw error
+      if (!isOut) onOutage(error)
+      isOut = true
+    })
+    if (!found) {
+      await sleep(POLL_INTERVAL_MS)
+      continue
+    }
+    if (isOut) onOutage(undefined)
+    isOut = false
+    readUntilMs = nowMs
     yield* found.filter(({eventId}) => isNew(eventId)).toReversed()
     const seen = new Set(found.map(({eventId}) => eventId))
     isNew = eventId => !seen.has(eventId)

@@ -139,7 +139,7 @@ interface BucketEffect {
 }
 
 /** The limits of all levels that were looked at, before and after the changes. */
-class LevelLimits {
+export class LevelLimits {
   readonly #namespace: Pick<NamespaceRepository, 'id' | 'configs'>
   readonly #known = new Map<string, Omit<ScopeLimits, 'scope'>>()
   readonly #changed: ReadonlySet<string>
@@ -183,7 +183,19 @@ class LevelLimits {
     return {isConcerned, lost, isUnconfigured: before !== undefined && after === undefined}
   }
 
-  #applied(bucket: ShardedBucket, when: 'before' | 'after'): {id: string; limits: readonly Limit[]} | undefined {
+  /** All levels that decide about an entity and a resource, the most specific first. */
+  scopesOf(pair: BucketPair): ConfigScope[] {
+    return scopesOfBucket(pair)
+  }
+
+  /** The limits that apply after the changes, where these are what decides; `undefined` elsewhere, and where there are none. */
+  changedLimitsOf(pair: BucketPair): readonly Limit[] | undefined {
+    const [before, after] = [this.#applied(pair, 'before'), this.#applied(pair, 'after')]
+    const isConcerned = [before, after].some(applied => applied !== undefined && this.#changed.has(applied.id))
+    return isConcerned ? after?.limits : undefined
+  }
+
+  #applied(bucket: BucketPair, when: 'before' | 'after'): {id: string; limits: readonly Limit[]} | undefined {
     for (const scope of scopesOfBucket(bucket)) {
       const id = this.#id(scope)
       const limits = this.#known.get(id)?.[when] ?? []
@@ -202,7 +214,10 @@ function namesLost(before: readonly Limit[], after: readonly Limit[]): string[] 
   return before.flatMap(({name}) => (kept.has(name) ? [] : [name]))
 }
 
-function scopesOfBucket({entity, resource}: ShardedBucket): ConfigScope[] {
+/** An entity and a resource. */
+type BucketPair = Pick<ShardedBucket, 'entity' | 'resource'>
+
+function scopesOfBucket({entity, resource}: BucketPair): ConfigScope[] {
   const scopes = scopesOf(entity, resource)
   return LEVELS.map(level => scopes[level])
 }

@@ -48,11 +48,8 @@ export async function resolveFamily(
 ): Promise<FamilyLimits> {
   checkEntityId(entity)
   checkResourceName(resource)
-  const [own, record, units] = await Promise.all([
-    configs.resolve(entity, resource),
-    entities.get(entity),
-    configs.units(),
-  ])
+  const resolve = async (whose: string) => configs.withBoosts(await configs.resolve(whose, resource))
+  const [own, record, units] = await Promise.all([resolve(entity), entities.get(entity), configs.units()])
   if (own.source === undefined) throw nothingApplies(entity, resource)
   const cascade = sharedCharge(record, own.cascade)
   const parent = cascade?.charged ? cascade.parent : undefined
@@ -63,10 +60,7 @@ export async function resolveFamily(
     name: record?.name === entity ? undefined : record?.name,
     own: inUnits(own, units),
     cascade,
-    parent:
-      parent === undefined
-        ? undefined
-        : {entity: parent, resolution: inUnits(await configs.resolve(parent, resource), units)},
+    parent: parent === undefined ? undefined : {entity: parent, resolution: inUnits(await resolve(parent), units)},
   }
 }
 

@@ -1,5 +1,10 @@
 import {groupBy} from '../core/group-by.js'
+import {LEVELS} from '../core/resolve.js'
+import {scopesOf} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import type {ConfigScope} from '../schema/config-record.js'
+import type {EntityRecord} from '../schema/entity-record.js'
+import {chargedParent, familyOf} from '../schema/family.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 
 /** Requests, and whole tokens by limit. */
@@ -13,25 +18,51 @@ export interface AskedUsage {
 
 /**
  * Usage of several entities in a form that can be added up: a request that cascades is charged to the parent too, but
- * was requested once. Which entities cascade is taken from their current records.
+ * was requested once. Which entities cascade is taken from their records and the policies as they are now.
  */
 export async function withAsked(
-  {entities}: NamespaceRepository,
+  namespace: NamespaceRepository,
   records: readonly UsageRecord[],
 ): Promise<AskedUsage[]> {
   const names = [...new Set(records.map(({entity}) => entity))]
   if (names.length < 2) return records.map(record => ({record, asked: record}))
-  const parentOf = new Map<string, string>()
-  for (const {entity, cascade, parent} of await entities.getMany(names)) {
-    if (cascade && parent !== undefined) parentOf.set(entity, parent)
-  }
+  const children = (await namespace.entities.getMany(names)).filter(({parent}) => parent !== undefined)
+  const parentOf = await chargedParents(namespace, new Map(children.map(child => [child.entity, child])), records)
   const byWindow = groupBy(records, ({resource, start}) => `${start} ${resource}`)
   return [...byWindow.values()].flatMap(members => askedIn(members, parentOf))
 }
 
+/** The parent that the requests of a record are charged to as well, if any. */
+type ParentOf = (record: UsageRecord) => string | undefined
+
+/** Reads the cascade policies that concern children; of all levels the most specific counts. */
+async function chargedParents(
+  {configs}: NamespaceRepository,
+  children: ReadonlyMap<string, EntityRecord>,
+  records: readonly UsageRecord[],
+): Promise<ParentOf> {
+  const levels = ({entity, resource}: UsageRecord): ConfigScope[] => {
+    const scopes = scopesOf(entity, resource)
+    return LEVELS.map(level => scopes[level])
+  }
+  const ofChildren = records.filter(({entity}) => children.has(entity))
+  const scopes = new Map(ofChildren.flatMap(levels).map(scope => [JSON.stringify(scope), scope]))
+  const found = await configs.getMany([...scopes.values()])
+  const policies = new Map([...scopes.keys()].map((id, at) => [id, found[at]?.cascade]))
+  return record => {
+    const policy = levels(record).map(scope => policies.get(JSON.stringify(scope)))
+    return chargedParent(
+      familyOf(
+        children.get(record.entity),
+        policy.find(each => each !== undefined),
+      ),
+    )
+  }
+}
+
 /** For the records of one window and resource: what a parent was charged for its children, it did not request. */
-function askedIn(records: readonly UsageRecord[], parentOf: ReadonlyMap<string, string>): AskedUsage[] {
-  const childrenOf = groupBy(records, ({entity}) => parentOf.get(entity))
+function askedIn(records: readonly UsageRecord[], parentOf: ParentOf): AskedUsage[] {
+  const childrenOf = groupBy(records, parentOf)
   const asked = new Map<string, Figures>()
   const askedOf = (record: UsageRecord): Figures => {
     const known = asked.get(record.entity)

@@ -12,10 +12,11 @@ const MOST_WINDOWS = 20_000
 /** Live buckets read to find resources that have no limits of their own. */
 const MOST_BUCKETS = 2000
 
-/** What one entity consumed of one resource, in whole tokens. */
+/** What one entity consumed of one resource, or of all that were searched, in whole tokens. */
 export interface TopConsumer {
   readonly entity: string
-  readonly resource: string
+  /** Absent where the resources of an entity are added up. */
+  readonly resource?: string | undefined
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
   /** By soft limit: writes that took from it and left it in debt. */
@@ -27,7 +28,7 @@ export interface TopConsumer {
 
 export interface TopConsumers {
   readonly consumers: readonly TopConsumer[]
-  /** Entities, per resource, that consumed anything. */
+  /** Entities, per resource unless they are added up, that consumed anything. */
   readonly total: number
   readonly resources: readonly string[]
   /** False when there is too much to read: the oldest windows, or some resources, are missing. */
@@ -39,6 +40,8 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   /** `requests`, `refused`, or the name of a limit. */
   readonly by: string
   readonly most: number
+  /** Whether all resources of an entity are added up. */
+  readonly isByEntity?: boolean
 }
 
 type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn' | 'refused'> & {
@@ -49,7 +52,7 @@ type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn' | 'refused'> & {
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(repository: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
-  const {resource, by, most} = request
+  const {resource, by, most, isByEntity = false} = request
   const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
   const tallies = new Map<string, Tally>()
   let complete = found.complete
@@ -61,7 +64,7 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
       (await walkUsage(repository, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) &&
       complete
     for (const {record, asked} of await withAsked(repository, records)) {
-      add(tallies, record)
+      add(tallies, record, isByEntity)
       if (by === 'refused') whole += record.refused?.requests ?? 0
       else whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
     }
@@ -71,11 +74,11 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
   return {consumers, total: tallies.size, resources: found.resources, complete}
 }
 
-function add(tallies: Map<string, Tally>, record: UsageRecord): void {
+function add(tallies: Map<string, Tally>, record: UsageRecord, isByEntity: boolean): void {
   const {entity, resource, totalEvents} = record
-  const id = `${entity} ${resource}`
+  const id = isByEntity ? entity : `${entity} ${resource}`
   const none = {requests: 0, limits: new Map(), overdrawn: new Map(), records: []}
-  const soFar: Tally = tallies.get(id) ?? {entity, resource, ...none}
+  const soFar: Tally = tallies.get(id) ?? {entity, ...(!isByEntity && {resource}), ...none}
   soFar.records.push(record)
   for (const [name, tokens] of record.tokens) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
   for (const [name, writes] of record.overdrawn ?? [])
@@ -95,7 +98,7 @@ function rank(
   const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
   if (tallies.length > 0 && by !== 'requests' && by !== 'refused' && !names.includes(by)) {
     throw new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
-      hint: `Use requests, refused, or one of ${names.join(', ')}.`,
+      hint: `Use requests, refused, or one of ${names.join(', ')}; before it, "entity," adds up the resources of each.`,
       details: {by, limits: names},
     })
   }
@@ -106,7 +109,9 @@ function rank(
 }
 
 /** Resources with limits of their own, and those of live buckets; any other must be named to be included. */
-async function resourcesInUse(repository: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
+export async function resourcesInUse(
+  repository: NamespaceRepository,
+): Promise<{resources: string[]; complete: boolean}> {
   const resources = new Set(await configuredResources(repository))
   let count = 0
   let complete = true

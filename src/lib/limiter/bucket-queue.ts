@@ -70,6 +70,11 @@ export class BucketQueue {
     return this.#bucket.isFresh(this.#now()) ? this.#bucket.state : undefined
   }
 
+  /** The instant at which this process decides about the bucket, in epoch ms. */
+  get decisionMs(): number {
+    return this.#bucket.timeAt(this.#now())
+  }
+
   /** A refusal that needs no call, for a limited time: corrections of other clients are not known. */
   knownRefusal(demand: Demand): Refused | undefined {
     const nowMs = this.#now()
@@ -202,11 +207,12 @@ export class BucketQueue {
       // Seen, but never compared with the configuration: a process that decides once would not notice a change.
       if (round > 0 && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now())) bucket.noteDoubt()
       const inForce = await this.#checkLimitsIfDue()
-      const nowMs = this.#now()
-      for (const request of open) bucket.narrow(request, nowMs)
+      const clockMs = this.#now()
+      for (const request of open) bucket.narrow(request, clockMs)
       const rules = {isCertain, isContended: round >= 2}
       const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
-      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, supposed, ...rules})
+      const instants = {clockMs, nowMs: bucket.timeAt(clockMs)}
+      const step = nextStep({table, settings, address, bucket, requests: open, ...instants, supposed, ...rules})
       if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
@@ -272,8 +278,9 @@ export class BucketQueue {
     // How long a bypass is stamped counts from the read of the configuration.
     if (inForce.applied.isBypassed) inForce = await limits.inForce(address, sinceMs)
     const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
-    const nowMs = state.exists ? this.#now() : this.#bucket.createdAtMs(this.#now())
-    this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    const clockMs = this.#now()
+    const nowMs = state.exists ? this.#bucket.timeAt(clockMs) : this.#bucket.createdAtMs(clockMs)
+    this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
     if (state.exists && !isInLine(state.seen, inForce)) this.#bucket.noteDoubt()
@@ -284,7 +291,7 @@ export class BucketQueue {
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
     const after = this.#bucket.state
-    if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
   }
 
   async #performWrite(step: WriteStep): Promise<void> {
@@ -342,6 +349,7 @@ export class BucketQueue {
   }
 
   #refuse({requests, record, nowMs}: RefuseStep): void {
-    for (const request of requests) request.settle(this.#bucket.refused(request.amounts, record, nowMs))
+    const toldMs = Math.min(nowMs, this.#now())
+    for (const request of requests) request.settle(this.#bucket.refused(request.amounts, record, toldMs))
   }
 }

@@ -295,14 +295,15 @@ export class EntityCache {
   /** Learns from the state of a bucket. */
   notice(record: BucketRecord): void {
     const {entity, resource, shardCount} = record
-    this.#noticeFamily(record)
+    this.noticeFamily(record)
     // Only shard 0 shows that there are fewer shards; the others may be behind.
     const before = this.shardCount(entity, resource)
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
     if (count !== before) this.setShardCount(entity, resource, count)
   }
 
-  #noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
+  /** Learns the family from the state of a bucket, and nothing else. */
+  noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
     const known = this.#families.get(entity)
     if (isOlderGeneration(parentGeneration, known?.parentGeneration)) return
     const isKnown = known?.parent === parent && !isOlderGeneration(known?.parentGeneration, parentGeneration)

@@ -89,8 +89,9 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     }
     const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
     if (changes.size === 0 && requests === 0) return
-    const returns = returning && {slotMark: bucket.slotMark, incarnation: returning.incarnation, periods}
-    const limitsRevision = bucket.lastRecord?.limitsRevision
+    const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
+    const {slotMark} = bucket
+    const returns = returning && {slotMark, incarnation: returning.incarnation, periods, validUntilMs}
     const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
     const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
     const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)

@@ -110,7 +110,10 @@ export class ShardGatherer {
       const nowMs = table.clock()
       const amounts = chargedAmounts(request, applied)
       const plans = new Map(
-        [...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits, {opensSessions: true})]),
+        [...seen].map(([shard, bucket]) => {
+          const {decisionMs} = this.#queues.at({entity, resource, shard})
+          return [shard, planBucket(bucket, decisionMs, applied.limits, {opensSessions: true})]
+        }),
       )
       const shares = new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan))]))
       const parts = planGather(shares, amounts, nowMs)
@@ -172,7 +175,7 @@ export class ShardGatherer {
   async #bringInLine(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
     const {table, settings, nextMark} = this.#queues.services
     const mark = nextMark()
-    const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, table.clock())
+    const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, table.clock())
     const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true, opens: true}, mark)
     await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs}).catch(() => {})
     this.#queues.at(plan.seen.record).forget(mark)
@@ -193,7 +196,7 @@ export class ShardGatherer {
     const counted = (shard: number) => (shard === countingShard ? requests : 0)
     const items = [...parts].map(([shard, taken]): TransactItem => {
       const plan = plans.get(shard) as BucketPlan
-      const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, nowMs)
+      const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
       const mark = nextMark()
       marks.set(shard, mark)
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}

@@ -7,6 +7,7 @@ import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
 import {markIn, type WriteMark} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-record.js'
+import {BucketTime} from './bucket-time.js'
 import type {AppliedLimits} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
 import {type Demand, leaveOutMissing, type Refused} from './pending-request.js'
@@ -32,6 +33,7 @@ export interface SeenLoad {
 export class KnownBucket {
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
+  readonly #time = new BucketTime()
   #state: KnownState | undefined
   #lastRecord: BucketRecord | undefined
   #seenAtMs = 0
@@ -70,11 +72,17 @@ export class KnownBucket {
     return this.#gauge.needsRepair
   }
 
+  /** The instant to decide at, which is later than that of the clock where a client's clock has brought the bucket further. */
+  timeAt(clockMs: number): number {
+    return this.#time.at(clockMs)
+  }
+
   /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
     this.#seenAtMs = performance.now()
     this.#state = stateIn(item, nowMs)
+    this.#time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
     if (!this.#state.exists) return undefined
     const {record} = this.#state.seen
     this.#lastRecord = record
@@ -88,6 +96,7 @@ export class KnownBucket {
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
     if (this.#state && this.#state.atMs > sinceMs) return
     this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
+    this.#time.follow(record, nowMs)
     this.#seenAtMs = performance.now()
     this.#lastRecord = record
   }
@@ -136,9 +145,10 @@ export class KnownBucket {
   }
 
   /** Whether one of the requests fits in the limits, as far as is known. */
-  wouldAdmitAny(demands: readonly Demand[], nowMs: number): boolean {
+  wouldAdmitAny(demands: readonly Demand[], clockMs: number): boolean {
     if (!this.#state?.exists) return false
     const {record} = this.#state.seen
+    const nowMs = this.timeAt(clockMs)
     // A bypass lasts for a limited time: the configuration need not be asked before.
     if (isBypassedAt(record, nowMs)) return false
     return demands.some(({amounts}) => !needsLimits(record, amounts) && wouldAdmit(record, amounts, nowMs))
@@ -171,20 +181,22 @@ export class KnownBucket {
   }
 
   /** A refusal that needs no call: even the largest balance consistent with the state is too small. */
-  refusal(demand: Demand, nowMs: number): Refused | undefined {
+  refusal(demand: Demand, clockMs: number): Refused | undefined {
     if (!this.#state?.exists) return undefined
     const {record} = this.#state.seen
     if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
-    this.narrow(demand, nowMs)
+    this.narrow(demand, clockMs)
     const {amounts} = demand
     // The usual case first: what is stored is enough.
     if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
       return undefined
-    if (needsLimits(record, amounts) || this.isCheckDue(nowMs) || isBucketExpired(record, nowMs)) return undefined
+    const nowMs = this.timeAt(clockMs)
+    if (needsLimits(record, amounts) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs)) return undefined
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
-    return wouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, nowMs)
+    return wouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
   }
 
+  /** The wait is told from `nowMs` on: by the clock, as other processes may not know yet that the bucket is ahead (L2). */
   refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
     return {admitted: false, amounts, record, nowMs, source: this.#source}
   }

@@ -1,14 +1,16 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
-import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
+import {type Amounts, chooseFitting, type LimitState, sumAmounts} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {isRenewalDue, isSameLimit} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toMilli, toTokens} from '../core/token-math.js'
+import {shardExpiry} from '../repository/buckets/expiry.js'
 import {validityOf} from '../repository/buckets/kind-write.js'
 import {
   type BucketPlan,
   changesLimits,
   givableMilli,
+  isFull,
   planBucket,
   plannedLimits,
   plannedTokens,
@@ -55,15 +57,14 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   const {state, address, inForce, isCertain} = input
   const impossible = new Map<PendingRequest, Error>()
   const possible: PendingRequest[] = []
-  const quotas = new Set(inForce.applied.limits.flatMap(({name, reset}) => (reset ? [name] : [])))
   let isUndecided = false
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
     const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state))
     if (!reason) possible.push(request)
-    // An operator may have topped a quota up since: the next step reads the bucket again.
-    else if (!isCertain && [...request.amounts.keys()].some(name => quotas.has(name))) isUndecided = true
+    // An operator may have bypassed the limits since, raised them or topped a quota up: the next step reads the bucket again.
+    else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
     else impossible.set(request, reason)
   }
   if (isUndecided && possible.length === 0) return {impossible, step: {kind: 'forget'}}
@@ -142,7 +143,7 @@ function planCreation(
     ...address,
     shardCount: 1,
     ...inForce.family,
-    ttlSeconds: expiryOf(inForce.applied, limits.values(), settings, nowMs) ?? undefined,
+    ttlSeconds: expiryOf({shard: 0, shardCount: 1}, inForce.applied, limits.values(), settings, nowMs) ?? undefined,
     state: {refilledAtMs: nowMs, limits},
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
     bypassUntilMs,
@@ -169,14 +170,16 @@ function planRewrite(
   // A session opens with its first use only.
   const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
   const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
-  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs) && isSwitched) {
+  // What has expired and is full need not be kept: it would be made anew the same. Debts are.
+  const isKept = isBucketExpired(record, nowMs) && !isFull(used)
+  if (fitting.length === 0 && !changesLimits(plan) && !isKept && isSwitched) {
     return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
   }
   const amounts = sumAmounts(fitting)
   const write: PlannedWrite = {
     amounts,
     requests: requestCount(fitting),
-    ttlSeconds: expiryOf(applied, plannedLimits(plan), settings, nowMs),
+    ttlSeconds: expiryOf(record, applied, plannedLimits(plan), settings, nowMs),
     isExact,
     isCompared: true,
     opens: true,
@@ -224,7 +227,7 @@ export function isUpToDate(
   nowMs: number,
 ): boolean {
   const plan = planBucket(seen, nowMs, applied.limits)
-  const wanted = expiryOf(applied, plannedLimits(plan), settings, nowMs)
+  const wanted = expiryOf(seen.record, applied, plannedLimits(plan), settings, nowMs)
   return (
     seen.record.validUntilMs !== 0 &&
     seen.record.isDisabled === undefined &&
@@ -246,15 +249,15 @@ export function plannedRecord({seen, refilledAtMs, changes}: BucketPlan, taken: 
   return {...seen.record, state: {refilledAtMs, limits}}
 }
 
-/** Epoch seconds after which the table may drop a bucket, or `null`: limits made for one entity never expire. */
+/** Epoch seconds after which the table may drop a shard, or `null`: never. */
 export function expiryOf(
+  shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
   {source}: AppliedLimits,
   limits: Iterable<LimitState>,
   {bucketTtlMultiplier}: LimiterSettings,
   nowMs: number,
 ): number | null {
-  if (source === 'entity' || bucketTtlMultiplier <= 0) return null
-  return expiresAtSeconds(limits, bucketTtlMultiplier, nowMs)
+  return shardExpiry(shard, {source, limits, multiplier: bucketTtlMultiplier, nowMs})
 }
 
 /** Whether an expiry is there if one is wanted, and far enough away that it need not be renewed yet. */

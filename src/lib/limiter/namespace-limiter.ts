@@ -79,10 +79,19 @@ export class NamespaceLimiter {
     // Neither is charged when one of them is known to refuse.
     const known = levels.map(level => this.queues.knownRefusals(level))
     const refusals = known.flatMap(each => each.byAll() ?? [])
-    if (refusals.length > 0) return this.#exceeded(request, refusals)
+    if (refusals.length > 0) {
+      const refusal = await this.#exceeded(request, refusals)
+      return this.#hasOtherParent(request, expected) ? this.acquire(request) : refusal
+    }
 
     const asked = levels.map((level, index) => this.#admit(level, known[index] as KnownRefusals))
-    const grants = await this.#allOrNothing(request, asked)
+    const grants = await this.#allOrNothing(request, asked).catch(error => {
+      if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
+      throw error
+    })
+    // A parent that the entity has left, or that is not charged any more, refuses nothing.
+    if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
+      return this.acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
     const [own, shared] = grants as [Grant, Grant?]
     const actual = chargedParent(this.#entities.familyOf(own.record))
@@ -102,13 +111,21 @@ export class NamespaceLimiter {
 
   /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */
   async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
+    const expected = this.#expectedParent(request)
     const levels = this.#levels(request).map(level => this.#refusalUnlessUnknown(level))
     const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
+    if (this.#hasOtherParent(request, expected)) return this.expectedRefusal(request)
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
   #expectedParent({entity, resource}: EntityRequest): string | undefined {
     return chargedParent(this.#entities.family(entity, resource))
+  }
+
+  /** Whether answers have shown another parent than the one that was asked. */
+  #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
+    const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
+    return family !== undefined && chargedParent(family) !== asked
   }
 
   /** The buckets to charge, as far as the parent is known. */
@@ -185,8 +202,7 @@ export class NamespaceLimiter {
 
   async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
     return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
-      const isDecision = error instanceof RequestTooLarge || error instanceof ResourceDisabled
-      if (isDecision || error instanceof Aborted) throw error
+      if (isDecision(error) || error instanceof Aborted) throw error
       return undefined
     })
   }
@@ -233,7 +249,10 @@ export class NamespaceLimiter {
   async #readRecords(entity: string, resource: string): Promise<BucketRecord[]> {
     const sinceMs = this.table.clock()
     const shards = await readRealShards(this.table, entity, resource, this.settings.maxShards)
-    for (const [shard, record] of shards) this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
+    for (const [shard, record] of shards) {
+      this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
+      this.#entities.noticeFamily(record)
+    }
     return [...shards.values()]
   }
 }
@@ -244,4 +263,9 @@ function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
     refusals.flatMap(refusal => refusal.statuses),
     retryAfterMs,
   )
+}
+
+/** Refuses by what is configured, and not because the table could not be asked. */
+function isDecision(error: unknown): boolean {
+  return error instanceof RequestTooLarge || error instanceof ResourceDisabled
 }

@@ -21,6 +21,7 @@ import {hasCalendar, isRenewalDue, type KindedRate} from '../core/limit-kind.js'
 import {shareOfRateAt} from '../core/shards.js'
 import {bypassUpdate} from '../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'
+import {isFirstOfSeveral} from '../repository/buckets/expiry.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
 import {givableMilli, planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
@@ -90,7 +91,10 @@ export interface StepInput {
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'isCheckDue' | 'needsPressureRepair'>
   readonly requests: readonly PendingRequest[]
+  /** The instant of the decision. */
   readonly nowMs: number
+  /** What the clock of this process shows. The decision is at a later instant where a client's clock has brought the bucket there. */
+  readonly clockMs: number
   /** What a bucket of unknown state is supposed to be like; a write that rests on it fails where it is not. */
   readonly supposed: () => SupposedBucket
   /** The state may refuse. */
@@ -101,13 +105,16 @@ export interface StepInput {
 
 /** Decides the next step by what is known, without a call. */
 export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
-  const {address, bucket, requests, nowMs, isContended, settings} = input
+  const {address, bucket, requests, nowMs, clockMs, isContended, settings} = input
   const {state} = bucket
   if (!state) return consume(input, requests, unseenRoom(input))
   if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
   const {record} = state.seen
-  if (record.unsupported)
-    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, unseenRoom(input))
+  if (record.unsupported) {
+    // Without bounds the write only shows the bucket as it is by now.
+    const room = {bounds: [], shardCount: record.shardCount}
+    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, room)
+  }
   // The configuration tells whether the switch still stands.
   if (record.isDisabled)
     return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
@@ -115,7 +122,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (record.bypassUntilMs !== undefined) return countBypassed(input, state)
   const share = shareOfRecord(record)
   const isOutdated =
-    bucket.isCheckDue(nowMs) ||
+    bucket.isCheckDue(clockMs) ||
     isBucketExpired(record, nowMs) ||
     isStale(record, share, nowMs) ||
     isOverfull(share, nowMs) ||
@@ -152,11 +159,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
 
 /** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
 function countBypassed(
-  {table, bucket, requests, nowMs}: StepInput,
+  {table, bucket, requests, nowMs, clockMs}: StepInput,
   state: KnownState & {readonly exists: true},
 ): WriteStep | ApplyLimitsStep {
   const {record} = state.seen
-  const isOutdated = bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isRenewalDue(record, nowMs)
+  const isOutdated = bucket.isCheckDue(clockMs) || isBucketExpired(record, nowMs) || isRenewalDue(record, nowMs)
   const amounts = sumAmounts(requests)
   const cannotCount = ([name]: readonly [string, bigint]) => {
     const limit = record.state.limits.get(name)
@@ -230,13 +237,14 @@ function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, now
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
 
-/** The expiry of a full bucket that is used now, in epoch seconds; `undefined` for one that never expires. */
+/** The expiry of a full bucket that is used now, in epoch seconds; `null` for one that gets none, `undefined` if it has none. */
 function renewedExpiry(
   record: BucketRecord,
   share: BucketState,
   multiplier: number,
   nowMs: number,
-): number | undefined {
+): number | null | undefined {
   if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
+  if (isFirstOfSeveral(record)) return null
   return expiresAtSeconds(share.limits.values(), multiplier, nowMs)
 }

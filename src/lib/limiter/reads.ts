@@ -69,13 +69,15 @@ export async function readAvailability(
     check: (amounts, isStrict) => {
       const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
       if (isStrict) checkKnown(entity, resource, amounts, [...(known[0] ?? [])])
-      const statuses = levels.flatMap(({records, applied, level}, at) => {
+      const answers = levels.map(({records, applied, level}, at) => {
         const asked = knownAmounts(amounts, known[at] ?? new Set())
-        return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level).statuses
+        return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level)
       })
-      const waitMs = Math.max(0, ...statuses.map(status => status.retryAfterMs))
+      const statuses = answers.flatMap(answer => answer.statuses)
+      const admitted = statuses.every(status => !status.exceeded)
+      const waitMs = admitted ? 0 : Math.max(...answers.map(answer => answer.retryAfterMs))
       return {
-        admitted: statuses.every(status => !status.exceeded),
+        admitted,
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
         bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
         statuses,

@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, hasKinds, nextBoundary, refillBucket} from '../core/bucket.js'
 import {isBypassedAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
@@ -16,6 +16,7 @@ import type {PendingRequest} from './pending-request.js'
 /** Why a request was not admitted at one level. */
 export interface Refusal {
   readonly statuses: readonly RefusalStatus[]
+  /** Until all limits hold enough at once: longer than the longest of the statuses, where a schedule takes away meanwhile. */
   readonly retryAfterMs: number
 }
 
@@ -64,7 +65,11 @@ export function explainRefusal(
     }
   })
   // Nothing exceeded means that competitors were faster on every try: there is room by now.
-  return {statuses, retryAfterMs: Math.max(1, ...statuses.map(status => status.retryAfterMs))}
+  const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
+  const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
+  const isAlone = hard.size <= 1 || !shares.some(hasKinds) || !statuses.some(status => status.exceeded)
+  const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
+  return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }
 
 /** Finite for everything that the bucket can hold at all, even if some of its shards are missing or their shares too small. */

@@ -1,3 +1,5 @@
+import {InvalidInput} from '../core/errors.js'
+import {isLoopback} from '../dynamo/connection.js'
 import {LOCAL_STACK} from './state-dir/state.js'
 
 /** Syntaxes in which variables can be written. */
@@ -14,6 +16,17 @@ export function localVariables(endpoint: string): Record<string, string> {
   }
 }
 
+/** The variables of an environment that point to a local engine, and nowhere else: a user's own values stay. */
+export function localVariablesIn(env: Readonly<Record<string, string | undefined>>): string[] {
+  const isLocal = env.AWS_ACCESS_KEY_ID === 'local'
+  return Object.entries(localVariables('')).flatMap(([name, value]) => {
+    const now = env[name]
+    if (now === undefined) return []
+    if (name === 'AWS_ENDPOINT_URL_DYNAMODB') return URL.canParse(now) && isLoopback(new URL(now)) ? [name] : []
+    return now === value && (name === 'ZAEL_STACK' || isLocal) ? [name] : []
+  })
+}
+
 /** The output is evaluated by a shell, so every value is quoted, although the state file is checked when it is read. */
 const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
   sh: (name, value) => `export ${name}=${quoteForSh(value)}`,
@@ -27,6 +40,22 @@ const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
 /** The variables as lines in one of the syntaxes. */
 export function formatVariables(variables: Readonly<Record<string, string>>, format: EnvFormat): string[] {
   return Object.entries(variables).map(([name, value]) => LINES[format](name, value))
+}
+
+const UNSET: Record<Exclude<EnvFormat, 'dotenv'>, (name: string) => string> = {
+  sh: name => `unset ${name}`,
+  fish: name => `set -e ${name}`,
+  powershell: name => `Remove-Item Env:${name}`,
+}
+
+/** Lines that remove variables. */
+export function formatUnset(names: readonly string[], format: EnvFormat): string[] {
+  if (format === 'dotenv') {
+    throw new InvalidInput('local.env-unset', 'A dotenv file has no syntax to remove variables.', {
+      hint: 'Delete the lines, or use --format sh, fish or powershell.',
+    })
+  }
+  return names.map(UNSET[format])
 }
 
 function quoteForSh(value: string): string {

@@ -21,7 +21,7 @@ async function set(repository: NamespaceRepository, change: ScopeChange): Promis
     return setPolicyOnly(repository, onUnavailable?.after)
   }
   const policy = onUnavailable ? {onUnavailable: onUnavailable.after} : {}
-  const {buckets} = await repository.setLimits(scope, after, {replace: true, ...policy, policies})
+  const {buckets} = await repository.setLimits(scope, after, {replace: true, keepsBoosts: true, ...policy, policies})
   return buckets
 }
 

@@ -1,9 +1,11 @@
 import {stringify} from 'yaml'
-import type {Limit} from '../core/limit.js'
+import {boostedOf, type Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {formatLimit} from '../core/syntax/limit-text.js'
+import {formatMinute} from '../core/text.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import {nameOf} from '../repository/limits/checks.js'
+import type {BoostedLimit} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import {UnsupportedFeature} from '../repository/table/unsupported-feature.js'
 import type {ConfigRecord} from '../schema/config-record.js'
@@ -18,9 +20,20 @@ const CONCURRENT_LISTINGS = 4
  * Reads only; a change of the last second may be missing, because indexes are eventually consistent.
  */
 export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
-  const form = await exportForm(repository, namespace)
+  const [form, boosts] = await Promise.all([exportForm(repository, namespace), repository.configs.boosts()])
   // Readers of YAML 1.1 take a plain `yes` for true.
-  return stringify(form, {lineWidth: 0, compat: 'yaml-1.1'})
+  return `${stringify(form, {lineWidth: 0, compat: 'yaml-1.1'})}${boostComment(boosts)}`
+}
+
+/** A manifest states what applies without boosts; those under way are said in a comment. */
+function boostComment(boosts: readonly BoostedLimit[]): string {
+  const active = boosts.filter(({limit}) => !limit.boost?.isEnded)
+  if (active.length === 0) return ''
+  const each = active.map(({scope, limit}) => {
+    const boosted = boostedOf(limit) ?? limit
+    return `#   ${nameOf(scope)}: ${formatLimit(boosted)} until ${formatMinute(limit.boost?.untilMs ?? 0)}\n`
+  })
+  return `# Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.\n${each.join('')}`
 }
 
 /** The same as plain data; as JSON it is a manifest too. */
@@ -37,9 +50,9 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
     ...systemForm(system),
     ...section(
       'resources',
-      resources.filter(saysSomething).map(record => [resourceOf(record), scopeForm(record)]),
+      resources.map(withoutCopy).filter(saysSomething).map(record => [resourceOf(record), scopeForm(record)]),
     ),
-    ...section('entities', entityForms(entities.records, entityConfigs.filter(saysSomething))),
+    ...section('entities', entityForms(entities.records, entityConfigs.map(withoutCopy).filter(saysSomething))),
   }
 }
 
@@ -56,6 +69,9 @@ async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigR
 function requireExpressible({scope, unsupported}: ConfigRecord): void {
   if (unsupported) throw new UnsupportedFeature(`In a manifest, ${nameOf(scope)}`, unsupported, {scope})
 }
+
+/** Limits that exist only for the time of a boost are left out: what applies after it is set at another level. */
+const withoutCopy = (record: ConfigRecord): ConfigRecord => (record.isForBoost ? {...record, limits: []} : record)
 
 /** A record without limits and policies is not exported. */
 const saysSomething = (record: ConfigRecord): boolean => Object.keys(scopeForm(record)).length > 0

@@ -4,6 +4,7 @@ import {reportIssues} from '../documents/issues.js'
 import {reportProblems} from '../documents/problems.js'
 import {Source} from '../documents/source.js'
 import {asText, isMapping, type Mapping} from '../documents/values.js'
+import {parentCycles} from './cycles.js'
 import type {Manifest} from './manifest.js'
 import {manifestSchema} from './schema.js'
 
@@ -40,20 +41,9 @@ function reportSecondDefault(source: Source, id: string, entity: unknown): void 
 
 /** Reports each cycle of parents within the file once, at one of its entities. */
 function reportCycles(source: Source, parents: ReadonlyMap<string, unknown>): void {
-  const cleared = new Set<string>()
-  for (const start of parents.keys()) {
-    const path = new Set<string>()
-    let next: unknown = start
-    while (typeof next === 'string' && parents.has(next) && !cleared.has(next) && !path.has(next)) {
-      path.add(next)
-      next = parents.get(next)
-    }
-    if (typeof next === 'string' && path.has(next)) {
-      const all = [...path]
-      const cycle = [...all.slice(all.indexOf(next)), next]
-      source.report(['entities', next, 'parent'], `the parents form a cycle: ${cycle.join(' → ')}`)
-    }
-    for (const entity of path) cleared.add(entity)
+  for (const cycle of parentCycles(parents)) {
+    const path = ['entities', cycle[0] as string, 'parent']
+    source.report(path, `the parents form a cycle: ${cycle.join(' → ')}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput} from '../core/errors.js'
-import type {Limit} from '../core/limit.js'
+import {baseOf, type Limit} from '../core/limit.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
@@ -62,6 +62,14 @@ export interface Plan {
   readonly counts: PlanCounts
   /** The record of managed scopes when the plan was made. */
   readonly seen: SeenProvisioner
+  /** Limits of stated scopes that have other values until an instant; the file states what applies after it. */
+  readonly boosts: readonly ScopeBoost[]
+}
+
+/** A boost that was set by hand; it is left alone. */
+export interface ScopeBoost {
+  readonly scope: ConfigScope
+  readonly limit: Limit
 }
 
 /**
@@ -97,7 +105,13 @@ export async function planManifest(
     adopt: adopted.length + sets.filter(change => change.adopts).length,
     unchanged: stated.length - sets.length + entities.unchanged,
   }
-  return {manifest, changes, adopted, counts, seen}
+  const boosts = stated.flatMap(({scope}) => boostsOf(live.configs.get(scopeName(scope))))
+  return {manifest, changes, adopted, counts, seen, boosts}
+}
+
+function boostsOf(record: ConfigRecord | undefined): ScopeBoost[] {
+  if (!record) return []
+  return record.limits.flatMap(limit => (limit.boost && !limit.boost.isEnded ? [{scope: record.scope, limit}] : []))
 }
 
 function planScope(
@@ -106,8 +120,8 @@ function planScope(
   live: LiveState,
   managed: ScopeSet,
 ): ScopeChange | undefined {
-  const record = live.configs.get(scopeName(scope))
-  const before = record?.limits ?? []
+  const record = withoutCopy(live.configs.get(scopeName(scope)))
+  const before = (record?.limits ?? []).map(baseOf)
   const policy = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
   const changesPolicy = policy !== undefined && policy !== record?.onUnavailable
   const changed = policyChanges(record, {...record, ...policies})
@@ -124,6 +138,13 @@ function planScope(
     policies,
     adopts: exists && !managed.has(scope),
   }
+}
+
+/** Limits that exist only for the time of a boost are no part of what is configured: stated, they are new. */
+function withoutCopy(record: ConfigRecord | undefined): ConfigRecord | undefined {
+  if (!record?.isForBoost) return record
+  const {access, cascade} = record
+  return access === undefined && cascade === undefined ? undefined : {...record, limits: []}
 }
 
 /** The policies that differ. */
@@ -177,12 +198,19 @@ export interface ManifestDifference {
 
 const DIFFERENCE_KINDS = {create: 'missing', update: 'changed', delete: 'extra'} as const
 
-/** The differences between the table and a manifest; reads only. Empty: no drift. */
+/** Where the table differs from a manifest. */
+export interface ManifestDrift extends Pick<Plan, 'manifest' | 'boosts'> {
+  /** Empty: no drift. */
+  readonly differences: readonly ManifestDifference[]
+}
+
+/** The differences between the table and a manifest; reads only. A boost is none. */
 export async function diffManifest(
   repository: NamespaceRepository,
   manifest: Manifest,
   options: ReadOptions = {},
-): Promise<ManifestDifference[]> {
-  const {changes} = await planManifest(repository, manifest, options)
-  return changes.map(change => ({kind: DIFFERENCE_KINDS[change.action], change}))
+): Promise<ManifestDrift> {
+  const {changes, boosts} = await planManifest(repository, manifest, options)
+  const differences = changes.map(change => ({kind: DIFFERENCE_KINDS[change.action], change}))
+  return {manifest, boosts, differences}
 }

@@ -27,7 +27,8 @@ type Rate = Omit<Limit, 'name'>
 const POLICIES = ['allow', 'block'] as const
 
 // The forms are for editors: zael's own checks have better messages.
-const entityId = checkedNameOf(checkEntityId, 'must be the id of an entity').meta({
+/** @internal */
+export const entityId = checkedNameOf(checkEntityId, 'must be the id of an entity').meta({
   id: 'entityId',
   ...nameForm('entity'),
 })
@@ -291,7 +292,8 @@ const system = fieldsOf('the system section', {
   .meta({description: 'Settings that apply unless a resource or an entity has its own.', minProperties: 1})
   .transform(({limits = [], on_unavailable: onUnavailable}) => ({limits, onUnavailable}))
 
-const entity = fieldsOf('an entity', {
+/** What is stated about one entity. */
+export const entity = fieldsOf('an entity', {
   name: z
     .preprocess(asText, z.string({error: ({input}) => `must be text, not ${describeValue(input)}`}))
     .optional()

@@ -136,7 +136,8 @@ export class NamespaceRepository {
 
   /**
    * Sets limits and updates the live buckets they apply to. What is not given stays in force, unless `replace` is set: a
-   * scope without limits of its own starts with a copy of those that apply there now.
+   * scope without limits of its own starts with a copy of those that apply there now. With `until` the given values end by
+   * themselves at that instant, for every client.
    */
   async setLimits(
     scope: ConfigScope,
@@ -151,9 +152,24 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.unset(scope, name), options)
   }
 
+  /**
+   * Ends limits that were set until an instant now: those named, or all of the scope. Live buckets get the limits that
+   * apply then.
+   */
+  async endBoosts(
+    scope: ConfigScope,
+    names: readonly string[] | undefined,
+    options: SyncOptions = {},
+  ): Promise<LimitsChange> {
+    return this.#synced(await this.configs.endBoosts(scope, names), options)
+  }
+
   /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
-  async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
-    return this.#synced(await this.configs.delete(scope), options)
+  async deleteLimits(
+    scope: ConfigScope,
+    options: Pick<SetOptions, 'mayRemove'> & SyncOptions = {},
+  ): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope, {mayRemove: options.mayRemove}), options)
   }
 
   /**

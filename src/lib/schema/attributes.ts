@@ -98,6 +98,16 @@ export const attributes = {
     timeZone: 'sched_tz',
   },
 
+  /** Which windows of a configuration end by themselves: beside it, as other clients replace configurations as a whole. */
+  boost: {
+    /** By limit: the text of its windows, their zone and end, who has set them and when. */
+    boosts: 'boosts',
+    /** Of the limits that the scope has only because of a boost: a digest of them without it. */
+    copy: 'copy',
+    /** As in configurations. */
+    revision: 'rev',
+  },
+
   /** A reset or top-up of a bucket, kept so that none is applied twice. */
   operation: {
     entity: 'entity_id',

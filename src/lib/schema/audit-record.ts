@@ -1,4 +1,6 @@
 import {
+  baseOf,
+  boostedOf,
   isCalendarReset,
   isSessionReset,
   type Limit,
@@ -8,6 +10,7 @@ import {
 } from '../core/limit.js'
 import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
+import {isoSeconds} from './instant.js'
 import {fromJson, type Json} from './json-attribute.js'
 import {indexKeys, keyParts, keys, parseItemKey, wireKey} from './keys.js'
 import {readMap, readNumber, readString} from './read.js'
@@ -93,14 +96,37 @@ type Form = {[key: string]: Json}
 
 /** Limits as audit events show them, with the names that other clients use. */
 export function limitDetails(limits: readonly Limit[]): Json[] {
-  return limits.map(({name, capacity, refillAmount, refillPeriodSeconds, ...limit}) => ({
-    name,
-    capacity,
-    refill_amount: refillAmount,
-    refill_period_seconds: refillPeriodSeconds,
-    ...kindForm(limit),
-    ...(limit.unit !== undefined && {unit: limit.unit}),
-  }))
+  return limits.map(described => {
+    const {name, capacity, refillAmount, refillPeriodSeconds, ...limit} = baseOf(described)
+    return {
+      name,
+      capacity,
+      refill_amount: refillAmount,
+      refill_period_seconds: refillPeriodSeconds,
+      ...kindForm(limit),
+      ...(limit.unit !== undefined && {unit: limit.unit}),
+      ...boostForm(described),
+    }
+  })
+}
+
+/** The values that end by themselves, and when. */
+function boostForm(limit: Limit): Form {
+  const values = boostedOf(limit)
+  if (!limit.boost || !values) return {}
+  const {capacity, refillAmount, refillPeriodSeconds, reset} = values
+  const rate = reset ? {} : {refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds}
+  return {boost: {capacity, ...rate, until: isoSeconds(limit.boost.untilMs)}}
+}
+
+/** The reverse: a limit with the values that end by themselves, and their end; `undefined` if there are none. */
+export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readonly until: string} | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const {boost, schedule: _, ...base} = value
+  if (typeof boost !== 'object' || boost === null || Array.isArray(boost)) return undefined
+  const {until, ...values} = boost
+  const limit = limitOfDetails({...base, ...values})
+  return limit && typeof until === 'string' ? {limit, until} : undefined
 }
 
 /** What makes a limit other than a plain rate, as manifests and audit events of all clients spell it. */

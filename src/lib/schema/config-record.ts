@@ -30,6 +30,8 @@ export interface ConfigRecord {
   readonly access?: AccessSwitch | undefined
   /** Whether requests are charged to the parent too; absent where the next level or the entity decides. Not at the system level. */
   readonly cascade?: boolean | undefined
+  /** Its limits were copied from another level for a boost, and are removed when it has ended; where boosts were asked for. */
+  readonly isForBoost?: boolean | undefined
   /** Features of its limits that zael does not know how to honour. Absent when there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
 }

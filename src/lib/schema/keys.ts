@@ -35,6 +35,7 @@ export const keyParts = {
     entityConfigRegistry: '#ENTITY_CONFIG_RESOURCES',
     provisioner: '#PROVISIONER',
     units: '#UNITS',
+    boost: '#BOOST#',
     pendingApply: '#PROVISIONER#PENDING#',
     operation: '#OP#',
     audit: '#AUDIT#',
@@ -84,6 +85,11 @@ export const keys = {
   entityConfigRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.entityConfigRegistry}),
   provisioner: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.provisioner}),
   units: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.units}),
+  /** Beside the configuration of a scope; empty names where it has none. */
+  boost: (namespace: string, entity: string, resource: string): Key => ({
+    PK: systemPk(namespace),
+    SK: `${sort.boost}${entity}#${resource}`,
+  }),
   audit: (namespace: string, entity: string, eventId: string): Key => ({
     PK: inNamespace(namespace, `${kind.audit}${entity}`),
     SK: sortKeys.audit(eventId),
@@ -152,6 +158,8 @@ export type ParsedKey =
   | {record: 'entity-config-registry'; namespace: string}
   | {record: 'provisioner'; namespace: string}
   | {record: 'units'; namespace: string}
+  /** The names are empty where the scope has none. */
+  | {record: 'boost'; namespace: string; entity: string; resource: string}
   /** Of zae-limiter 0.17: a part of a manifest that its provisioner has yet to bring to buckets. */
   | {record: 'pending-apply'; namespace: string}
   /** A reset or top-up of a bucket, kept for three days so that it is not repeated. */
@@ -260,6 +268,8 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
     return SK === sort.version ? {record: 'version'} : undefined
   }
   if (SK.startsWith(sort.pendingApply)) return {record: 'pending-apply', namespace}
+  const [, boosted, resource] = /^([^#]*)#([^#]*)$/.exec(after(sort.boost, SK) ?? '') ?? []
+  if (boosted !== undefined && resource !== undefined) return {record: 'boost', namespace, entity: boosted, resource}
   switch (SK) {
     case sort.config:
       return {record: 'system-config', namespace}

@@ -8,21 +8,22 @@ import {isRefusalAttribute} from './refusal-counts.js'
 
 /**
  * What zae-limiter stores since 0.11 and clients of 0.10 do not know. Its schema version has stayed the same, so only the
- * attributes tell. `since` is the release that stores a feature first; `isHonoured` says whether zael does what it means:
- * a record with another feature is refused, and all its attributes are kept.
+ * attributes tell. `since` is the release that stores a feature first. zael does what they mean, but for `unknown`: a limit
+ * with an attribute that no release up to 0.17 has. Its record is refused, and all its attributes are kept.
  */
 export const PEER_FEATURES = {
-  disabled: {since: '0.12', what: 'is disabled', isHonoured: true},
-  schedule: {since: '0.14', what: 'has a schedule', isHonoured: true},
-  'calendar-quota': {since: '0.14', what: 'has a calendar quota', isHonoured: true},
-  'session-quota': {since: '0.15', what: 'has a session quota', isHonoured: true},
-  grants: {since: '0.15', what: 'has the grants of a quota', isHonoured: true},
-  'cascade-policy': {since: '0.16', what: 'has a cascade policy', isHonoured: true},
-  bypass: {since: '0.17', what: 'bypasses its limits', isHonoured: true},
-  soft: {since: '0.17', what: 'has a soft limit', isHonoured: true},
-  'top-up': {since: '0.17', what: 'has a quota that was topped up or reset', isHonoured: true},
-  'parent-generation': {since: '0.17', what: 'counts moves between parents', isHonoured: true},
-} as const satisfies Record<string, {since: string; what: string; isHonoured: boolean}>
+  disabled: {since: '0.12', what: 'is disabled'},
+  schedule: {since: '0.14', what: 'has a schedule'},
+  'calendar-quota': {since: '0.14', what: 'has a calendar quota'},
+  'session-quota': {since: '0.15', what: 'has a session quota'},
+  grants: {since: '0.15', what: 'has the grants of a quota'},
+  'cascade-policy': {since: '0.16', what: 'has a cascade policy'},
+  bypass: {since: '0.17', what: 'bypasses its limits'},
+  soft: {since: '0.17', what: 'has a soft limit'},
+  'top-up': {since: '0.17', what: 'has a quota that was topped up or reset'},
+  'parent-generation': {since: '0.17', what: 'counts moves between parents'},
+  unknown: {since: '0.18', what: 'has an attribute that zael does not know'},
+} as const satisfies Record<string, {since: string; what: string}>
 
 export type PeerFeature = keyof typeof PEER_FEATURES
 
@@ -30,11 +31,16 @@ export type PeerFeature = keyof typeof PEER_FEATURES
 export interface CarriedFeature {
   readonly feature: PeerFeature
   readonly limit?: string
+  /** The attribute that is not known. */
+  readonly attribute?: string
 }
+
+/** Whether zael does what a feature means. */
+export const isSupported = (feature: PeerFeature): boolean => feature !== 'unknown'
 
 /** The features that make zael refuse a record. */
 export function unsupportedOf(features: readonly CarriedFeature[]): CarriedFeature[] {
-  return features.filter(({feature}) => !PEER_FEATURES[feature].isHonoured)
+  return features.filter(({feature}) => !isSupported(feature))
 }
 
 const {bucket, config} = attributes
@@ -60,6 +66,12 @@ const LIMIT_FEATURES: ReadonlyMap<string, PeerFeature> = new Map([
   ['rn', 'top-up'],
   ['soft', 'soft'],
 ])
+
+/** What the names of the attributes of limits end with that zael writes to buckets; those of configurations are among them. */
+const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', ...KIND_SUFFIXES])
+
+/** The burst that releases before 0.10 stored means nothing since. */
+const KNOWN_FIELDS: ReadonlySet<string> = new Set([...OWN_FIELDS, 'bx'])
 
 /** In place of a schedule: the limit has none, whatever the item's default is. */
 const NO_SCHEDULE = '-'
@@ -103,11 +115,25 @@ function limitFeatures(item: Item, prefixes: readonly string[]): CarriedFeature[
     const end = attribute.lastIndexOf('_')
     if (prefix === undefined || end <= prefix.length) continue
     const limit = attribute.slice(prefix.length, end)
+    if (!KNOWN_FIELDS.has(attribute.slice(end + 1))) {
+      const owner = ownerOf(item, prefix, attribute)
+      if (owner !== undefined) found.set(attribute, {feature: 'unknown', limit: owner, attribute})
+      continue
+    }
     const exists = `${prefix}${limit}_cp` in item && limit !== WRITE_PRESSURE_LIMIT
     const feature = exists ? featureOf(item, prefix, limit, attribute) : undefined
     if (feature) found.set(`${feature} ${limit}`, {feature, limit})
   }
   return [...found.values()]
+}
+
+/** The limit that an attribute of an unknown field belongs to, if it exists; the name of a field may have a `_` too. */
+function ownerOf(item: Item, prefix: string, attribute: string): string | undefined {
+  for (let end = attribute.lastIndexOf('_'); end > prefix.length; end = attribute.lastIndexOf('_', end - 1)) {
+    const limit = attribute.slice(prefix.length, end)
+    if (`${prefix}${limit}_cp` in item && limit !== WRITE_PRESSURE_LIMIT) return limit
+  }
+  return undefined
 }
 
 function featureOf(item: Item, prefix: string, limit: string, attribute: string): PeerFeature | undefined {
@@ -129,9 +155,8 @@ const OWN: ReadonlySet<string> = new Set([
   attributes.migration.mark,
 ])
 
-/** What the attributes of marks begin with, and what those of limits end with. */
+/** What the attributes of marks begin with. */
 const MARK_PREFIX = 'wn_'
-const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', ...KIND_SUFFIXES])
 
 /** The attributes of a bucket item that zael does not write: those of newer clients. `undefined` when there are none. */
 export function foreignAttributes(item: Item): Item | undefined {

@@ -32,6 +32,11 @@ export const ranges = {
     prefix: `${keyParts.indexSort.operation}${entity}#`,
   }),
 
+  boosts: (namespace: string) => ({
+    partition: keys.systemConfig(namespace).PK,
+    prefix: keyParts.sort.boost,
+  }),
+
   /** The record of an entity, its configurations and its usage. */
   entity: ofEntity,
   configsOfEntity: (namespace: string, entity: string) => ({

@@ -31,15 +31,16 @@ export interface TableOptions {
   readonly stream?: boolean
 }
 
-/** Reads `templates/stack.yaml`, the only definition of the table. */
+let template: Promise<TemplateNode> | undefined
+
+/** Reads `templates/stack.yaml`, the only definition of the table; once, since parsing takes tens of milliseconds. */
 export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
-  const template = await readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
-  return tableDefinition(template, options)
+  template ??= readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8').then(parseTemplate)
+  return tableDefinition(await template, options)
 }
 
-/** Derives the CreateTable call from the text of a CloudFormation template. */
-function tableDefinition(template: string, options: TableOptions): TableDefinition {
-  const document = parseTemplate(template)
+/** Derives the CreateTable call from a CloudFormation template. */
+function tableDefinition(document: TemplateNode, options: TableOptions): TableDefinition {
   const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
     parameters[name] = Default

@@ -1,5 +1,5 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
-import {isAheadOfTime} from '../core/bucket.js'
+import {type BucketState, isAheadOfTime} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
 import {isSameLimit, type KindedRate} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
@@ -53,7 +53,7 @@ function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number
   const {record, incomplete} = stored
   const {namespace, state} = record
   if (isAheadOfTime(state, nowMs) && !record.unsupported) {
-    const reason = `It is refilled until ${isoMilliseconds(state.refilledAtMs)}, which is in the future.`
+    const reason = `${aheadOfTime(state)}, which is in the future.`
     const setBack: Rewrite = (seen, atMs) => ({plan: planBucket(seen, atMs), write: {amounts: new Map()}})
     const repair = async () => (await rewriteStoredBucket({...table, namespace}, stored, setBack)) === 'written'
     yield {kind: 'refill', subject: '', reason, repair, since: undefined}
@@ -65,6 +65,16 @@ function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number
   for (const name of incomplete.keys()) {
     yield {kind: 'malformed', subject: name, reason: `${name} has counters without a capacity, an amount or a period.`}
   }
+}
+
+/** A session is told only where the bucket itself is of the present. */
+function aheadOfTime({refilledAtMs, limits}: BucketState): string {
+  const [name, startMs] = [...limits]
+    .map(([each, {kind}]) => [each, kind?.quota?.session?.startMs ?? 0] as const)
+    .reduce((latest, each) => (each[1] > latest[1] ? each : latest), ['', 0] as const)
+  return startMs > refilledAtMs
+    ? `The session of ${name} begins at ${isoMilliseconds(startMs)}`
+    : `It is refilled until ${isoMilliseconds(refilledAtMs)}`
 }
 
 async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promise<BucketFinding[]> {
@@ -145,8 +155,9 @@ async function checkShards(context: VerifyContext, _: Item, {record}: Live): Pro
   if (shardCount <= 1) return []
   const shards = await readShards(table, entity, resource, shardCount)
   const numbers = Array.from({length: shardCount}, (_each, at) => at)
-  // Shards that are not used expire by themselves and come back when they are needed.
-  const missing = record.ttlSeconds === undefined ? numbers.filter(at => !shards.has(at)) : []
+  // Shards that are not used expire by themselves, except under limits of one entity, and come back when they are needed.
+  const {source} = await context.limits(namespace, entity, resource)
+  const missing = source === 'entity' ? numbers.filter(at => !shards.has(at)) : []
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
   const repair = async () =>
     !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount

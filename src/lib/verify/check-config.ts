@@ -2,9 +2,12 @@ import {ExpressionBuilder} from '../dynamo/expression.js'
 import {readAll} from '../repository/table/query.js'
 import {getItem} from '../repository/table/table.js'
 import {isRefused, transact} from '../repository/table/transact.js'
+import {tidyScope} from '../repository/tidy-boosts.js'
 import {type Item, n} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
+import {decodeBoosts} from '../schema/boost-record.js'
 import {hasCapacity, limitAttributesIn, limitOfAttribute} from '../schema/config-limits.js'
+import {isoSeconds} from '../schema/instant.js'
 import {hasKey, keyOf, keys, type ParsedKey, spellKey, wireKey} from '../schema/keys.js'
 import {ranges} from '../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry, registryIndexKeys} from '../schema/registry-records.js'
@@ -60,6 +63,31 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
     findings.push({...subject, kind: 'registry', subject: resource, resource, reason, repair})
   }
   return findings
+}
+
+/** How long after its end a boost may be there, in ms: where there is traffic, it is tidied up within minutes. */
+const BOOST_GRACE_MS = 3_600_000
+
+/** A boost that has ended must be removed before its windows open again, a year after they did. */
+export function checkBoosts(context: VerifyContext, item: Item): Finding[] {
+  const record = decodeBoosts(item)
+  if (!record) return []
+  const {namespace, scope, boosts} = record
+  const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.table.clock())
+  return ended.map(([name, {untilMs}]) => ({
+    kind: 'boost',
+    key: spellKey(keyOf(item)),
+    subject: name,
+    namespace,
+    entity: scope.level === 'entity' ? scope.entity : undefined,
+    resource: scope.level === 'system' ? undefined : scope.resource,
+    reason: `The boost of ${name} ended at ${isoSeconds(untilMs)} and is still configured: it would apply again next year.`,
+    since: isoSeconds(untilMs),
+    repair: async () => {
+      await tidyScope(context.in(namespace), record, {signal: context.signal})
+      return true
+    },
+  }))
 }
 
 async function countEntityConfigs(context: VerifyContext, namespace: string, resource: string): Promise<number> {

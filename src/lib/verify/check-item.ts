@@ -6,7 +6,7 @@ import {keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../schema/key
 import {parseLegacyKey} from '../schema/legacy/key.js'
 import {decodeNamespace} from '../schema/namespace-record.js'
 import {checkBucket} from './check-bucket.js'
-import {checkConfig, checkRegistry} from './check-config.js'
+import {checkBoosts, checkConfig, checkRegistry} from './check-config.js'
 import {checkUsage} from './check-usage.js'
 import {repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
@@ -57,6 +57,8 @@ async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Pro
   switch (key.record) {
     case 'bucket':
       return checkBucket(context, item)
+    case 'boost':
+      return checkBoosts(context, item)
     case 'usage':
       return checkUsage(context, item)
     case 'entity-config':

@@ -8,6 +8,7 @@ export const FINDING_KINDS = {
   ghost: 'what a refund left of a deleted bucket',
   parent: 'a parent that is missing or differs',
   index: 'missing or wrong index keys',
+  boost: 'a boost that has ended and is still configured',
   registry: 'a registry that differs from the records',
   namespace: 'a namespace whose two records disagree',
   orphan: 'records of a namespace that does not exist',

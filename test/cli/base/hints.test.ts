@@ -1,10 +1,46 @@
-import {expect, inject, it} from 'vitest'
+import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
-import {withNearestNames} from '../../../src/lib/cli/base/hints.js'
+import {withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
+import {Denied, RegionMissing} from '../../../src/lib/dynamo/errors.js'
 import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describe('an error of AWS', () => {
+  const setting = (value?: string) => ({key: 'stack' as const, value, source: 'flag' as const, from: 'a flag'})
+  const settings = {
+    stack: setting('prod'),
+    region: setting('eu-west-1'),
+    profile: setting('ops team'),
+    endpointUrl: setting(),
+  }
+
+  it('names the stack, the region and the profile', () => {
+    const denied = new Denied('GetItem', new Error('no identity-based policy allows it'))
+    expect(withWhere(denied, settings, {})).toMatchObject({
+      code: 'dynamo.denied',
+      exitCode: 4,
+      message:
+        'Not allowed to GetItem: no identity-based policy allows it (stack "prod", region "eu-west-1", profile "ops team")',
+      details: {stack: 'prod', region: 'eu-west-1', profile: 'ops team'},
+    })
+    const none = {...settings, region: setting(), profile: setting()}
+    expect(withWhere(new RegionMissing(), none, {AWS_PROFILE: 'nope'})).toMatchObject({
+      message: 'No AWS region is configured (stack "prod", profile "nope")',
+    })
+  })
+
+  it('says how to log in again', () => {
+    const over = new Denied('GetItem', new Error('The SSO session associated with this profile has expired'))
+    expect(withWhere(over, settings, {})).toMatchObject({hint: "Log in again: aws sso login --profile 'ops team'"})
+  })
+
+  it('stays as it is when the place has nothing to do with it', () => {
+    const error = namespaceMissing('x')
+    expect(withWhere(error, settings, {})).toBe(error)
+  })
+})
 
 describeOnEngine('an error about a missing name', () => {
   const table = useTable()

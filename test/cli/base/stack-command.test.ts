@@ -142,6 +142,10 @@ describeOnEngine('a command on a stack', () => {
       stdout: 'some words\nID\na\nb\n',
       stderr: 'There are more rows: add --all, or --cursor CURSOR\n',
     })
+    expect((await run(SampleList, '--sort', '-id')).stderr).toBe(
+      '--sort has sorted only the rows above; add --all to sort everything.\n' +
+        'There are more rows: add --all, or --cursor CURSOR\n',
+    )
     expect((await run(SampleList, '-o', 'csv')).stdout).toBe('id\na\nb\n')
     expect(JSON.parse((await run(SampleList, '--json')).stdout)).toEqual({ids: ['a', 'b'], limit: 50, all: false})
     const wrong = await run(SampleList, '--json', '--columns', 'no')

@@ -16,11 +16,12 @@ const changed = (change: Partial<Parameters<typeof resetLines>[0]['result']> = {
 })
 
 it('a reset tells what it has restored, or that it was applied before', () => {
-  expect(resetLines(changed())).toEqual(['The bucket of e for r is full: tpm +5,000, usd +$5'])
-  expect(resetLines(changed({shards: 4, amounts: {usd: -500_000}}))).toEqual([
+  expect(resetLines(changed(), true)).toEqual(['The bucket of e for r is full: tpm +5,000, usd +$5'])
+  expect(resetLines(changed({shards: 4, amounts: {usd: -500_000}}), true)).toEqual([
     'The bucket of e for r is full (4 shards): usd -$0.50',
   ])
-  expect(resetLines(changed({isRepeated: true}))).toEqual([
+  expect(resetLines(changed({amounts: {tpm: 5}}), false)).toEqual(['Reset for e and r: tpm +5'])
+  expect(resetLines(changed({isRepeated: true}), true)).toEqual([
     'Nothing was changed: under the key k e was reset for r before (tpm +5,000, usd +$5)',
   ])
 })

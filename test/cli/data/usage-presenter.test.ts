@@ -3,12 +3,11 @@ import {
   sparkLines,
   summaryFooter,
   summaryListing,
-  topFooter,
-  topListing,
   usageFooter,
   usageListing,
   usageTitle,
 } from '../../../src/lib/cli/data/usage-presenter.js'
+import {topFooter, topListing, topOrder} from '../../../src/lib/cli/data/usage-top-presenter.js'
 import {NOT_REFUSED} from '../../../src/lib/inspect/refused.js'
 import type {LimitTotal, UsageWindow} from '../../../src/lib/inspect/usage-report.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
@@ -175,9 +174,18 @@ describe('usage summary and top', () => {
       },
     ]
     const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
-    expect(listedCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
-      'entity,resource,share,requests,tokens,refused,refused-tokens',
-      'a,r,0.75,3,"tpm 1,234 (overdrawn 2 times)",2,tpm 5678',
+    expect(listedCsv(topListing(top, {by: 'requests', isByEntity: false, resource: 'r', isCsv: true}), PLAIN)).toEqual([
+      'entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm',
+      'a,r,0.75,3,1234,2,2,5678',
+    ])
+    const added = {...top, consumers: consumers.map(({resource: _, ...rest}) => rest)}
+    const byEntity = topListing(added, {...topOrder('entity,tpm'), resource: undefined, isCsv: true})
+    expect(listedCsv(byEntity, PLAIN)[0]).toBe('entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm')
+    expect(['tpm', 'entity', 'entity, tpm', 'refused'].map(topOrder)).toEqual([
+      {by: 'tpm', isByEntity: false},
+      {by: 'requests', isByEntity: true},
+      {by: 'tpm', isByEntity: true},
+      {by: 'refused', isByEntity: false},
     ])
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])

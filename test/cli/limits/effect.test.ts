@@ -1,12 +1,14 @@
 import {mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
-import {afterAll, beforeAll, expect, it} from 'vitest'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {engineProxy} from '../../e2e/engine-proxy.js'
 import {tableCli} from '../../e2e/table-cli.js'
+import {zael} from '../../e2e/zael.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
 
 const batch: ConfigScope = {level: 'resource', resource: 'batch'}
@@ -156,6 +158,39 @@ describeOnEngine('what a change of limits comes to', () => {
     expect((await cli.fail(`limits apply -f ${file}`)).error.message).toContain('updates 1 scope or record')
     expect(await textsAt(tenant, batch)).toEqual(['rpm=100', 'tpd=200000'])
     expect((await cli.tell(`limits apply -f ${file} --yes`)).result).toMatchObject({outcome: 'complete', updated: 1})
+  })
+
+  describe('when another operator adds a limit between the question and the change', () => {
+    /** The result of a command during which the resource gets a limit before the first write. */
+    const overtaken = async (command: string) => {
+      const {name, tenant} = await open()
+      await using proxy = await engineProxy(inject('engineEndpoint'), async operation => {
+        if (operation === 'TransactWriteItems' && !(await textsAt(tenant, batch))?.includes('rpd=5'))
+          await tenant.setLimits(batch, parseLimits(['rpd=5/day']))
+        return 'answered' as const
+      })
+      const flags = ['--stack', table.name, '--endpoint-url', proxy.endpoint, '-n', name, '--json']
+      const {code, stdout} = await zael([...command.split(' '), '--resource', 'batch', ...flags])
+      return {code, told: JSON.parse(stdout), limits: await textsAt(tenant, batch)}
+    }
+
+    it.each(['limits set rpm=1/min --only --yes', 'limits unset --all --yes'])(
+      '%s does not remove what it has not asked about',
+      async command => {
+        const {code, told, limits} = await overtaken(command)
+        expect([code, told.error.code]).toEqual([5, 'limits.changed'])
+        expect(limits).toEqual(['rpd=5', 'rpm=100', 'tpd=200000'])
+      },
+    )
+
+    it.each(['limits set rpm=1/min', 'limits unset tpd --yes'])('%s shows it among those that apply', async command => {
+      const {code, told, limits} = await overtaken(command)
+      expect([code, told.effective.after.limits.map((each: {name: string}) => each.name)]).toEqual([
+        0,
+        limits?.map(text => text.split('=')[0]),
+      ])
+      expect(limits).toContain('rpd=5')
+    })
   })
 
   it('--replace still works, and says that it is called --only', async () => {

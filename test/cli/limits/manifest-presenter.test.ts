@@ -41,6 +41,7 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
     manifest,
     changes,
     adopted: [],
+    boosts: [],
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
 
@@ -132,14 +133,19 @@ it('drift lists what is missing, changed and extra', () => {
     {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
     {kind: 'changed', change: update},
   ] as const
-  expect(diffLines(manifest, differences)).toEqual([
+  expect(diffLines({manifest, differences, boosts: []})).toEqual([
     'Drift in namespace acme: table → manifest',
     '  missing  + resource gpt-4: rpm=1/min',
     `  changed  ${changeLine(update)}`,
   ])
-  expect(diffLines(manifest, [])).toEqual(['No drift in namespace acme'])
-  expect(diffJson('acme', differences)).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
-  expect(diffJson('acme', [])).toEqual({namespace: 'acme', drift: false, differences: []})
+  expect(diffLines({manifest, differences: [], boosts: []})).toEqual(['No drift in namespace acme'])
+  expect(diffJson({manifest, differences, boosts: []})).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
+  expect(diffJson({manifest, differences: [], boosts: []})).toEqual({
+    namespace: 'acme',
+    drift: false,
+    differences: [],
+    boosts: [],
+  })
 })
 
 describe('the result of an apply', () => {

@@ -6,8 +6,8 @@ import {createTable} from '../../../src/lib/dynamo/create-table.js'
 import {ConditionFailed, TableMissing, TransactionCancelled, ValidationFailed} from '../../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {type AttributeValue, type Item, n} from '../../../src/lib/schema/attribute-value.js'
+import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {describeOnEngine, useTable} from '../table.js'
-import {definitionOf} from '../table-definition.js'
 import {addNumbers} from './decimal.js'
 import {MemoryDynamo, type MemoryDynamoOptions} from './memory-dynamo.js'
 import {MemoryOperations} from './operations.js'
@@ -102,7 +102,7 @@ describeOnEngine('the table in memory', () => {
         const tableName = `memory-${randomUUID()}`
         const memory = new MemoryDynamo()
         for (const transport of [engine, memory]) {
-          await createTable(transport, await definitionOf({tableName, stream: false, resourceIndex: 'ALL'}))
+          await createTable(transport, await loadTableDefinition({tableName, stream: false, resourceIndex: 'ALL'}))
         }
         try {
           for (const request of requests) {
@@ -130,7 +130,7 @@ describe('the table in memory, by itself', () => {
   async function newTable(options: MemoryDynamoOptions = {}): Promise<void> {
     changes = []
     memory = new MemoryDynamo({clock: () => 17, onChange: change => changes.push(change), ...options})
-    await createTable(memory, await definitionOf({tableName: TableName}))
+    await createTable(memory, await loadTableDefinition({tableName: TableName}))
   }
   beforeEach(() => newTable())
 

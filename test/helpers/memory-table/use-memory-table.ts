@@ -1,9 +1,8 @@
 import {beforeAll, describe, it} from 'vitest'
 import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
 import {createTable} from '../../../src/lib/dynamo/create-table.js'
-import type {TableOptions} from '../../../src/lib/schema/table-definition.js'
+import {loadTableDefinition, type TableOptions} from '../../../src/lib/schema/table-definition.js'
 import {describeOnEngine, type TestTable, useTable} from '../table.js'
-import {definitionOf} from '../table-definition.js'
 import {MemoryDynamo} from './memory-dynamo.js'
 
 /** Like `describe`, for what needs no engine; left out where the run is about one that was named. */
@@ -15,7 +14,7 @@ function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTabl
   const capacity = new CapacityMeter()
   const transport = new MemoryDynamo({meterCapacity: true, onResponse: capacity.observe})
   beforeAll(async () => {
-    await createTable(transport, await definitionOf({stream: false, ...options, tableName: name}))
+    await createTable(transport, await loadTableDefinition({stream: false, ...options, tableName: name}))
   })
   return {name, transport, capacity}
 }

@@ -78,6 +78,22 @@ describeOnEngine('refusals in buckets', () => {
     expect(limiter.uncountedRefusals).toBe(0)
   })
 
+  it('are all written when the limiter is closed, also of as many limits as a bucket can have', async () => {
+    const names = Array.from({length: 47}, (_, at) => `limit-${at}`)
+    await scene.configure({level: 'resource', resource: RESOURCE}, ...names.map(name => `${name}=100/min`))
+    const all = (tokens: number) => of(Object.fromEntries(names.map(name => [name, tokens])))
+    const limiter = scene.limiter()
+    await limiter.acquire(all(90))
+    for (let count = 0; count < 3; count++) await limiter.tryAcquire(all(20))
+    await limiter.close()
+    const {requests, limits} = await counts()
+    expect([requests, limits.size, new Set([...limits.values()].map(each => each.requests))]).toEqual([
+      3,
+      47,
+      new Set([3]),
+    ])
+  })
+
   it('do not bring back a bucket that is gone', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 100}))

@@ -85,6 +85,29 @@ describe('the tally of refusals', () => {
     expect(flushed).toHaveLength(4)
   })
 
+  it('writes for sixteen buckets at a time, until all are written', async () => {
+    const going: (() => void)[] = []
+    tally = new RefusalTally({
+      clock: Date.now,
+      flush: bucket =>
+        new Promise<void>(resolve => {
+          flushed.push(bucket.entity)
+          going.push(resolve)
+          take(bucket)?.ride.settle(APPLIED)
+        }),
+    })
+    for (let at = 0; at < 50; at++) tally.note(`user-${at}`, {statuses: [asked('rpm', 1, {entity: `user-${at}`})]})
+    await vi.advanceTimersByTimeAsync(1000)
+    const inFlight: number[] = []
+    while (going.length > 0) {
+      inFlight.push(going.length)
+      going.shift()?.()
+      await vi.advanceTimersByTimeAsync(0)
+    }
+    expect(Math.max(...inFlight)).toBe(16)
+    expect([flushed.length, new Set(flushed).size, tally.uncounted]).toEqual([50, 50, 0])
+  })
+
   it('writes nothing for its own sake when a write comes anyway', async () => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
     take()?.ride.settle(APPLIED)

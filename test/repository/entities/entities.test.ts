@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {TransactionConflict, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
-import {s} from '../../../src/lib/schema/attribute-value.js'
+import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
@@ -211,6 +211,23 @@ describeOnEngine('entities', () => {
         metadata: {x: 1},
         version: 5,
       })
+    })
+
+    it.each([
+      ['another move', {parent: 'q'}, 'q', 3],
+      ['a new name', {name: 'new'}, 'p', 2],
+    ])('counts a move by a client that changes no version, before %s', async (_, change, parent, moves) => {
+      const {tenant, transport, namespace, entities} = arranged()
+      for (const id of ['p', 'q']) await entities.create({id})
+      await put(tenant, {...entityItem(namespace, 'e'), pgen: n(1)})
+      transport.before = async operation => {
+        if (operation !== 'TransactWriteItems') return
+        transport.before = () => {}
+        await put(tenant, {...entityItem(namespace, 'e', 'p'), pgen: n(2)})
+      }
+      const after = await entities.update('e', change)
+      expect(after).toMatchObject({parent, parentGeneration: {moves}})
+      expect(await entities.get('e')).toEqual(after)
     })
 
     it('refuses cycles of any length, and those that two concurrent changes would create', async () => {

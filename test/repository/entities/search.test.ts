@@ -1,5 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
+import type {EntityFilter} from '../../../src/lib/repository/entities/search.js'
 import {changedMetadata} from '../../../src/lib/repository/entities/update.js'
 import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
@@ -33,11 +34,11 @@ describeOnEngine('looking for entities', () => {
   })
 
   it('finds all, by id or name, in any case', async () => {
-    const {records, next} = await entities.search('aNN')
+    const {records, next} = await entities.search({text: 'aNN'})
     expect(records.map(({entity}) => entity)).toEqual(matching)
     expect(next).toBeUndefined()
-    expect((await entities.search('E01')).records).toHaveLength(10)
-    expect(await entities.search('unknown')).toEqual({records: [], next: undefined})
+    expect((await entities.search({text: 'E01'})).records).toHaveLength(10)
+    expect(await entities.search({text: 'unknown'})).toEqual({records: [], next: undefined})
   })
 
   it.each([1, 3, 24, 25, 26])('pages of %i make up the whole, each full but the last', async limit => {
@@ -45,7 +46,7 @@ describeOnEngine('looking for entities', () => {
     const sizes: number[] = []
     let cursor: string | undefined
     do {
-      const page = await entities.search('ann', {limit, cursor})
+      const page = await entities.search({text: 'ann'}, {limit, cursor})
       seen.push(...page.records.map(({entity}) => entity))
       sizes.push(page.records.length)
       cursor = page.next
@@ -57,11 +58,40 @@ describeOnEngine('looking for entities', () => {
 
   it('takes cursors of the list, and refuses those of another namespace', async () => {
     const {next} = await entities.list({limit: 100})
-    expect((await entities.search('ann', {cursor: next})).records).toHaveLength(15)
+    expect((await entities.search({text: 'ann'}, {cursor: next})).records).toHaveLength(15)
     const elsewhere = newTenant(table)
     const others = new Entities(elsewhere, {audit: newAudit(elsewhere)})
-    await expect(others.search('ann', {cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
-    await expect(entities.search('ann', {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
+    await expect(others.search({text: 'ann'}, {cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(entities.search({text: 'ann'}, {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
+  })
+
+  it('finds children of one parent, by metadata too, page by page', async () => {
+    const own = newTenant(table)
+    const family = new Entities(own, {audit: newAudit(own)})
+    const child = (id: string, metadata = {}) => ({...record(own.namespace, id, id), parent: 'team', metadata})
+    await putAll(
+      own,
+      [
+        record(own.namespace, 'team', 'team'),
+        child('a', {plan: 'gold', seats: 3}),
+        child('b', {plan: 'free'}),
+        child('c', {plan: 'gold'}),
+        {...child('d', {plan: 'gold'}), parent: 'other'},
+      ].map(encodeEntity),
+    )
+    const found = async (filter: EntityFilter, limit?: number, cursor?: string) => {
+      const {records, next} = await family.search(filter, {limit, cursor})
+      return {ids: records.map(({entity}) => entity).join(' '), next}
+    }
+    const gold = {parent: 'team', metadata: {plan: 'gold'}}
+    expect((await found({parent: 'team'})).ids).toBe('a b c')
+    expect((await found({metadata: {plan: 'gold'}})).ids).toBe('a c d')
+    expect((await found({metadata: {seats: '3'}})).ids).toBe('a')
+    expect((await found({metadata: {constructor: ''}})).ids).toBe('')
+    const first = await found(gold, 1)
+    expect(first).toEqual({ids: 'a', next: expect.any(String)})
+    expect(await found(gold, 1, first.next)).toEqual({ids: 'c', next: undefined})
+    await expect(found(gold, 1, (await entities.list({limit: 1})).next)).rejects.toMatchObject({code: 'page.cursor'})
   })
 
   it('ids that begin alike come with one request', async () => {

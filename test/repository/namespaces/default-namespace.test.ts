@@ -14,6 +14,7 @@ describeOnEngine('C-5 the default namespace', () => {
     for (const nameOrId of ['default', namespace.id]) {
       await expect(namespaces.delete(nameOrId)).rejects.toMatchObject({code: 'namespace.protected', exitCode: 5})
     }
+    await expect(namespaces.purgeable('default')).rejects.toMatchObject({code: 'namespace.protected', exitCode: 5})
     await expect(namespaces.purge(namespace.id)).rejects.toMatchObject({code: 'namespace.state', exitCode: 5})
     expect(await namespaces.register('default')).toEqual({namespace, created: false})
   })

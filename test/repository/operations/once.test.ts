@@ -167,6 +167,15 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     await expect(scene.reset(['qq'])).rejects.toMatchObject({code: 'limit.unknown'})
   })
 
+  it('under a key of a reset of some limits, one of all is another change; not so where a limit is new since', async () => {
+    await scene.reset(['rpm'], 'some')
+    await expect(scene.reset(undefined, 'some')).rejects.toMatchObject({code: 'bucket.key-used', exitCode: 5})
+    expect(await scene.reset(['rpm'], 'some')).toMatchObject({isRepeated: true})
+    await scene.reset(undefined, 'all')
+    await scene.configureUser('q=10/day@UTC', 'rpm=100/min', 'tpm=5/min')
+    expect(await scene.reset(undefined, 'all')).toMatchObject({isRepeated: true})
+  })
+
   it('belongs to one creation of an entity: of one that was deleted and created anew it does not count', async () => {
     const operator = scene.operator()
     await operator.entities.create({id: 'user-1'})

@@ -292,6 +292,17 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     expect([await scene.balance('q'), await scene.record('k'), await scene.events()]).toEqual([9, undefined, []])
   })
 
+  it.each([
+    ['a limit that is not there', {qq: 1}, 'limit.unknown'],
+    ['one that is there and one that is not', {q: 1, qq: 1}, 'limit.unknown'],
+    ['more than can be counted together', {q: 9_007_199_254_740}, 'bucket.amount'],
+  ])('refuses %s where there is no bucket yet, too', async (_, amounts, code) => {
+    await scene.configureUser('q=10/day@UTC')
+    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, exitCode: 2})
+    expect([await scene.record('k'), await scene.events()]).toEqual([undefined, []])
+    expect(await scene.shards(USER.entity, USER.resource)).toEqual([])
+  })
+
   it('without anything configured there is nothing to top up', async () => {
     await expect(scene.topUp({q: 1})).rejects.toMatchObject({code: 'limits.missing'})
   })

@@ -49,6 +49,8 @@ export class LeasePlay {
   /** Buckets that the process knows nothing of when it is asked. */
   #unknown: string[] = []
   #held: Held[] = []
+  /** More was taken while the parent was another one than that of the lease, or was changing: several may have been charged. */
+  #hasSeveralParents = false
 
   constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
     this.#stage = stage
@@ -85,8 +87,7 @@ export class LeasePlay {
       ...(abortAfterMs === undefined ? {} : {signal: controller.signal}),
     }
     const startedMs = world.time.elapsedMs
-    const parent = world.scenario.children[entity]
-    const pending = [...this.#claims(entity, consume, false), ...this.#claims(parent, consume, true)]
+    const pending = [...this.#claims(entity, consume, false), ...this.#parentClaims(consume)]
     const buckets = this.#bucketsOf(entity)
     this.#unknown = buckets.filter(bucket => !this.#stage.hasDecided(this.#process, bucket))
     const end = this.#begin(`acquire ${entity}`, DECISION_TIMEOUT_MS + GRACE_MS)
@@ -95,12 +96,21 @@ export class LeasePlay {
       end('admitted')
       world.note(`p${this.#process.number} admitted ${entity} ${JSON.stringify(consume)}`)
       if (!lease.isMetered) return undefined
+      const asked = this.#asked(startedMs)
+      oracles.families.admitted(asked, lease.parent)
+      const charged = [entity, ...(lease.parent === undefined ? [] : [lease.parent])].map(each => this.#bucket(each))
+      const soft = {process: this.#process.number, buckets: charged, startedMs: asked.startedMs}
+      if (this.#isClean(startedMs, startedMs)) oracles.soft.admitted(soft, lease.overdrawn)
       for (const bucket of buckets) this.#noteDecided(bucket)
       this.#adopt(lease, pending, startedMs)
       return lease
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
-      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, entity, error)
+      if (error instanceof RateLimitExceeded) {
+        oracles.refusals.told(world.namespace, entity, error)
+        oracles.families.refused(this.#asked(startedMs), error.statuses)
+        oracles.soft.refused(entity, consume)
+      }
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -148,7 +158,9 @@ export class LeasePlay {
     if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) {
       const buckets = this.#bucketsOf(this.#deed.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
-      oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
+      // Which parent has refused, and whether it had to, is not known while that changes.
+      if (!oracles.families.isChanging)
+        oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
     oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
@@ -187,6 +199,10 @@ export class LeasePlay {
         oracles.quotas.noteForced(claim.bucket, name, BigInt(tokens) * 1000n)
       }
     }
+    const {families} = oracles
+    const isOfParent = () =>
+      !families.isChanging || (families.isKnown && families.parentOf(this.#deed.entity) === lease.parent)
+    const wasOfParent = isOfParent()
     // Until it is known what became of it.
     const takeBack = this.#expect(action.kind, deltas)
     try {
@@ -195,8 +211,10 @@ export class LeasePlay {
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} done`)
       takeBack()
       if (action.kind === 'rollback') this.#rolledBack(before, startedMs)
-      else if (action.kind === 'consume') this.#consumed(before, deltas)
-      else if (action.kind !== 'commit') this.#corrected(before, deltas)
+      else if (action.kind === 'consume') {
+        if (!wasOfParent || !isOfParent()) this.#hasSeveralParents = true
+        this.#consumed(before, deltas)
+      } else if (action.kind !== 'commit') this.#corrected(before, deltas)
     } catch (error) {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
@@ -204,7 +222,10 @@ export class LeasePlay {
       if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, this.#deed.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
-      else for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)
+      else {
+        for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)
+        if (action.kind === 'consume' && oracles.families.isChanging) this.#parentClaims(deltas)
+      }
       oracles.answers.failed(`${action.kind} ${this.#deed.entity}`, error)
     }
   }
@@ -229,7 +250,8 @@ export class LeasePlay {
       const {claim} = held
       const milli = BigInt(deltas[claim.limit] ?? 0) * 1000n
       // Whether a return was made in time for its window, on its shard, is not known.
-      if (milli < 0n && (held.period !== period || this.#periodOf(claim) !== period)) {
+      const isLate = milli < 0n && (held.period !== period || this.#periodOf(claim) !== period)
+      if (isLate || this.#isOfSeveralParents(held)) {
         claim.mayAdd(milli)
         continue
       }
@@ -251,8 +273,10 @@ export class LeasePlay {
   /** More was taken: of the bucket that is there now, which may be another than before. */
   #consumed(before: readonly Before[], deltas: Tokens): void {
     const {books} = this.#stage.oracles
+    if (this.#hasSeveralParents) this.#held.push(...this.#parentClaims(deltas))
     for (const {held, incarnation, period} of before) {
       const {bucket, limit} = held.claim
+      if (this.#isOfSeveralParents(held)) continue
       const milli = BigInt(deltas[limit] ?? 0) * 1000n
       const last = before.findLast(other => isSameLimit(other.held.claim, held.claim))
       if (milli === 0n || last?.held !== held) continue
@@ -285,6 +309,10 @@ export class LeasePlay {
     this.#held = []
   }
 
+  #isOfSeveralParents({claim}: Held): boolean {
+    return this.#hasSeveralParents && claim.bucket !== this.#bucket(this.#deed.entity)
+  }
+
   #noteDecided(bucket: string): void {
     this.#stage.noteDecided(this.#process.number, this.#generation, bucket)
   }
@@ -312,8 +340,7 @@ export class LeasePlay {
   }
 
   /** Claims at an entity and, before it is known, at its parent: between nothing and everything. */
-  #claims(entity: string | undefined, consume: Tokens, isParent: boolean): Held[] {
-    if (entity === undefined) return []
+  #claims(entity: string, consume: Tokens, isParent: boolean): Held[] {
     const {oracles} = this.#stage
     const bucket = this.#bucket(entity)
     const known = oracles.timeline.now(bucket)
@@ -324,13 +351,24 @@ export class LeasePlay {
     })
   }
 
+  /** At everyone who may be charged together with the entity. */
+  #parentClaims(consume: Tokens): Held[] {
+    const parents = this.#stage.oracles.families.possibleParents(this.#deed.entity)
+    return parents.flatMap(parent => this.#claims(parent, consume, true))
+  }
+
   #bucket(entity: string): string {
     return bucketId(this.#stage.world.namespace, entity, RESOURCE)
   }
 
   #bucketsOf(entity: string): string[] {
-    const parent = this.#stage.world.scenario.children[entity]
-    return [entity, ...(parent === undefined ? [] : [parent])].map(each => this.#bucket(each))
+    return [entity, ...this.#stage.oracles.families.possibleParents(entity)].map(each => this.#bucket(each))
+  }
+
+  #asked(startedMs: number): {readonly entity: string; readonly bucket: string; readonly startedMs: number} {
+    const {entity} = this.#deed
+    const {time} = this.#stage.world
+    return {entity, bucket: this.#bucket(entity), startedMs: time.nowMs - time.elapsedMs + startedMs}
   }
 
   #begin(what: string, boundMs: number): (as?: 'admitted' | 'refused') => void {
@@ -338,7 +376,9 @@ export class LeasePlay {
     const generation = this.#generation
     return as => {
       this.#stage.end(operation)
-      if (as) operation.decided = {as, buckets: this.#bucketsOf(this.#deed.entity)}
+      // What it costs to find out that a parent has changed is not judged.
+      if (as && !this.#stage.oracles.families.isChanging)
+        operation.decided = {as, buckets: this.#bucketsOf(this.#deed.entity)}
       const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs
       if (tookMs > boundMs && this.#process.generation === generation)
         this.#stage.oracles.answers.late(what, tookMs, boundMs)

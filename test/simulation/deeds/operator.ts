@@ -1,5 +1,6 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
+import {isFamilyDeed} from '../oracles/families.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK, TENANT, type World} from '../world/world.js'
@@ -13,12 +14,15 @@ export async function operate(stage: Stage, deed: Deed): Promise<void> {
   const {world, oracles} = stage
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
   const operation = stage.begin(OTHERS, deed.kind)
+  const endFamily = isFamilyDeed(deed) ? oracles.families.begin(deed, world.time.nowMs) : undefined
   try {
     const beganMs = world.time.nowMs
     await carryOut(stage, writer, deed)
+    endFamily?.(true, world.time.nowMs)
     if (deed.kind === 'set-access') oracles.quotas.switches.noteReturned(beganMs, world.time.nowMs)
     world.note(`operator ${deed.kind} done`)
   } catch (error) {
+    endFamily?.(false, world.time.nowMs)
     world.note(`operator ${deed.kind} ${(error as Error).name}`)
     if (!(error instanceof ZaelError)) oracles.answers.failed(`operator ${deed.kind}`, error)
   } finally {
@@ -34,11 +38,20 @@ async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void>
     case 'set-limits':
       await tenant.setLimits(deed.scope, deed.limits, {replace: true})
       return
+    case 'boost':
+      await tenant.setLimits(deed.scope, deed.limits, {until: new Date(deed.untilMs)})
+      return
     case 'delete-limits':
       await tenant.deleteLimits(deed.scope)
       return
     case 'set-access':
       await tenant.setAccess(deed.scope, deed.access)
+      return
+    case 'set-cascade':
+      await tenant.setCascade(deed.scope, deed.cascade)
+      return
+    case 'move':
+      await tenant.entities.update(deed.entity, {parent: deed.parent ?? null, cascade: deed.parent !== undefined})
       return
     case 'reset':
       await tenant.resetBucket(deed.entity, RESOURCE)

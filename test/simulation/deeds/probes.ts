@@ -38,10 +38,12 @@ export async function readAvailable(stage: Stage, by: number, entity: string): P
  * L1: when nobody has asked for as long as a bucket takes to fill up, a new process is admitted for the whole capacity,
  * whatever has happened before. A refill instant ahead of the clock, by a day at most, is waited for: it may be right.
  */
-export async function checkHealing({world, oracles}: Stage): Promise<void> {
+export async function checkHealing(stage: Stage): Promise<void> {
+  const {world, oracles} = stage
   const {time, scenario} = world
+  if (!oracles.families.isKnown) return
   const entities = new Set(scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' ? [deed.entity] : [])))
-  const buckets = [...entities].flatMap(entity => familyOf(world, entity))
+  const buckets = [...entities].flatMap(entity => familyOf(stage, entity))
   // Limits that were raised add no tokens until a request has brought the bucket in line.
   if (buckets.some(bucket => oracles.timeline.since(bucket) > 0)) return
   const waits = buckets.map(bucket => {
@@ -52,7 +54,7 @@ export async function checkHealing({world, oracles}: Stage): Promise<void> {
   await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + MESSAGES_MS)
   const limiter = world.freshLimiter()
   for (const entity of [...entities].sort()) {
-    const family = familyOf(world, entity)
+    const family = familyOf(stage, entity)
     const consume: Record<string, number> = {}
     for (const [name, {capacity}] of oracles.timeline.now(family[0] as string)) {
       const capacities = family.map(bucket => oracles.timeline.now(bucket).get(name)?.capacity ?? capacity)
@@ -106,7 +108,7 @@ function storedShards(world: World, bucket: string): StoredShard[] {
   })
 }
 
-function familyOf(world: World, entity: string): string[] {
-  const parent = world.scenario.children[entity]
+function familyOf({world, oracles}: Stage, entity: string): string[] {
+  const parent = oracles.families.parentOf(entity)
   return [entity, ...(parent === undefined ? [] : [parent])].map(each => bucketId(world.namespace, each, RESOURCE))
 }

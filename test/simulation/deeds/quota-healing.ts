@@ -1,5 +1,6 @@
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
 import {RESOURCE} from '../scenario.js'
 import type {Writer} from '../world/table-writes.js'
@@ -29,6 +30,9 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   const family = [entity, ...(parent === undefined ? [] : [parent])]
   // A first request brings the limits in line, where a client has changed them without.
   for (let warmUp = 0; warmUp < 2; warmUp++) await ask(0)
+  // Shards that have not been used since are no quotas yet: their first period begins with the next reset.
+  if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
+    await ask(wholeAllowance(world, family) ?? 0)
   await time.runUntil(restedMs(world, family))
   const whole = wholeAllowance(world, family)
   if (whole === undefined) return
@@ -73,13 +77,13 @@ function restedMs(world: World, family: readonly string[]): number {
   return Math.max(nowMs, ...ends.filter(ms => ms < nowMs + 400 * WRONG_CLOCK_MS)) + 1000
 }
 
-function quotas({items, namespace}: World, entity: string): StoredQuota[] {
+function quotas(world: World, entity: string): StoredQuota[] {
+  return shardsOf(world, entity).flatMap(item => quotasOf(item).get('q') ?? [])
+}
+
+function shardsOf({items, namespace}: World, entity: string): Item[] {
   const prefix = `${namespace}/BUCKET#${entity}#${RESOURCE}#`
-  return items.flatMap(item => {
-    const key = item.PK && 'S' in item.PK ? item.PK.S : ''
-    const quota = key.startsWith(prefix) && 'rf' in item ? quotasOf(item).get('q') : undefined
-    return quota ? [quota] : []
-  })
+  return items.filter(item => item.PK && 'S' in item.PK && item.PK.S.startsWith(prefix) && 'rf' in item)
 }
 
 /** Takes all switches away, as an operator does. */

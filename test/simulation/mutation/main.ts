@@ -1,86 +1,98 @@
-import {spawn} from 'node:child_process'
-import {cp, mkdir, mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
+import {mkdir, readFile, rm, writeFile} from 'node:fs/promises'
+import {availableParallelism} from 'node:os'
 import {join} from 'node:path'
-import {createInterface} from 'node:readline'
-import {fileURLToPath} from 'node:url'
 import {parseArgs} from 'node:util'
+import {forEachConcurrently} from '../../../src/lib/dynamo/concurrency.js'
 import {writeTable} from '../page.js'
+import {CACHE, Copy} from './copy.js'
+import {profilesFor} from './likely.js'
 import {MUTANTS, type Mutant} from './mutants.js'
 
 /**
- * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--profile NAME] [--write]`: plants faults in a copy of the
- * sources, one at a time, and plays seeds of every profile, or of one. A fault is found by an oracle that reports nothing for the same seeds without it.
+ * Plants faults in copies of the sources, one at a time, and plays seeds until an oracle reports one that reports nothing
+ * for the same seed without the fault. What was found is kept in .cache, for a run that continues.
  */
+const USAGE = `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--workers N] [--resume] [--write]
+  --seeds N    seeds of every profile
+  --only TEXT  only faults with this text in their file or description
+  --from N     leaves the first N faults out
+  --count N    plants at most so many
+  --workers N  how many play at a time; as many as there are cores unless given
+  --resume     does not plant again what an earlier run has found
+  --write      puts the table into docs/how-tested.md`
+
 const {values} = parseArgs({
   options: {
     seeds: {type: 'string', default: '24'},
-    /** Only plants with this text in their file or description. */
     only: {type: 'string', default: ''},
     from: {type: 'string', default: '0'},
-    profile: {type: 'string', multiple: true, default: []},
     count: {type: 'string', default: String(MUTANTS.length)},
+    workers: {type: 'string', default: String(availableParallelism())},
+    resume: {type: 'boolean', default: false},
     write: {type: 'boolean', default: false},
+    help: {type: 'boolean', default: false},
   },
 })
+if (values.help) {
+  console.log(USAGE)
+  process.exit(0)
+}
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-await mkdir(join(ROOT, '.cache'), {recursive: true})
-const folder = await mkdtemp(join(ROOT, '.cache', 'mutants-'))
+/** The oracle that found a fault, with profile and seed, by file and description. */
+const FOUND = join(CACHE, 'found-mutants.json')
+const found = new Map<string, string>(values.resume ? await readFound() : [])
+const from = Number(values.from)
+const chosen = MUTANTS.filter(mutant => nameOf(mutant).includes(values.only)).slice(from, from + Number(values.count))
+await mkdir(CACHE, {recursive: true})
+const sound = await Copy.make()
+const copies: Copy[] = []
 try {
-  for (const name of ['src', 'test', 'templates', 'package.json', 'tsconfig.json'])
-    await cp(join(ROOT, name), join(folder, name), {recursive: true})
-  const sound = await play(() => false)
-  if (sound.size > 0) console.log(`without a planted fault: ${[...sound].join(', ')}`)
-  const chosen = MUTANTS.filter(({file, what}) => `${file}: ${what}`.includes(values.only)).slice(
-    Number(values.from),
-    Number(values.from) + Number(values.count),
+  const left = chosen.filter(mutant => !found.has(nameOf(mutant)))
+  await forEachConcurrently(each(left), Number(values.workers), async mutant => {
+    const copy = copies.pop() ?? (await Copy.make())
+    const by = await finderOf(copy, mutant)
+    copies.push(copy)
+    console.log(`${by ? 'found ' : 'MISSED'} ${nameOf(mutant)} (${by ?? ''})`)
+    if (!by) return
+    found.set(nameOf(mutant), by)
+    await writeFile(FOUND, JSON.stringify([...found], undefined, 1))
+  })
+  const rows = chosen.map(
+    mutant => `| \`${mutant.file}\` | ${mutant.what} | ${found.get(nameOf(mutant)) ?? '**not found**'} |`,
   )
-  const rows: string[] = []
-  let found = 0
-  for (const mutant of chosen) {
-    const by = await findersOf(mutant, sound)
-    if (by) found++
-    rows.push(`| \`${mutant.file}\` | ${mutant.what} | ${by ?? '**not found**'} |`)
-  }
-  const total = `${found} of ${chosen.length} planted faults found`
+  const total = `${chosen.filter(mutant => found.has(nameOf(mutant))).length} of ${chosen.length} planted faults found`
   console.log(total)
   const head = [`${total}.`, '', '| file | planted fault | found by |', '|---|---|---|']
   if (values.write) await writeTable('faults', [...head, ...rows].join('\n'))
-  process.exitCode = found === chosen.length ? 0 : 1
+  process.exitCode = rows.some(row => row.includes('**not found**')) ? 1 : 0
 } finally {
-  await rm(folder, {recursive: true, force: true})
+  for (const copy of [sound, ...copies]) await rm(copy.folder, {recursive: true, force: true})
 }
 
-/** The oracles that find a planted fault; `undefined` when none does. */
-async function findersOf({file, what, from, to}: Mutant, sound: ReadonlySet<string>): Promise<string | undefined> {
-  const path = join(folder, 'src/lib', file)
-  const text = await readFile(path, 'utf8')
-  if (text.split(from).length !== 2) throw new Error(`${file}: the place for "${what}" is gone, or there are several`)
-  await writeFile(
-    path,
-    text.replace(from, () => to),
-  )
+/** The oracle that finds a planted fault, with profile and seed; `undefined` when none does. */
+async function finderOf(copy: Copy, mutant: Mutant): Promise<string | undefined> {
+  await copy.plant(mutant)
   try {
-    const finders = (all: ReadonlySet<string>) => [...all].filter(oracle => !sound.has(oracle))
-    const found = finders(await play(all => finders(all).length > 0)).join(', ')
-    console.log(`${found ? 'found ' : 'MISSED'} ${file}: ${what} (${found})`)
-    return found || undefined
+    for (const profiles of profilesFor(mutant.file)) {
+      for await (const {profile, seed, oracle} of copy.play(profiles, ['--seeds', values.seeds])) {
+        if (!(await sound.reports(profile, seed, oracle))) return `${oracle} (${profile} ${seed})`
+      }
+    }
+    return undefined
   } finally {
-    await writeFile(path, text)
+    await copy.restore()
   }
 }
 
-/** The oracles that report something in seeds of all profiles, until it is enough. */
-async function play(isEnough: (oracles: ReadonlySet<string>) => boolean): Promise<ReadonlySet<string>> {
-  const node = ['--max-semi-space-size=64', '--disable-warning=ZAEL_UNLIMITED', '--import', 'tsx']
-  const profiles = values.profile.flatMap(name => ['--profile', name])
-  const args = [...node, 'test/simulation/main.ts', '--seeds', values.seeds, '--list', ...profiles]
-  const child = spawn(process.execPath, args, {cwd: folder, stdio: ['ignore', 'pipe', 'inherit']})
-  const oracles = new Set<string>()
-  for await (const line of createInterface(child.stdout)) {
-    oracles.add(line.split(' ')[2] as string)
-    if (isEnough(oracles)) break
-  }
-  child.kill()
-  return oracles
+async function readFound(): Promise<[string, string][]> {
+  const text = await readFile(FOUND, 'utf8').catch(() => '[]')
+  return JSON.parse(text)
+}
+
+function nameOf({file, what}: Mutant): string {
+  return `${file}: ${what}`
+}
+
+async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
+  yield* elements
 }

@@ -49,7 +49,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))', '1'],
   ]),
   ...inFile('core/shards.ts', [
-    ['the wait of several shards is too short', 'return lateEnough + 1', 'return Math.ceil((lateEnough + 1) / 2)'],
+    ['the wait of several shards is too short', 'return lateEnough', 'return Math.ceil(lateEnough / 2)'],
   ]),
   ...inFile('core/fullness.ts', [
     [
@@ -203,6 +203,11 @@ export const MUTANTS: readonly Mutant[] = [
       'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
       'endMs: undefined, resetNumber}',
     ],
+    [
+      'what was spent since a window was announced is granted again',
+      'resetTarget(limit, toMs) - spentSinceMark(limit, quota)',
+      'resetTarget(limit, toMs) - 0n * spentSinceMark(limit, quota)',
+    ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
   ]),
   ...inFile('core/limit-kind.ts', [
@@ -282,6 +287,16 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['refusals wait after they were taken along', '{...NONE, lastAtMs: counts.lastAtMs, limits: rest}', 'counts'],
     [
+      'refusals of a write that has failed in doubt are counted again',
+      "mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted'",
+      "mayHaveBeenApplied(error) && this.#isLeftBehind ? 'lost' : 'not-counted'",
+    ],
+    [
+      'refusals of a write that stays in doubt are counted again',
+      "this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')",
+      "this.#end('not-counted')",
+    ],
+    [
       'of several limits that refuse one is counted',
       'if (exceeded) limits.set(',
       'if (exceeded && limits.size === 0) limits.set(',
@@ -293,9 +308,27 @@ export const MUTANTS: readonly Mutant[] = [
       'const refunds = grants.map(grant => this.queues.refund(grant.holdings))',
       'const refunds: Promise<void>[] = []',
     ],
+    [
+      'a parent that an entity has left refuses',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))',
+      'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, undefined)))',
+    ],
+    ['a parent that an entity has left stays charged', 'if (shared) void this.queues.refund(shared.holdings)', ''],
+  ]),
+  ...inFile('repository/sync/family-sync.ts', [
+    [
+      'a move does not reach buckets',
+      'if (isSameFamily(record, family) && !isMoved) return undefined',
+      'if (isSameFamily(record, family) || isMoved) return undefined',
+    ],
   ]),
   ...inFile('limiter/lease.ts', [
     ['what was released is rolled back again', '      book(holding, returned, 1n)\n', ''],
+    [
+      'a limit that is overdrawn is not named',
+      'kind?.softUntilMs !== undefined && tokensMilli < 0n',
+      'kind?.softUntilMs === undefined && tokensMilli < 0n',
+    ],
     [
       'what was adjusted is not rolled back',
       '        [...deltas].filter(([, milli]) => milli > 0n),\n        1n,',

@@ -6,10 +6,12 @@ import type {World} from '../world/world.js'
 import {Answers} from './answers.js'
 import {Books} from './books.js'
 import {Costs} from './costs.js'
+import {Families} from './families.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {Refills} from './refills.js'
 import {Refusals} from './refusals.js'
+import {SoftLimits} from './soft-limits.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
@@ -31,6 +33,8 @@ export class Oracles {
   readonly costs: Costs
   readonly refills: Refills
   readonly refusals: Refusals
+  readonly families: Families
+  readonly soft: SoftLimits
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
@@ -40,6 +44,8 @@ export class Oracles {
   /** Of limits that are rates all the time. */
   readonly #rateTimeline: LimitsTimeline
   readonly #kinded: ReadonlySet<string>
+  /** There is nothing but rates, and no switch is thrown: nothing that the oracle of quotas judges. */
+  readonly #hasOnlyRates: boolean
   readonly #world: World
 
   constructor(world: World) {
@@ -47,6 +53,8 @@ export class Oracles {
     this.verdicts = new Verdicts(() => world.time.elapsedMs)
     const {timeline, verdicts} = this
     this.#kinded = kindedNames(world.scenario)
+    const hasSwitches = world.scenario.steps.some(({deed}) => deed.kind === 'set-access' || deed.kind === 'peer-access')
+    this.#hasOnlyRates = this.#kinded.size === 0 && !hasSwitches
     const isRate = (name: string) => !this.#kinded.has(name)
     const rates = new LimitsTimeline(RESOURCE, isRate)
     this.#rateTimeline = rates
@@ -58,6 +66,8 @@ export class Oracles {
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
     this.refusals = new Refusals(verdicts)
+    this.families = new Families(world.scenario, verdicts)
+    this.soft = new SoftLimits(world.scenario, verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
   }
@@ -69,7 +79,7 @@ export class Oracles {
       this.rates.tick(atMs)
       this.#world.time.after(CACHE_PERIOD_MS + 1, () => this.rates.tick(this.#world.time.nowMs))
     }
-    this.quotas.observe(write)
+    if (!this.#hasOnlyRates) this.quotas.observe(write)
     if (writer.kind === 'setup') return
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     for (const {bucket, before, after} of shards) {
@@ -88,6 +98,8 @@ export class Oracles {
     this.rates.observe(rates)
     this.refills.observe(rates)
     this.books.observe(write)
+    this.families.observe(write)
+    this.soft.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
     this.refusals.observe(write)

@@ -13,11 +13,13 @@ import {TopUps} from './top-ups.js'
 /** Names of limits that are something else than a plain rate, at least for a time. */
 export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
   const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
-  return new Set(
-    sets.flatMap(({limits}) =>
+  const boosted = steps.flatMap(({deed}) => (deed.kind === 'boost' ? deed.limits.map(({name}) => name) : []))
+  return new Set([
+    ...sets.flatMap(({limits}) =>
       limits.flatMap(({name, reset, schedule, soft}) => (reset || schedule || soft ? [name] : [])),
     ),
-  )
+    ...boosted,
+  ])
 }
 
 /** Everything that judges quotas, schedules, soft limits and the switch. */
@@ -55,6 +57,12 @@ export class QuotaOracle {
     this.switches.observe(write)
     this.#schedules.observe(write)
     this.#refusals.observe(write)
+  }
+
+  /** Once nothing is under way any more. */
+  check(): void {
+    this.topUps.check()
+    this.#refusals.check()
   }
 
   /** A charge that is made whatever the balance. */

@@ -4,10 +4,13 @@ import type {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import {bucketId, type TableWrite} from '../world/table-writes.js'
-import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
+import {capacityAt, endOf, quotaChanges, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
 
 /** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, and the way of a message. */
 const OLDEST_STATE_MS = 1200
+
+/** A write of a process whose calls are not disturbed is applied so soon, in ms. */
+const LONGEST_UNDER_WAY_MS = 200
 
 /** Boundaries that a wait is followed through. */
 const MOST_BOUNDARIES = 400
@@ -20,19 +23,40 @@ export interface Refusal {
   readonly endedMs: number
 }
 
-/** L2 and L6 of quotas: nothing is refused that is there, what is left is told exactly, and the wait to the millisecond. */
+/** What was found of a refusal, as long as it is not certain. */
+interface Finding {
+  readonly oracle: string
+  readonly bucket: string
+  readonly subject: string
+  readonly message: string
+  readonly atMs: number
+}
+
+/**
+ * L2 and L6 of quotas: nothing is refused that is there, what is left is told exactly, and the wait to the millisecond. One
+ * allowance: what is charged by a write that was under way, for requests that the same process decided together, is not left.
+ */
 export class QuotaRefusals {
   readonly #verdicts: Verdicts
   readonly #items: () => readonly Item[]
   readonly #writtenAtMs = new Map<string, number>()
+  #findings: Finding[] = []
 
   constructor(verdicts: Verdicts, items: () => readonly Item[]) {
     this.#verdicts = verdicts
     this.#items = items
   }
 
-  observe({shards, atMs}: TableWrite): void {
+  observe({shards, changes, atMs}: TableWrite): void {
     for (const {bucket} of shards) this.#writtenAtMs.set(bucket, atMs)
+    const charged = new Set(changes.flatMap(quotaChanges).flatMap(({bucket, taken}) => (taken > 0n ? [bucket] : [])))
+    this.#findings = this.#findings.filter(each => !charged.has(each.bucket) || atMs > each.atMs + LONGEST_UNDER_WAY_MS)
+  }
+
+  /** Once nothing is under way any more. */
+  check(): void {
+    for (const {oracle, subject, message} of this.#findings) this.#verdicts.report(oracle, subject, message)
+    this.#findings = []
   }
 
   /** Judges a refusal of a process whose clock is right and whose calls were not disturbed, by limits that have settled. */
@@ -44,14 +68,14 @@ export class QuotaRefusals {
       if (!isQuiet || !shards) continue
       const needed = BigInt(status.requested) * 1000n
       const [first, last] = [leftAt(shards, startedMs), leftAt(shards, endedMs)]
-      const subject = `${bucket} ${status.name}`
+      const find = (oracle: string, message: string) =>
+        this.#findings.push({oracle, bucket, subject: `${bucket} ${status.name}`, message, atMs: endedMs})
       // A debt is shown as such.
       if (first === last && Math.max(0, status.available) !== Number(first / 1000n))
-        this.#verdicts.report('L6-left', subject, `${status.available} were said to be left, ${first / 1000n} are`)
+        find('L6-left', `${status.available} were said to be left, ${first / 1000n} are`)
       if (!status.exceeded) continue
       if (first >= needed && last >= needed) {
-        const message = `${status.requested} were refused, and ${Number(first) / 1000} are left`
-        this.#verdicts.report('L1-refused', subject, message)
+        find('L1-refused', `${status.requested} were refused, and ${Number(first) / 1000} are left`)
         continue
       }
       // A write now would cut off what is above the capacity in force, and a higher one later brings it not back.
@@ -60,8 +84,8 @@ export class QuotaRefusals {
       if (dueMs === undefined || latestMs === undefined || first >= needed || last >= needed) continue
       const {retryAfterMs} = status
       const told = `told to wait ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
-      if (endedMs + retryAfterMs < dueMs) this.#verdicts.report('L2-too-short', subject, told)
-      if (startedMs + retryAfterMs > latestMs + 2) this.#verdicts.report('L2-too-long', subject, told)
+      if (endedMs + retryAfterMs < dueMs) find('L2-too-short', told)
+      if (startedMs + retryAfterMs > latestMs + 2) find('L2-too-long', told)
     }
   }
 

@@ -1,22 +1,47 @@
+import type {CompiledSchedule} from '../../../src/lib/calendar/compiled-schedule.js'
 import {scaleToPerMille} from '../../../src/lib/calendar/schedule.js'
 import {compileStored, formatWindows} from '../../../src/lib/calendar/stored-schedule.js'
 import {type Limit, rateOf} from '../../../src/lib/core/limit.js'
 import type {Rate} from '../../../src/lib/core/token-math.js'
 import type {Scenario} from '../scenario.js'
+import {START_MS} from '../world/virtual-time.js'
 
 /** A rate with a schedule that is the same in the whole scenario. */
 export interface ScheduledLimit {
   readonly base: Rate
-  readonly zone: string
-  readonly windows: string
+  readonly schedule: RateOverTime
 }
 
-/** The rates that have a schedule, by name. Scenarios change neither them nor their windows. */
-export function scheduledLimits({configs}: Scenario): Map<string, ScheduledLimit> {
+/** What a rate is at an instant, and when it is another one. */
+type RateOverTime = Pick<CompiledSchedule, 'rateAt' | 'nextWindowChange'>
+
+/** How long a process may use limits from before a change, in ms. */
+const FOLLOWING_MS = 70_000
+
+/** The rates that have a schedule or a boost, by name. Scenarios change neither them nor their windows otherwise. */
+export function scheduledLimits({configs, steps}: Scenario): Map<string, ScheduledLimit> {
   const found = new Map<string, ScheduledLimit>()
   for (const {limits} of configs)
     for (const limit of limits) if (isScheduledRate(limit)) found.set(limit.name, of(limit))
+  for (const {atMs, deed} of steps) {
+    if (deed.kind !== 'boost') continue
+    for (const value of deed.limits) {
+      const base = configs.flatMap(({limits}) => limits).find(({name}) => name === value.name)
+      if (base)
+        found.set(value.name, {base: rateOf(base), schedule: boosted(base, value, START_MS + atMs, deed.untilMs)})
+    }
+  }
   return found
+}
+
+/** The values of a boost from when it is set until its end. Smaller ones count when all have heard of them. */
+function boosted(base: Limit, value: Limit, setAtMs: number, untilMs: number): RateOverTime {
+  const isSmaller = value.capacity < base.capacity || value.refillAmount < base.refillAmount
+  const fromMs = isSmaller ? setAtMs + FOLLOWING_MS : setAtMs
+  return {
+    rateAt: (usual, ms) => (ms >= fromMs && ms < untilMs ? rateOf(value) : usual),
+    nextWindowChange: ms => (ms < fromMs ? fromMs : ms < untilMs ? untilMs : Infinity),
+  }
 }
 
 const isScheduledRate = ({schedule, reset}: Limit): boolean => schedule !== undefined && reset === undefined
@@ -25,17 +50,17 @@ function of(limit: Limit): ScheduledLimit {
   const windows = (limit.schedule ?? []).map(entry =>
     'scale' in entry ? {cron: entry.cron, scalePerMille: scaleToPerMille(entry.scale)} : entry,
   )
-  return {base: rateOf(limit), zone: limit.timeZone ?? 'UTC', windows: formatWindows(windows)}
+  const schedule = compileStored({zone: limit.timeZone ?? 'UTC', windows: formatWindows(windows)})
+  return {base: rateOf(limit), schedule}
 }
 
 /** The largest parameters in force between `atMs - behindMs` and `atMs + aheadMs`, and until when they are the largest. */
 export function configuredRate(
-  {base, zone, windows}: ScheduledLimit,
+  {base, schedule}: ScheduledLimit,
   atMs: number,
   aheadMs: number,
   behindMs: number,
 ): Rate & {readonly untilMs: number} {
-  const schedule = compileStored({zone, windows})
   let largest = schedule.rateAt(base, atMs - behindMs)
   for (let at = schedule.nextWindowChange(atMs - behindMs); at <= atMs + aheadMs; at = schedule.nextWindowChange(at)) {
     const rate = schedule.rateAt(base, at)

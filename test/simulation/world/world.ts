@@ -4,9 +4,9 @@ import {Repository} from '../../../src/lib/repository/repository.js'
 import type {NamespaceTable, Table} from '../../../src/lib/repository/table/table.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {MemoryOperations} from '../../helpers/memory-table/operations.js'
 import type {Change} from '../../helpers/memory-table/table.js'
-import {definitionOf} from '../../helpers/table-definition.js'
 import type {Fault, Scenario} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
 import {MarkSlots} from './mark-slots.js'
@@ -99,25 +99,29 @@ export class World {
 
   /** The table, the tenants, the configuration and the processes. */
   async setUp(): Promise<void> {
-    const {create} = await definitionOf({tableName: STACK})
+    const {create} = await loadTableDefinition({tableName: STACK})
     this.#operations.carryOut('CreateTable', create as never)
     const setup: Writer = {kind: 'setup', process: OTHERS}
     const repository = this.repository(setup)
     const register = async (name: string) => (await repository.namespaces.register(name)).namespace.id
     this.namespace = await this.#now(register(TENANT))
     this.bystander = await this.#now(register(BYSTANDER))
-    const {configs, children} = this.scenario
+    const {configs, children, steps} = this.scenario
     for (const namespace of [this.namespace, this.bystander]) {
       for (const {scope, limits} of configs) {
         const record = {namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
         this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
       }
     }
-    for (const [entity, parent] of Object.entries(children)) {
-      const named = {namespace: this.namespace, entity, name: entity, parent, cascade: true}
+    const put = (entity: string, parent: string | undefined) => {
+      const named = {namespace: this.namespace, entity, name: entity, parent, cascade: parent !== undefined}
       const record = {...named, metadata: {}, createdAt: '', version: 1}
       this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeEntity(record)})
     }
+    for (const [entity, parent] of Object.entries(children)) put(entity, parent)
+    // An entity moves only to a parent that has a record.
+    const moves = steps.flatMap(({deed}) => (deed.kind === 'move' && deed.parent ? [deed.parent] : []))
+    for (const parent of new Set(moves)) put(parent, undefined)
     const table = this.#operations.table(STACK)
     table.deferIndexes = follow => {
       this.time.after(this.isCalm ? 0 : 40, follow)

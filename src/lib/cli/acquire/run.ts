@@ -1,5 +1,6 @@
 import {durationMs} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
+import {formatTokens} from '../../core/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {AcquireRequest} from '../../limiter/options.js'
@@ -26,6 +27,18 @@ export async function readableUnits(stack: StackContext): Promise<UnitsByLimit |
     if (isUnavailability(error)) return undefined
     throw error
   }
+}
+
+/** An error about a limit in money tells amounts of money. */
+export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {
+  if (!(error instanceof ZaelError) || error.code !== 'request.too-large') return error
+  const {kind, code, details, hint = '', cause} = error
+  const {entity, resource, limit, requested, capacity} = details
+  const unit = units?.get(String(limit))
+  if (unit === undefined) return error
+  const [asked, most] = [requested, capacity].map(tokens => formatTokens(Number(tokens), unit))
+  const message = `A request of ${asked} ${limit} can never be admitted: ${entity} holds at most ${most} for ${resource}.`
+  return new ZaelError(kind, code, message, {hint, details: {...details, unit}, cause})
 }
 
 /** Longer than in a service: the first request may have to resolve credentials. */

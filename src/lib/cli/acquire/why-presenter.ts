@@ -1,4 +1,5 @@
-import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
+import {isoMinute} from '../../calendar/windows-until.js'
+import {baseOf, boostedOf, isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
@@ -24,14 +25,18 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
   if (!limit.exceeded) return []
   const {configured, requested, entity} = limit
   const scope = {level: 'entity', entity, resource} as const
-  const {capacity, refillAmount, reset} = configured
+  // A boost is raised until its end: without one, the command would end it.
+  const boost = configured.boost?.isEnded ? undefined : configured.boost
+  const present = (boost && boostedOf(configured)) ?? baseOf(configured)
+  const {capacity, refillAmount, reset} = present
   const isTooSmall = requested > capacity
   const raised = {
-    ...configured,
+    ...present,
     capacity: isTooSmall ? requested : doubled(capacity),
     refillAmount: isTooSmall ? refillAmount : doubled(refillAmount),
   }
-  const raise = `zael limits set ${scopeArguments(scope)} ${shellWord(formatLimit(raised))}${where}`
+  const until = boost ? ` --until ${isoMinute(boost.untilMs)}` : ''
+  const raise = `zael limits set ${scopeArguments(scope)} ${shellWord(formatLimit(raised))}${until}${where}`
   if (isTooSmall)
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [

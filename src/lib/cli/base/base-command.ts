@@ -113,7 +113,15 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 
   /** Says on stderr that there are more rows, and how to get them. */
   protected suggestNextPage(next: string | undefined): void {
-    if (next !== undefined) this.logToStderr(`There are more rows: add --all, or --cursor ${next}`)
+    if (next === undefined) return
+    this.sayPartlySorted('add --all to sort everything')
+    this.logToStderr(`There are more rows: add --all, or --cursor ${next}`)
+  }
+
+  /** Says on stderr that `--sort` has sorted what is shown, not everything that there is. */
+  protected sayPartlySorted(advice: string): void {
+    const {sort} = this.flags as unknown as ListFlagValues
+    if (sort !== undefined) this.logToStderr(`--sort has sorted only the rows above; ${advice}.`)
   }
 
   /** oclif drops warnings in JSON mode; here they always go to stderr, and into the JSON as well. */

@@ -1,5 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {shellWord} from '../../core/text.js'
 
 type Details = Readonly<Record<string, unknown>>
@@ -11,8 +12,10 @@ const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(S
 
 /** Commands that help, by the code of the error; the library's own hints name none. */
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
-  'request.too-large': ({entity, resource, limit, requested}) =>
-    `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource)} ${limit}=${requested}`,
+  'request.too-large': ({entity, resource, limit, requested, unit}) => {
+    const amount = unit === undefined ? requested : formatAmount(Number(requested), String(unit))
+    return `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource, `${limit}=${amount}`)}`
+  },
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
       ? `Lift it: zael resource enable ${words(resource)}`

@@ -1,8 +1,9 @@
 import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {shellWord} from '../../core/text.js'
 import {commandHint} from './command-hints.js'
 import type {StackContext} from './context.js'
-import type {Setting} from './settings.js'
+import type {Setting, Settings} from './settings.js'
 
 /** An error about a name that does not exist, with the nearest existing names as its hint; other errors unchanged. */
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
@@ -61,6 +62,40 @@ async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
     return []
   }
 }
+
+/** Errors that depend on where a request went, and as whom. */
+const PLACE_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'dynamo.unavailable'])
+
+/** Names the stack, the region and the profile that were used: at a second look, one of them is often the wrong one. */
+export function withWhere(
+  error: unknown,
+  {stack, region, profile, endpointUrl}: Pick<Settings, 'stack' | 'region' | 'profile' | 'endpointUrl'>,
+  env: Readonly<Record<string, string | undefined>>,
+): unknown {
+  if (!(error instanceof ZaelError) || !PLACE_ERRORS.has(error.code)) return error
+  const usedProfile = profile.value ?? env.AWS_PROFILE
+  const parts = {
+    stack: stack.value,
+    region: region.value ?? env.AWS_REGION,
+    profile: usedProfile,
+    endpoint: endpointUrl.value,
+  }
+  const named = Object.entries(parts).flatMap(([name, value]) => (value === undefined ? [] : [`${name} "${value}"`]))
+  const {kind, code, message, details, cause} = error
+  const hint = isLoginError(message) ? loginHint(usedProfile) : error.hint
+  return new ZaelError(kind, code, `${message} (${named.join(', ')})`, {
+    ...(hint !== undefined && {hint}),
+    details: {...details, ...parts},
+    cause,
+  })
+}
+
+/** Credentials that are there, but whose session is over. */
+const isLoginError = (message: string): boolean =>
+  /SSO|token (has|is) expired|security token .* expired|ExpiredToken/i.test(message)
+
+const loginHint = (profile: string | undefined): string =>
+  `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
 
 /** Errors of a request to AWS that the local stack would not have caused. */
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])

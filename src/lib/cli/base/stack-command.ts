@@ -1,7 +1,7 @@
 import type {Command} from '@oclif/core/command'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
-import {withLocalHint, withNearestNames} from './hints.js'
+import {withLocalHint, withNearestNames, withWhere} from './hints.js'
 import {outputFlags} from './output-format.js'
 import type {Settings} from './settings.js'
 
@@ -24,7 +24,8 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     try {
       return await this.work(stack)
     } catch (error) {
-      throw await withLocalHint(await withNearestNames(error, stack), this.settings.stack)
+      const found = withWhere(await withNearestNames(error, stack), this.settings, process.env)
+      throw await withLocalHint(found, this.settings.stack)
     }
   }
 }

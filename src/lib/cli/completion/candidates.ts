@@ -22,7 +22,7 @@ export interface FlagShape {
 export type CommandSet = Readonly<Record<string, CommandShape>>
 
 /** Names that are looked up in the table. */
-export type NameKind = 'namespace' | 'entity' | 'resource'
+export type NameKind = 'namespace' | 'deleted-namespace' | 'entity' | 'resource'
 
 export interface CompletionCandidate {
   readonly value: string
@@ -138,7 +138,7 @@ function typedFlags(command: CommandShape | undefined, rest: readonly string[]) 
 }
 
 function argumentOf(
-  [topic]: readonly string[],
+  path: readonly string[],
   {args}: CommandShape,
   positionals: readonly string[],
   current: string,
@@ -150,12 +150,12 @@ function argumentOf(
   if (!arg) return wordsOnly([])
   if (arg.options)
     return wordsOnly(arg.options.filter(option => option.startsWith(current)).map(value => candidate(value)))
-  const kind = nameKindOf(topic, arg.name)
+  const kind = nameKindOf(path, arg.name)
   return kind ? {kind: 'names', of: kind, prefix: '', typed} : wordsOnly([])
 }
 
-function nameKindOf(topic: string | undefined, arg: string): NameKind | undefined {
-  if (topic === 'namespace') return 'namespace'
+function nameKindOf([topic, command = '']: readonly string[], arg: string): NameKind | undefined {
+  if (topic === 'namespace') return ['purge', 'recover'].includes(command) ? 'deleted-namespace' : 'namespace'
   if (arg === 'entity' || arg === 'resource') return arg
   return topic === 'entity' && arg === 'id' ? 'entity' : undefined
 }

@@ -62,6 +62,8 @@ async function read(of: NameKind, typed: TypedFlags, configDir: string): Promise
 
 async function namesIn(stack: StackContext, of: NameKind): Promise<string[]> {
   if (of === 'namespace') return (await stack.repository.namespaces.list()).map(({name}) => name)
+  // By id: a name may be that of several.
+  if (of === 'deleted-namespace') return (await stack.repository.namespaces.orphans()).map(({id}) => id)
   const namespace = await stack.namespace()
   if (of === 'entity') return (await namespace.entities.list({limit: MOST_NAMES})).records.map(({entity}) => entity)
   const resources = await namespace.configs.resources()

@@ -1,5 +1,5 @@
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {type AuditRecord, limitOfDetails} from '../../schema/audit-record.js'
+import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
 import {policiesInDetails} from '../../schema/config-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
@@ -74,5 +74,12 @@ function valueText(value: Json): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return JSON.stringify(value)
   const limits = value.flatMap(each => limitOfDetails(each) ?? [])
-  return limits.length === value.length ? limits.map(formatLimit).join(', ') || 'none' : JSON.stringify(value)
+  if (limits.length !== value.length) return JSON.stringify(value)
+  return limits.map((limit, at) => `${formatLimit(limit)}${boostText(value[at])}`).join(', ') || 'none'
+}
+
+/** What applies instead of a limit until an end, in parentheses. */
+function boostText(details: Json | undefined): string {
+  const boost = details && limitBoostOfDetails(details)
+  return boost ? ` (${formatLimit(boost.limit)} until ${boost.until})` : ''
 }

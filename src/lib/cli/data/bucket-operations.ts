@@ -11,12 +11,13 @@ interface ChangedBucket {
   readonly units: LimitUnits
 }
 
-/** The result of a reset. */
-export function resetLines({entity, resource, result, units}: ChangedBucket): string[] {
+/** The result of a reset, of some limits or of all. */
+export function resetLines({entity, resource, result, units}: ChangedBucket, isWhole: boolean): string[] {
   if (result.isRepeated) return repeatedLines({entity, resource, result, units}, 'reset')
   const {shards, amounts} = result
   const parts = shards === 1 ? '' : ` (${formatCount(shards)} shards)`
-  return [`The bucket of ${entity} for ${resource} is full${parts}: ${amountsText(amounts, units)}`]
+  const what = isWhole ? `The bucket of ${entity} for ${resource} is full` : `Reset for ${entity} and ${resource}`
+  return [`${what}${parts}: ${amountsText(amounts, units)}`]
 }
 
 /** The result of a top-up; `asked` are the whole tokens asked for. */

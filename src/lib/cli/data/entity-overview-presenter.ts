@@ -1,6 +1,7 @@
 import type {Level} from '../../core/resolve.js'
-import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {EntityOverview} from '../../inspect/entity-overview.js'
+import {kindJson} from '../limits/json.js'
+import {limitText} from '../limits/presenter.js'
 import {textTable} from '../output/text-table.js'
 import type {EntityShowResult} from '../results/entity.js'
 import {entityJson, entityLines} from './entity-presenter.js'
@@ -24,14 +25,10 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
       resource: resource ?? null,
       source: source ?? null,
       cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
-      limits: limits.map(({name, capacity, refillAmount, refillPeriodSeconds, available = null, ...limit}) => ({
-        name,
-        capacity,
-        refillAmount,
-        refillPeriodSeconds,
-        available,
-        ...limit,
-      })),
+      limits: limits.map(limit => {
+        const {name, capacity, refillAmount, refillPeriodSeconds, available = null} = limit
+        return {name, capacity, refillAmount, refillPeriodSeconds, available, ...kindJson(limit)}
+      }),
       shards,
     })),
   }
@@ -47,7 +44,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   const rows = resources.flatMap(({resource = '(any other)', source, cascade, limits, shards}) =>
     limits.map(limit => [
       resource,
-      formatLimit(limit),
+      limitText(limit),
       source && SOURCES[source],
       ...(hasPolicies ? [cascade && `${cascade.charged ? 'on' : 'off'}, ${SOURCES[cascade.level]}`] : []),
       limit.available,

@@ -10,7 +10,10 @@ const KINDS = {
   operations: {words: ['recorded top-up or reset', 'recorded top-ups and resets'], records: ['operation']},
   usage: {words: ['usage snapshot', 'usage snapshots'], records: ['usage']},
   audit: {words: ['audit event', 'audit events'], records: ['audit']},
-  registries: {words: ['registry', 'registries'], records: ['resource-registry', 'entity-config-registry', 'units']},
+  registries: {
+    words: ['registry', 'registries'],
+    records: ['resource-registry', 'entity-config-registry', 'units', 'boost'],
+  },
   provisioner: {
     words: ['state of declared limits', 'states of declared limits'],
     records: ['provisioner', 'pending-apply'],

@@ -1,13 +1,12 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/gauge.js'
 import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
 import type {Window} from '../../core/window.js'
-import {type LimitRefused, NOT_REFUSED, type RefusedUsage} from '../../inspect/refused.js'
+import type {LimitRefused} from '../../inspect/refused.js'
 import type {LimitShare, LimitTotal, RefusedRequests, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
-import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
-import type {UsageScopeJson, UsageTopResult} from '../results/usage.js'
+import type {UsageScopeJson} from '../results/usage.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -32,7 +31,8 @@ export interface UsageScope {
   readonly resource?: string | undefined
 }
 
-const NOTHING_RECORDED =
+/** Printed instead of an empty table. */
+export const NOTHING_RECORDED =
   'No usage is recorded for that time. The aggregator records usage; check that it runs: zael status'
 
 /** The title: window type, subject and time range. */
@@ -86,8 +86,11 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
 const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
 
 /** How often a soft limit was left in debt, after its amount. */
-const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
-const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean => refused.requests > 0
+/** How often a soft limit was left in debt, for the end of a figure. */
+export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
+/** Whether a row has refused requests to show. */
+export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean =>
+  refused.requests > 0
 
 /** Requests that a limit had too little for, and the tokens they asked of it; only where there are any. */
 function refusedColumns<Row>(
@@ -212,58 +215,6 @@ export function partialText(windows: number): string {
   return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
 }
 
-/** The largest consumers as rows, the largest first. */
-export function topListing(
-  {consumers}: TopConsumers,
-  {by, resource, units, isCsv}: Pick<UsageScope, 'units' | 'resource'> & {readonly by: string; readonly isCsv: boolean},
-): Listing<TopConsumer> {
-  const limitsText = ({limits, overdrawn}: TopConsumer) =>
-    Array.from(limits, ([name, tokens]) => {
-      return `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn.get(name))}`
-    })
-  const refusedTokens = (limits: RefusedUsage['limits']) =>
-    Array.from(limits, ([name, {tokens}]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
-  return {
-    rows: consumers,
-    columns: [
-      {name: 'entity', value: ({entity}) => entity},
-      {name: 'resource', value: each => each.resource, isExtra: resource !== undefined && !isCsv},
-      {
-        name: 'share',
-        header: `SHARE OF ${by.toUpperCase()}`,
-        align: 'right',
-        value: ({share}) => percentCell(share),
-        raw: ({share}) => share,
-      },
-      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
-      {name: 'requests', value: ({requests}) => requests},
-      {name: 'tokens', value: consumer => limitsText(consumer).join(', ')},
-      {
-        name: 'refused',
-        align: 'right',
-        value: ({refused}) => refused.requests,
-        isExtra: !isCsv && by !== 'refused' && !consumers.some(isRefusing),
-      },
-      {
-        name: 'refused-tokens',
-        header: 'REFUSED TOKENS',
-        value: ({refused}) => refusedTokens(refused.limits).join(', '),
-        raw: ({refused}) => Array.from(refused.limits, ([name, {tokens}]) => `${name} ${tokens}`).join(' '),
-        isExtra: !isCsv && by !== 'refused' && !consumers.some(isRefusing),
-      },
-    ],
-    empty: NOTHING_RECORDED,
-  }
-}
-
-/** How many consumers there are, and which resources were searched. */
-export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
-  const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
-  if (total === 0)
-    return among === '' ? [] : [`Searched every resource that has limits of its own or a live bucket${among}.`]
-  return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
-}
-
 /** One sparkline per resource and limit, oldest window first; windows without usage count as zero. */
 export function sparkLines(
   windows: readonly UsageWindow[],
@@ -298,7 +249,8 @@ function tokenCurve(numbers: readonly number[]): string {
 
 const WIDEST_CURVE = 60
 
-function shareBar(share: number | null | undefined): string {
+/** A bar of a share from 0 to 1. */
+export function shareBar(share: number | null | undefined): string {
   return share === null || share === undefined ? '' : gauge(Math.max(0, share), 1, BAR_WIDTH, WHOLE_BLOCKS)
 }
 
@@ -336,33 +288,5 @@ export function usageScopeJson({window, range, entity, resource}: UsageScope): U
     until: new Date(range.untilMs).toISOString(),
     entity: entity ?? null,
     resource: resource ?? null,
-  }
-}
-
-/** The largest consumers in JSON. */
-export function topJson(scope: UsageScope, by: string, top: TopConsumers): UsageTopResult {
-  const {window, since, until, resource} = usageScopeJson(scope)
-  return {
-    window,
-    since,
-    until,
-    resource,
-    by,
-    consumers: top.consumers.map(({entity, resource: used, requests, share, limits, overdrawn, refused}) => ({
-      entity,
-      resource: used,
-      requests,
-      refused: {requests: refused.requests, byParent: refused.byParent},
-      share,
-      limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
-        name,
-        tokens: limits.get(name) ?? 0,
-        overdrawn: overdrawn.get(name) ?? 0,
-        refused: refused.limits.get(name) ?? NOT_REFUSED,
-      })),
-    })),
-    total: top.total,
-    resources: top.resources,
-    complete: top.complete,
   }
 }

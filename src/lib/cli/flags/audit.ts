@@ -8,6 +8,7 @@ const AUDIT_ACTIONS = [
   'entity_deleted',
   'entity_parent_changed',
   'entity_updated',
+  'limits_boost_ended',
   'limits_deleted',
   'limits_set',
   'verify_repaired',

@@ -49,6 +49,11 @@ export function parseInstant(flag: string, text: string, nowMs: number): number 
     if (spanMs <= nowMs) return nowMs - spanMs
     throw bad(flag, text, `${text} ago is before 1970`)
   }
+  return parseDate(flag, text)
+}
+
+/** A date in epoch milliseconds, in UTC unless it has a time zone. */
+export function parseDate(flag: string, text: string): number {
   const match = DATE.exec(text)
   if (!match) throw bad(flag, text, 'it is neither a time span nor a date')
   const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match

@@ -1,3 +1,4 @@
+import {isDeepStrictEqual} from 'node:util'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text.js'
 import type {AppliedScope, ChangeReach, LevelEffect, ScopeLimits} from '../../inspect/change-effect.js'
@@ -40,6 +41,19 @@ export async function effectOf(
     added.length === 0 ? [] : newNames(namespace, change.scope, added),
   ])
   return {level, reach, names}
+}
+
+/** The effect of a change that was made, where others have changed the same limits since it was previewed. */
+export async function effectMade(
+  namespace: NamespaceRepository,
+  effect: ChangeEffect,
+  previewed: Omit<ScopeLimits, 'scope'>,
+  made: ScopeLimits,
+): Promise<ChangeEffect> {
+  const limits = ({before, after}: Omit<ScopeLimits, 'scope'>) => [before, after]
+  if (isDeepStrictEqual(limits(previewed), limits(made))) return effect
+  const {levelEffect} = await import('../../inspect/change-effect.js')
+  return {...effect, level: await levelEffect(namespace, made)}
 }
 
 /** A change of limits: those that apply before and after it, then what else it comes to. */

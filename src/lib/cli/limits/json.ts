@@ -1,7 +1,8 @@
-import type {Limit} from '../../core/limit.js'
+import {baseOf, boostedOf, type Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
+import {isoSeconds} from '../../schema/instant.js'
 import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 
@@ -11,20 +12,26 @@ export function limitJson(limit: Limit): LimitJson {
   return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit), ...kindJson(limit)}
 }
 
+/** The values of a limit that end by themselves, in JSON; nothing for a limit without such. */
+function boostJson(limit: Limit): Pick<LimitJson, 'boost'> {
+  const boosted = boostedOf(limit)
+  if (!limit.boost || !boosted) return {}
+  const {capacity, refillAmount, refillPeriodSeconds} = boosted
+  const {untilMs, isEnded: ended} = limit.boost
+  const values = {capacity, refillAmount, refillPeriodSeconds, text: formatLimit(boosted)}
+  return {boost: {...values, until: isoSeconds(untilMs), ended}}
+}
+
 /** What makes a limit other than a plain rate, in JSON; nothing for a plain rate. */
-export function kindJson({
-  reset,
-  schedule,
-  timeZone,
-  soft,
-  unit,
-}: Limit): Pick<LimitJson, 'reset' | 'schedule' | 'timeZone' | 'soft' | 'unit'> {
+export function kindJson(limit: Limit): Pick<LimitJson, 'reset' | 'schedule' | 'timeZone' | 'soft' | 'unit' | 'boost'> {
+  const {reset, schedule, timeZone, soft, unit} = baseOf(limit)
   return {
     ...(reset && {reset}),
     ...(schedule && {schedule}),
     ...(timeZone !== undefined && {timeZone}),
     ...(soft && {soft}),
     ...(unit !== undefined && {unit}),
+    ...boostJson(limit),
   }
 }
 

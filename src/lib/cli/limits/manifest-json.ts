@@ -1,10 +1,10 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
-import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
+import type {ManifestDrift, Plan, PlannedChange} from '../../manifest/plan.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
 import {lostJson} from './effect.js'
-import {limitChangesJson, scopeJson} from './json.js'
+import {limitChangesJson, limitJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
 function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
@@ -26,22 +26,32 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts}: Plan, loss: ChangeReach): LimitsPlanResult {
+export function manifestPlanJson(
+  {manifest, changes, adopted, counts, boosts}: Plan,
+  loss: ChangeReach,
+): Omit<LimitsPlanResult, 'impact'> {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
     adopted: adopted.map(scopeJson),
     counts,
+    boosts: boostsJson(boosts),
     lost: {...lostJson(loss), complete: loss.isComplete},
   }
 }
 
+/** Boosts of what a manifest states, in JSON. */
+function boostsJson(boosts: Plan['boosts']): LimitsPlanResult['boosts'] {
+  return boosts.map(({scope, limit}) => ({scope: scopeJson(scope), limit: limitJson(limit)}))
+}
+
 /** Drift in JSON. */
-export function diffJson(namespace: string, differences: readonly ManifestDifference[]): LimitsDiffResult {
+export function diffJson({manifest: {namespace}, differences, boosts}: ManifestDrift): LimitsDiffResult {
   return {
     namespace,
     drift: differences.length > 0,
     differences: differences.map(({kind, change}) => ({difference: kind, ...plannedChangeJson(change)})),
+    boosts: boostsJson(boosts),
   }
 }
 

@@ -5,13 +5,13 @@ import {formatCount, formatList, formatPlural} from '../../core/text.js'
 import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
-import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
+import type {ManifestDrift, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
 import {lossText} from './effect.js'
 import {limitChanges} from './json.js'
-import {bucketsText, cascadeText, changeText, policyText, scopeWords} from './presenter.js'
+import {bucketsText, cascadeText, changeText, policyText, rateText, scopeWords} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
@@ -19,14 +19,24 @@ const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'r
 const MOST_FAILURES = 10
 
 /** The changes that make the table match a manifest, and what live buckets lose by them. */
-export function manifestPlanLines({manifest, changes, counts}: Plan, loss: ChangeReach): string[] {
+export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, loss: ChangeReach): string[] {
   const lost = lossText(loss)
-  if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`]
+  if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...boostLines(boosts),
+  ]
+}
+
+/** Boosts of what the manifest states: it says what applies after them. */
+function boostLines(boosts: Plan['boosts']): string[] {
+  if (boosts.length === 0) return []
+  return [
+    'Boosted, left alone',
+    ...boosts.map(({scope, limit}) => `  ${scopeWords(scope)}: ${limit.name} ${rateText(limit)}`),
   ]
 }
 
@@ -43,12 +53,13 @@ export function applyQuestion({counts: {update, delete: gone}}: Plan, loss: Chan
 }
 
 /** Where the table differs from a manifest. */
-export function diffLines(manifest: Manifest, differences: readonly ManifestDifference[]): string[] {
-  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`]
+export function diffLines({manifest, differences, boosts}: ManifestDrift): string[] {
+  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`, ...boostLines(boosts)]
   const width = Math.max(...differences.map(({kind}) => kind.length))
   return [
     `Drift ${inNamespace(manifest)}: table → manifest`,
     ...differences.map(({kind, change}) => `  ${kind.padEnd(width)}  ${changeLine(change)}`),
+    ...boostLines(boosts),
   ]
 }
 

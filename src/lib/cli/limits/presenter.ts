@@ -1,7 +1,8 @@
-import type {Limit} from '../../core/limit.js'
+import {isoMinute} from '../../calendar/windows-until.js'
+import {boostedOf, type Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList, shellWord} from '../../core/text.js'
+import {formatCount, formatList, formatMinute, shellWord} from '../../core/text.js'
 import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
@@ -28,10 +29,18 @@ export function scopeArguments(scope: ConfigScope): string {
   return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
 }
 
-/** The rate of a limit without its name: `100/min:500`. */
+/** The rate of a limit without its name: `100/min:500`, or `200/min until 2026-11-17 14:37 UTC, then 100/min:500`. */
 export function rateText(limit: Limit): string {
-  return formatLimit(limit).slice(limit.name.length + 1)
+  const {boost} = limit
+  const boosted = boostedOf(limit)
+  const base = plainRate(limit)
+  if (!boost || !boosted) return base
+  const until = `${plainRate(boosted)} until ${formatMinute(boost.untilMs)}`
+  return boost.isEnded ? `${base} (${until}, ended)` : `${until}, then ${base}`
 }
+
+/** The rate of a limit as it is without its boost. */
+export const plainRate = (limit: Limit): string => formatLimit(limit).slice(limit.name.length + 1)
 
 /** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
 export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {
@@ -101,7 +110,16 @@ export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'ac
     ...(access === undefined ? [] : [access]),
     ...(cascade === undefined ? [] : [cascade ? 'cascade' : 'no-cascade']),
   ]
-  return [...policies, ...limits.map(formatLimit)].join(' ')
+  return [...policies, ...limits.map(limitText)].join(' ')
+}
+
+/** A limit as `zael limits set` takes it, and what applies instead until an end. */
+export function limitText(limit: Limit): string {
+  const {boost} = limit
+  const boosted = boostedOf(limit)
+  if (!boost || !boosted) return formatLimit(limit)
+  const until = `${plainRate(boosted)} until ${formatMinute(boost.untilMs)}`
+  return `${formatLimit(limit)} (${until}${boost.isEnded ? ', ended' : ''})`
 }
 
 /** Configured limits, one row per scope, in the syntax of `zael limits set`. */
@@ -113,6 +131,15 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
       {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
       {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
+      {
+        name: 'boosts',
+        isExtra: true,
+        value: ({limits}) =>
+          limits
+            .filter(({boost}) => boost)
+            .map(({name, boost}) => `${name} until ${isoMinute(boost?.untilMs ?? 0)}`)
+            .join(' ') || undefined,
+      },
       {name: 'access', isExtra: true, value: ({access}) => access},
       {name: 'cascade', isExtra: true, value: ({cascade}) => cascadeText(cascade), raw: ({cascade}) => cascade},
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},

@@ -1,6 +1,6 @@
 import type {MigrationPlan} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
-import {PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
+import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
 import {NO_OLD_ITEMS} from './samples.js'
 
@@ -44,8 +44,12 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
 function featureCounts({features}: Survey): MigrateStatusResult['wire']['features'] {
   const names = Object.keys(PEER_FEATURES) as PeerFeature[]
   return names.map(feature => {
-    const {since, isHonoured} = PEER_FEATURES[feature]
-    return {feature, since, supported: isHonoured, items: features.get(feature) ?? 0}
+    return {
+      feature,
+      since: PEER_FEATURES[feature].since,
+      supported: isSupported(feature),
+      items: features.get(feature) ?? 0,
+    }
   })
 }
 

@@ -1,7 +1,7 @@
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
-import {PEER_FEATURES} from '../../schema/peer-features.js'
+import {isSupported} from '../../schema/peer-features.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import {textTable} from '../output/text-table.js'
@@ -79,7 +79,7 @@ export async function migrationPlanLines(
 /** The generation of the records, with what zael refuses of them. */
 function releaseText({release, features}: Survey): string | undefined {
   if (release === undefined) return undefined
-  const refused = [...features.keys()].filter(feature => !PEER_FEATURES[feature].isHonoured)
+  const refused = [...features.keys()].filter(feature => !isSupported(feature))
   const tail = refused.length === 0 ? '' : `; zael refuses records with ${refused.sort().join(', ')}`
   return `of zae-limiter ${release}${tail}`
 }

@@ -46,6 +46,30 @@ export const entityDeleteResult = z
   .meta({title: 'zael entity delete'})
 export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
+/** zael entity import. */
+export const entityImportResult = z
+  .strictObject({
+    file: z.string(),
+    dryRun: z.boolean(),
+    listed: z.int().describe('Entities in the file.'),
+    create: z.int(),
+    update: z.int(),
+    limits: z.int().describe('Scopes of an entity whose limits are set.'),
+    unchanged: z.int().describe('Entities that need no change.'),
+    result: z
+      .strictObject({
+        created: z.int(),
+        updated: z.int(),
+        limitsSet: z.int(),
+        failures: z.array(z.strictObject({entity: z.string(), code: z.string(), message: z.string()})),
+        left: z.int().describe('Changes that were not tried.'),
+      })
+      .nullable()
+      .describe('null with --dry-run.'),
+  })
+  .meta({title: 'zael entity import'})
+export type EntityImportResult = ResultOf<typeof entityImportResult>
+
 /** zael entity list. */
 export const entityListResult = z
   .strictObject({

@@ -91,9 +91,65 @@ const effectSchema = z.strictObject({
 })
 export type ChangeEffectJson = ResultOf<typeof effectSchema>
 
+/** zael limits boosts. */
+export const limitsBoostsResult = z
+  .strictObject({
+    boosts: z
+      .array(
+        z.strictObject({
+          scope: scopeSchema,
+          limit: limitSchema.describe('With the key boost'),
+          copied: z.boolean().describe('The scope has limits only for the time of the boost'),
+          since: z.string().describe('UTC, ISO 8601: when it was set'),
+          by: z.string().nullable(),
+        }),
+      )
+      .describe('The next end first'),
+  })
+  .meta({title: 'zael limits boosts'})
+export type LimitsBoostsResult = ResultOf<typeof limitsBoostsResult>
+
 /** zael limits get. */
 export const limitsGetResult = z.strictObject(configSchema.shape).meta({title: 'zael limits get'})
 export type LimitsGetResult = ResultOf<typeof limitsGetResult>
+
+/** Whom proposed limits would have stopped. */
+export const impactSchema = z
+  .strictObject({
+    window: z.enum(['hourly', 'daily', 'monthly']),
+    since: z.string().describe('UTC, ISO 8601'),
+    until: z.string().describe('UTC, ISO 8601'),
+    entities: z.int().describe('Entities with usage to which the limits would apply'),
+    windows: z.int().describe('Windows with usage that were compared'),
+    complete: z.boolean().describe('False when there was too much usage to read'),
+    found: z
+      .array(
+        z.strictObject({
+          entity: z.string(),
+          resource: z.string(),
+          limit: z.string(),
+          value: z.string().describe('The limit that would apply'),
+          verdict: z
+            .enum(['refused', 'possible', 'near', 'fits'])
+            .describe('refused: certainly; possible: depends on times that are not recorded; near: above 80 %'),
+          refusedTokens: z.number().describe('Exact, or a lower bound'),
+          exact: z.boolean(),
+          refusedWindows: z.int(),
+          possibleWindows: z.int(),
+          peak: z
+            .strictObject({start: z.string(), tokens: z.number(), allowed: z.number()})
+            .nullable()
+            .describe('The window in which most was used of what was possible'),
+        }),
+      )
+      .describe('Without those that fit; worst first'),
+  })
+  .meta({id: 'LimitsImpact'})
+export type ImpactJson = ResultOf<typeof impactSchema>
+
+/** zael limits impact. */
+export const limitsImpactResult = z.strictObject(impactSchema.shape).meta({title: 'zael limits impact'})
+export type LimitsImpactResult = ResultOf<typeof limitsImpactResult>
 
 /** zael limits list. */
 export const limitsListResult = z
@@ -131,6 +187,7 @@ export const limitsSetResult = z
       .describe('Limits taken over from another level; later changes there do not reach the copies'),
     ...effectSchema.shape,
     buckets: bucketSyncSchema.nullable(),
+    impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>

@@ -45,6 +45,7 @@ export type LocalDownResult = ResultOf<typeof localDownResult>
 export const localEnvResult = z
   .strictObject({
     variables: z.record(z.string(), z.string()),
+    unset: z.array(z.string()).describe('With --unset: variables of the shell to remove.'),
   })
   .meta({title: 'zael local env'})
 export type LocalEnvResult = ResultOf<typeof localEnvResult>

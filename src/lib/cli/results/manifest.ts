@@ -1,10 +1,11 @@
 import {z} from 'zod'
-import {lostLimitsSchema} from './limits.js'
+import {impactSchema, lostLimitsSchema} from './limits.js'
 import {
   accessChangeSchema,
   bucketSyncSchema,
   cascadePolicyChangeSchema,
   limitChangeSchema,
+  limitSchema,
   onUnavailableChangeSchema,
   type ResultOf,
   scopeSchema,
@@ -72,6 +73,10 @@ const lossSchema = lostLimitsSchema
   .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
   .meta({id: 'PlannedLoss'})
 
+const plannedBoostsSchema = z
+  .array(z.strictObject({scope: scopeSchema, limit: limitSchema}))
+  .describe('Limits of stated scopes that have other values until an instant; they are left alone')
+
 /** zael limits apply. */
 export const limitsApplyResult = z
   .strictObject({
@@ -80,6 +85,7 @@ export const limitsApplyResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    boosts: plannedBoostsSchema,
     lost: lossSchema,
     result: z
       .strictObject({
@@ -116,6 +122,7 @@ export const limitsDiffResult = z
         z.strictObject({difference: differenceSchema, ...plannedEntitySchema.shape}),
       ]),
     ),
+    boosts: plannedBoostsSchema,
   })
   .meta({title: 'zael limits diff'})
 export type LimitsDiffResult = ResultOf<typeof limitsDiffResult>
@@ -138,7 +145,9 @@ export const limitsPlanResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    boosts: plannedBoostsSchema,
     lost: lossSchema,
+    impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>

@@ -7,13 +7,22 @@ import {
   entityChildrenResult,
   entityCreateResult,
   entityDeleteResult,
+  entityImportResult,
   entityListResult,
   entityShowResult,
   entityUpdateResult,
 } from './entity.js'
 import {errorResult} from './error.js'
 import {autocompleteResult, helpResult, versionResult} from './help.js'
-import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {
+  limitsBoostsResult,
+  limitsGetResult,
+  limitsImpactResult,
+  limitsListResult,
+  limitsResolveResult,
+  limitsSetResult,
+  limitsUnsetResult,
+} from './limits.js'
 import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
 import {
   limitsApplyResult,
@@ -76,6 +85,7 @@ export const RESULTS = {
   'entity delete': entityDeleteResult,
   'entity disable': entityDisableResult,
   'entity enable': entityEnableResult,
+  'entity import': entityImportResult,
   'entity list': entityListResult,
   'entity show': entityShowResult,
   'entity update': entityUpdateResult,
@@ -84,7 +94,9 @@ export const RESULTS = {
   'limits apply': limitsApplyResult,
   'limits diff': limitsDiffResult,
   'limits export': limitsExportResult,
+  'limits boosts': limitsBoostsResult,
   'limits get': limitsGetResult,
+  'limits impact': limitsImpactResult,
   'limits list': limitsListResult,
   'limits plan': limitsPlanResult,
   'limits resolve': limitsResolveResult,

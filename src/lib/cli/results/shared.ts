@@ -75,6 +75,17 @@ export const limitKindShape = {
     .describe('Other parameters while a cron matches; the first that matches applies'),
   timeZone: z.string().optional().describe('IANA name of the zone of resets and schedule'),
   soft: z.literal(true).optional().describe('Counted, but never a reason to refuse'),
+  boost: z
+    .strictObject({
+      capacity: tokenCount,
+      refillAmount: z.int().min(0),
+      refillPeriodSeconds: tokenCount,
+      text: z.string().describe('As `zael limits set` reads it'),
+      until: z.string().describe('UTC, ISO 8601'),
+      ended: z.boolean().describe('True: it ended, and what is left of it is yet to be removed'),
+    })
+    .optional()
+    .describe('What applies until an instant; after that, and outside of this key, the limit as it is without'),
   unit: z.string().optional().describe('ISO 4217 code of the currency whose millionths the tokens are'),
 } as const
 

@@ -112,7 +112,7 @@ export const usageTopResult = z
       .array(
         z.strictObject({
           entity: z.string(),
-          resource: z.string(),
+          resource: z.string().nullable().describe('null where the resources of each entity are added up.'),
           requests: z.number(),
           refused: refusedRequestsSchema,
           limits: z.array(

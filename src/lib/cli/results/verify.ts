@@ -13,6 +13,7 @@ const findingSchema = z
         'ghost',
         'parent',
         'index',
+        'boost',
         'registry',
         'namespace',
         'orphan',

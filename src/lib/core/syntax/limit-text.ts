@@ -1,5 +1,6 @@
 import {InvalidInput} from '../errors.js'
 import {
+  baseOf,
   type CalendarCheck,
   isCalendarReset,
   isSessionReset,
@@ -98,8 +99,9 @@ function parseResets(when: Piece, period: Piece | undefined, zone: ZoneReader): 
   return [cron]
 }
 
-/** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x`. */
-export function formatLimit(limit: Limit): string {
+/** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x`, or what it is without its boost. */
+export function formatLimit(of: Limit): string {
+  const limit = baseOf(of)
   const {name, schedule = [], timeZone, soft, reset} = limit
   // The zone is said once, as early as possible.
   const isZoneSaid = isCalendarReset(reset)

@@ -21,11 +21,15 @@ interface RefusingItem {
 /** Writes the refusals that wait for a bucket and nothing else; those of a bucket that is gone are given up. */
 export async function writeRefusals(item: RefusingItem, refusals: RefusalTally): Promise<void> {
   const {table, address, bucket} = item
-  for (let tries = 0; tries < MOST_TRIES && refusals.isWaiting(address); tries++) {
+  // What is refused meanwhile waits for the next time.
+  let [writes, tries] = [refusals.writesFor(address), MOST_TRIES]
+  while (writes > 0 && tries > 0 && refusals.isWaiting(address)) {
     const seen = {limitsRevision: bucket.lastRecord?.limitsRevision}
     const update = (mark: WriteMark) => refusalUpdate(table, address, seen, mark)
     const outcome = await item.write({update, basis: {kind: 'revision', revision: seen.limitsRevision}})
     const stored = outcome.item && decodeBucket(outcome.item)
     if (stored?.kind !== 'bucket') return refusals.drop(address)
+    if (outcome.applied) writes--
+    else tries--
   }
 }

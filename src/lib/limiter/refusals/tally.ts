@@ -22,7 +22,7 @@ const WORTH_A_WRITE_BY_PARENT = 10
 const LIMITS_PER_WRITE = 8
 const LONGEST_UPDATE = 3500
 
-/** Buckets that are written to at a time when a limiter is closed. */
+/** Buckets that are written to at a time for the sake of refusals: requests must not wait behind thousands of them. */
 const FLUSHES_IN_FLIGHT = 16
 
 /** Buckets with refusals that are not written yet. Beyond that the refusals of the oldest are lost. */
@@ -69,6 +69,9 @@ interface RefusalTallyOptions {
 export class RefusalTally {
   readonly #options: RefusalTallyOptions
   readonly #waiting = new Map<string, Waiting>()
+  /** Buckets whose turn to be written has come, in this order. */
+  readonly #due = new Set<Waiting>()
+  #flushing = 0
   #timer: NodeJS.Timeout | undefined
   #timerAtMs = Number.POSITIVE_INFINITY
   #riding = 0
@@ -107,6 +110,12 @@ export class RefusalTally {
   isWaiting(bucket: BucketName): boolean {
     const waiting = this.#waiting.get(keyOf(bucket))
     return waiting !== undefined && hasRefusals(waiting.counts)
+  }
+
+  /** How many writes it takes to count what waits for a bucket. */
+  writesFor(bucket: BucketName): number {
+    const waiting = this.#waiting.get(keyOf(bucket))
+    return Math.max(1, Math.ceil((waiting?.counts.limits.size ?? 0) / LIMITS_PER_WRITE))
   }
 
   /** Takes what waits for a bucket along with a write to one of its shards; `undefined` when nothing does. */
@@ -183,8 +192,22 @@ export class RefusalTally {
       if (!hasRefusals(waiting.counts)) {
         if (!isRecent(waiting)) this.#waiting.delete(key)
       } else if (!isWorthAWrite(waiting)) continue
-      else if (dueAtMs(waiting) <= nowMs) this.#flush(waiting).catch(() => {})
+      else if (dueAtMs(waiting) <= nowMs) this.#due.add(waiting)
       else this.#wakeAt(dueAtMs(waiting))
+    }
+    this.#flushDue()
+  }
+
+  #flushDue(): void {
+    for (const waiting of this.#due) {
+      if (this.#flushing >= FLUSHES_IN_FLIGHT) return
+      this.#due.delete(waiting)
+      this.#flushing++
+      const next = () => {
+        this.#flushing--
+        this.#flushDue()
+      }
+      this.#flush(waiting).then(next, next)
     }
   }
 

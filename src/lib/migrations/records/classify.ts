@@ -101,7 +101,7 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (current.record === 'namespace-by-name' || current.record === 'namespace-by-id') {
     return {kind: 'current', type: 'namespace', namespace}
   }
-  if (current.record === 'units') return {kind: 'current', type: 'settings', namespace}
+  if (current.record === 'units' || current.record === 'boost') return {kind: 'current', type: 'settings', namespace}
   if (current.record === 'operation' || current.record === 'pending-apply') {
     return {kind: 'current', type: 'operation', namespace}
   }

@@ -169,9 +169,19 @@ export class Audit {
     return events.map(({entity, eventId}) => keys.audit(namespace, entity, eventId))
   }
 
+  /**
+   * In whose name changes are made now.
+   *
+   * @internal
+   */
+  async author(): Promise<string | undefined> {
+    const principal = typeof this.#principal === 'function' ? await this.#principal() : this.#principal
+    return principal && checkPrincipal(principal)
+  }
+
   async #stamp({entity, action, resource, details}: AuditEvent): Promise<AuditRecord> {
     const {namespace, clock, randomBytes} = this.#table
-    const principal = typeof this.#principal === 'function' ? await this.#principal() : this.#principal
+    const principal = await this.author()
     const days = (await this.#retentionDays()) ?? DEFAULT_RETENTION_DAYS
     const nowMs = clock()
     return {
@@ -180,7 +190,7 @@ export class Audit {
       eventId: ulid(Math.floor(nowMs), randomBytes(10)),
       timestamp: isoSeconds(nowMs),
       action,
-      principal: principal && checkPrincipal(principal),
+      principal,
       resource,
       details,
       ttlSeconds: Math.floor(nowMs / 1000) + days * SECONDS_PER_DAY,

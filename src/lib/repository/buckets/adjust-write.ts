@@ -28,6 +28,8 @@ interface ReturnGuard {
   readonly incarnation: string | undefined
   /** The periods that tokens of quotas are returned to, by limit. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
+  /** As it was last seen: other clients that change the kind of a quota leave the revision, and take this back. */
+  readonly validUntilMs: number | undefined
 }
 
 /**
@@ -59,6 +61,7 @@ export function adjustUpdate(
     if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
     for (const [name, period] of returns.periods) requirePeriod(e, name, period)
+    if (returns.periods.size > 0) requireNumber(e, names.validUntil, returns.validUntilMs)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue

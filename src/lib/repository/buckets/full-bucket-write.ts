@@ -25,8 +25,8 @@ interface FullBucketWrite {
   readonly amounts: Amounts
   readonly requests: number
   readonly nowMs: number
-  /** New expiry in epoch seconds; `undefined` for a bucket that never expires. */
-  readonly ttlSeconds: number | undefined
+  /** New expiry in epoch seconds, or `null` for none; `undefined` where it stays as it is. */
+  readonly ttlSeconds: number | null | undefined
 }
 
 /**
@@ -53,7 +53,8 @@ export function fullBucketUpdate(
   requireEnabled(e)
   requireValidity(e, nowMs, {seen: record})
   e.set(names.refilledAt, n(nowMs)).remove(names.remainders)
-  if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
+  if (ttlSeconds === null) e.remove(names.expiresAt)
+  else if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
   const share = shareOfBucket(record.state, record.shard, record.shardCount)
   for (const [name, stored] of record.state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue

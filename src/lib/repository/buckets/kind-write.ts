@@ -5,6 +5,7 @@ import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {encodeCalendars, encodeKindState, KIND_FIELDS, kindAttribute} from '../../schema/kind-attributes.js'
+import {isFirstOfSeveral} from './expiry.js'
 import {type BucketPlan, type PlannedLimit, plannedLimits} from './plan.js'
 
 const names = attributes.bucket
@@ -27,11 +28,13 @@ export function validityOf(bucket: BucketState, nowMs: number): number | undefin
 
 /**
  * The expiry that a bucket needs which a plan may have brought into another period of a quota: one that is gone before the
- * next reset would start with a second allowance. `undefined` when the stored one will do.
+ * next reset would start with a second allowance. `null`: never; `undefined` when the stored one will do.
  */
-export function expiryOfPeriod(plan: BucketPlan): number | undefined {
+export function expiryOfPeriod(plan: BucketPlan): number | null | undefined {
   const {ttlSeconds, state} = plan.seen.record
-  if (ttlSeconds === undefined || !hasKinds(state)) return undefined
+  if (ttlSeconds === undefined) return undefined
+  if (isFirstOfSeveral(plan.seen.record)) return null
+  if (!hasKinds(state)) return undefined
   const limits = plannedLimits(plan)
   if (ttlSeconds >= expiresAtSeconds(limits, 1, plan.nowMs)) return undefined
   return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, plan.nowMs)

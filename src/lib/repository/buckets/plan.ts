@@ -1,6 +1,6 @@
 import {kindedRateOf} from '../../calendar/limit-kind.js'
 import {type Amounts, type BucketState, hasKinds, type LimitState, refillBucket} from '../../core/bucket.js'
-import {withRateAt} from '../../core/kind-refill.js'
+import {isInPeriod, withRateAt} from '../../core/kind-refill.js'
 import type {Limit} from '../../core/limit.js'
 import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
@@ -45,7 +45,7 @@ interface PlanOptions {
 
 /**
  * Brings a bucket forward to `nowMs`: every limit is credited at the stored rate, then the limits that apply from now on
- * replace the stored ones. Lowering a capacity clamps the balance, raising it adds nothing, a new limit starts full, a
+ * replace the stored ones. A quota that enters another period begins it with the allowance of now. Lowering a capacity clamps the balance, raising it adds nothing, a new limit starts full, a
  * limit that no longer applies is removed. Without `limits` the stored ones stay in force. The credit of a limit of which
  * something was `taken` ends that much below full.
  */
@@ -58,7 +58,7 @@ export function planBucket(
   const {record} = seen
   const {shard, shardCount} = record
   const wanted = limits && new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
-  const state = wanted ? withCalendarsOf(record.state, wanted) : record.state
+  const state = wanted ? withCalendarsOf(record.state, wanted, nowMs) : record.state
   const refilled = refillBucket(shareOfBucket(state, shard, shardCount), nowMs, opensSessions)
   const changes = new Map<string, PlannedLimit>()
 
@@ -156,20 +156,30 @@ function openedAnew(
 }
 
 /** Resets and sessions that were changed count as they are now: what only the old calendar has is not made up for. */
-function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>): BucketState {
+function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>, nowMs: number): BucketState {
   if (!hasKinds(state)) return state
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of state.limits) {
-    const {resets, session} = wanted.get(name)?.kind?.quota ?? {}
-    const {kind} = limit
-    if (kind?.quota?.resets && resets) limits.set(name, {...limit, kind: {...kind, quota: {...kind.quota, resets}}})
-    else if (kind?.quota?.session && session) {
-      const changed = {...kind.quota.session, lengthMs: session.lengthMs}
-      limits.set(name, {...limit, kind: {...kind, quota: {...kind.quota, session: changed}}})
-    } else limits.set(name, limit)
+    const rate = wanted.get(name)
+    const changed = rate && withCalendarOf(limit, rate)
+    if (!changed) limits.set(name, limit)
+    else if (isInPeriod(changed, state.refilledAtMs, nowMs)) limits.set(name, changed)
+    else limits.set(name, {...changed, ...parametersOf(rate), kind: {...changed.kind, schedule: rate.kind?.schedule}})
   }
   return {...state, limits}
 }
+
+/** `undefined` for a limit that is no quota, or becomes one of another kind. */
+function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQuota | undefined {
+  const {kind} = limit
+  const {resets, session} = wanted?.quota ?? {}
+  if (kind?.quota?.resets && resets) return {...limit, kind: {...kind, quota: {...kind.quota, resets}}}
+  if (!kind?.quota?.session || !session) return undefined
+  const changed = {...kind.quota.session, lengthMs: session.lengthMs}
+  return {...limit, kind: {...kind, quota: {...kind.quota, session: changed}}}
+}
+
+type KindedQuota = LimitState & {readonly kind: LimitKind}
 
 /** A kind with the windows and grants that a stored one has. */
 function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount: number): LimitKind {
@@ -199,6 +209,16 @@ export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   for (const [name, {kind, after}] of plan.changes)
     if (kind !== 'remove') tokens.set(name, givableMilli(after, plan.refilledAtMs))
   return tokens
+}
+
+/** Whether every limit holds all that it can after the plan. */
+export function isFull({changes, seen, nowMs}: BucketPlan): boolean {
+  return [...changes].every(
+    ([name, {kind, after}]) =>
+      kind === 'remove' ||
+      name === WRITE_PRESSURE_LIMIT ||
+      after.tokensMilli >= ceilingOf(name, after, seen.record, nowMs),
+  )
 }
 
 /** More than can be asked for. */

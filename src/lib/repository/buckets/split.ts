@@ -22,6 +22,7 @@ import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
+import {isFirstOfSeveral} from './expiry.js'
 import {requireOpen} from './kind-write.js'
 import type {SeenBucket} from './plan.js'
 import {grantOfShard, newlyGranted} from './quota-shards.js'
@@ -245,6 +246,7 @@ function moveTokens(
   if (shardCount !== donor.shardCount)
     give.set(names.shardCount, n(shardCount)).set(names.limitsRevision, newRevision(table))
   else countWrite(give)
+  if (isFirstOfSeveral({...donor, shardCount})) give.remove(names.expiresAt)
   for (const [name, milli] of movedMilli) {
     if (milli === 0n) continue
     const tk = limitAttribute(name, 'tokens')

@@ -18,7 +18,7 @@ import {isRefused, putNew, transact} from '../table/transact.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
 import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
-import {entityQuery, searchEntities, similarIds} from './search.js'
+import {childrenAfter, type EntityFilter, entityQuery, searchEntities, similarIds} from './search.js'
 import {changedMetadata, entityUpdate, entityUpdated, type MetadataChange} from './update.js'
 
 // Each of several concurrent changes costs the others one attempt.
@@ -125,9 +125,14 @@ export class Entities {
     return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}
   }
 
-  /** The entities whose id or name contains the text in any case, by id. Reads all entities up to the end of the page. */
-  async search(text: string, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
-    return searchEntities(this.#table, page => this.list(page), text, request)
+  /** The entities that a filter matches, by id. Reads all entities up to the end of the page; with a parent, its children. */
+  async search(filter: EntityFilter, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
+    const {parent} = filter
+    const list =
+      parent === undefined
+        ? (page: PageRequest) => this.list(page)
+        : async ({cursor}: PageRequest) => childrenAfter(this.#table, await this.children(parent), cursor)
+    return searchEntities(this.#table, list, filter, request)
   }
 
   /** Ids with the same beginning, for suggestions: as many as one request finds. */

@@ -26,12 +26,18 @@ export function changedMetadata(before: EntityRecord, change: MetadataChange): E
   return Object.fromEntries(Object.entries({...metadata, ...setMetadata}).filter(([key]) => !gone.has(key)))
 }
 
-/** Writes what differs, if the entity still has the version of `before`; other attributes stay. */
+/**
+ * Writes what differs, if the entity still has the version and the parent of `before`; other attributes stay. Clients of
+ * zae-limiter count only moves: one that came in between must not get the same number.
+ */
 export function entityUpdate(table: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
   const e = new ExpressionBuilder()
   const version = e.name(attributes.entity.version)
   e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   e.condition(before.version === 0 ? `attribute_not_exists(${version})` : `${version} = ${e.value(n(before.version))}`)
+  const generation = e.name(attributes.entity.parentGeneration)
+  const moves = before.parentGeneration?.moves
+  e.condition(moves === undefined ? `attribute_not_exists(${generation})` : `${generation} = ${e.value(n(moves))}`)
   const from = encodeEntity(before)
   const to = encodeEntity(after)
   for (const [name, value] of Object.entries(to)) if (!isDeepStrictEqual(value, from[name])) e.set(name, value)

@@ -2,10 +2,9 @@ import {calendarCheck} from '../../calendar/calendar-check.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
+import {formatList} from '../../core/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
-import {unsupportedOf} from '../../schema/peer-features.js'
-import {UnsupportedFeature} from '../table/unsupported-feature.js'
 
 /** The settings in the system's configuration besides limits. */
 export interface SystemSettings {
@@ -27,13 +26,10 @@ export function checkChange(
   return checked
 }
 
-/** Requests of one namespace have no common switch or parent, and what zael does not honour it does not store. */
+/** Requests of one namespace have no common switch or parent. */
 export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
   if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
     throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
-  const unsupported = unsupportedOf(access === 'bypass' ? [{feature: access}] : [])
-  if (unsupported.length > 0)
-    throw new UnsupportedFeature(`What is to be set for ${nameOf(scope)}`, unsupported, {scope})
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
@@ -117,6 +113,22 @@ function checkSettings(
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
 }
 
+/** Others may have added limits since it was agreed which are removed. */
+export function requireRemovable(
+  scope: ConfigScope,
+  {before = [], after = []}: {readonly before?: readonly Limit[] | undefined; readonly after?: readonly Limit[]},
+  mayRemove: readonly string[] | undefined,
+): void {
+  const allowed = new Set([...(mayRemove ?? []), ...after.map(({name}) => name)])
+  const added = before.flatMap(({name}) => (allowed.has(name) ? [] : [name]))
+  if (mayRemove === undefined || added.length === 0) return
+  const message = `Others have added ${formatList(added)} to the limits of ${nameOf(scope)} meanwhile.`
+  throw new ZaelError('conflict', 'limits.changed', message, {
+    hint: 'Nothing was changed; look at them and try again.',
+    details: {scope, added},
+  })
+}
+
 /** The error for reading or changing limits that do not exist. */
 export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
   const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
@@ -128,6 +140,20 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
       ...(limitName !== undefined ? {limit: limitName} : scope.level === 'resource' ? {resource: scope.resource} : {}),
     },
   })
+}
+
+/** The error for ending a boost that does not exist. */
+export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
+  const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
+  return new ZaelError(
+    'notFound',
+    'boost.missing',
+    `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`,
+    {
+      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'See zael limits boosts.',
+      details: {scope, ...(limitName !== undefined && {limit: limitName})},
+    },
+  )
 }
 
 /** The error for an entity and resource without limits at any level. */

@@ -1,10 +1,11 @@
+import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
-import {isSessionReset, type Limit} from '../../core/limit.js'
+import {baseOf, isSessionReset, type Limit} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
-import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
-import {limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
+import type {BoostRecord} from '../../schema/boost-record.js'
+import {encodeConfigLimits, limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
 import {
   type AccessSwitch,
   type ConfigRecord,
@@ -15,16 +16,16 @@ import {
   holdsOnlyPolicies,
   type OnUnavailable,
   type Policies,
-  policiesDetails,
-  policyDetails,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
-import type {Audit, AuditEvent} from '../audit/audit.js'
+import type {Audit} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
+import {boosted, checkEnding, checkUntil, inOneZone, rebased, tidied, withoutBoosts} from './boosting.js'
+import {allBoosts, type BoostsAfter, boostWrites, described, readBoosts, withBoosts} from './boosts.js'
 import {ConfigCache} from './cache.js'
 import {
   checkChange,
@@ -33,8 +34,11 @@ import {
   checkScope,
   missing,
   nameOf,
+  notBoosted,
+  requireRemovable,
   type SystemSettings,
 } from './checks.js'
+import {boostEndedEvent, deletedEvent, policyEvent, removedPolicies, setEvent} from './events.js'
 import {type InheritedLimits, readInherited} from './inherited.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
@@ -53,11 +57,33 @@ export interface SetOptions extends SystemSettings {
    */
   readonly replace?: boolean | undefined
   /**
+   * The given values apply until then, rounded up to the minute, and end by themselves; after that the limits are as they
+   * are now. At most 300 days ahead. Only values of limits that exist can end, and the others stay.
+   */
+  readonly until?: Date | undefined
+  /**
+   * The given limits are what applies without boosts: those that are under way go on.
+   *
+   * @internal
+   */
+  readonly keepsBoosts?: boolean | undefined
+  /**
+   * Names of limits that may be removed; if others had to be, nothing is changed. All may unless it is given.
+   *
+   * @internal
+   */
+  readonly mayRemove?: readonly string[] | undefined
+  /**
    * In the same write; those that are left out stay.
    *
    * @internal
    */
   readonly policies?: Policies | undefined
+}
+
+/** How to delete. */
+interface DeleteOptions extends Pick<SetOptions, 'mayRemove'> {
+  readonly withPolicies?: boolean
 }
 
 /** The limits of a scope before and after a change. */
@@ -73,6 +99,18 @@ export interface ConfigChange {
   readonly copied?: InheritedLimits | undefined
 }
 
+/** A limit with other values until an instant, or whose boost has ended and is not tidied up yet. */
+export interface BoostedLimit {
+  readonly scope: ConfigScope
+  /** With its boost. */
+  readonly limit: Limit
+  /** ISO instant at which the boost was set. */
+  readonly since: string
+  readonly by: string | undefined
+  /** The scope has limits only for the time of the boost: after it, those of another level apply again. */
+  readonly isForBoost: boolean
+}
+
 /** Where a switch or a cascade policy can be: everywhere but at the system level. */
 export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 
@@ -81,12 +119,18 @@ interface ChangePlan {
   readonly writes: readonly TransactItem[]
   readonly record: ConfigRecord | undefined
   readonly copied?: InheritedLimits | undefined
+  /** Where it is not that of the stored configuration. */
+  readonly previous?: ConfigRecord | undefined
 }
 
 /** What a change is decided from. */
 interface StoredConfig {
   readonly item: Item | undefined
+  /** As if boosts that have ended were tidied up. */
   readonly before: ConfigRecord | undefined
+  /** Before that. */
+  readonly untidied: ConfigRecord | undefined
+  readonly boosts: BoostRecord | undefined
   readonly units: UnitsByLimit
   /** The scope has limits, of which some may not be readable. */
   readonly hasLimits: boolean
@@ -117,7 +161,8 @@ export class Configs {
       getItem(this.#table, configKey(this.#table.namespace, scope)),
       this.units(),
     ])
-    return item && inUnits(decodeConfig(item), units)
+    const record = item && inUnits(decodeConfig(item), units)
+    return record && (await withBoosts(this.#table, [record]))[0]
   }
 
   /** What is stored for each scope, in the order asked; a hundred to a request. */
@@ -128,10 +173,15 @@ export class Configs {
       batchGet(transport, name, wanted, {backoff, consistent: true, signal}),
       this.units(),
     ])
-    return wanted.map(key => {
+    const found = wanted.map(key => {
       const item = items.get(keyId(key))
       return item && inUnits(decodeConfig(item), units)
     })
+    const records = await withBoosts(
+      this.#table,
+      found.flatMap(record => record ?? []),
+    )
+    return found.map(record => record && records.shift())
   }
 
   /**
@@ -146,12 +196,41 @@ export class Configs {
       batchGet(transport, name, wanted, {backoff, consistent: true}),
       this.units(),
     ])
-    return wanted.map(key =>
-      withUnits(
-        readConfigLimits(items.get(keyId(key)) ?? {}, () => {}),
-        units,
-      ),
-    )
+    const readable = scopes.map((scope, at) => {
+      const item = items.get(keyId(wanted[at] as (typeof wanted)[number])) ?? {}
+      return {
+        scope,
+        limits: withUnits(
+          readConfigLimits(item, () => {}),
+          units,
+        ),
+      }
+    })
+    return (await withBoosts(this.#table, readable)).map(({limits}) => limits)
+  }
+
+  /**
+   * A resolution with what is known about the boosts of its limits.
+   *
+   * @internal
+   */
+  async withBoosts(resolution: Resolution): Promise<Resolution> {
+    const trace = await withBoosts(this.#table, resolution.trace)
+    const applied = trace.find(({level}) => level === resolution.source)
+    return {...resolution, trace, limits: applied?.limits ?? resolution.limits}
+  }
+
+  /** Limits of the namespace that have other values until an instant; those that ended are listed until they are tidied up. */
+  async boosts(): Promise<BoostedLimit[]> {
+    const stored = await allBoosts(this.#table)
+    const records = await this.getMany(stored.map(({scope}) => scope))
+    return stored.flatMap(({scope, boosts}, at) => {
+      const {limits = [], isForBoost = false} = records[at] ?? {}
+      return limits.flatMap(limit => {
+        const boost = limit.boost && boosts.get(limit.name)
+        return boost ? [{scope, limit, since: boost.since, by: boost.by, isForBoost}] : []
+      })
+    })
   }
 
   /** Which limits apply to an entity and resource, and why; from the cache where possible. */
@@ -211,34 +290,74 @@ export class Configs {
    * stored on condition that it still applies.
    */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    const limits = checkChange(scope, given, options)
+    const limits = this.#checked(scope, given, options)
     await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
     return this.#change(scope, async stored => {
-      const {item, before, units} = stored
-      const {copied, checks} = await this.#inherited(scope, limits, options, stored)
-      const record = this.#merge(scope, limits, options, before, copied)
+      const {before, units} = stored
+      const {record, copied, checks} = await this.#merge(scope, limits, options, stored)
+      requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
       const given = new Set(limits.map(({name}) => name))
-      const isReplaced = (name: string) => options.replace === true || given.has(name)
-      const update = updateConfig(this.#table, item, record, isReplaced, options.policies)
+      const isGiven = (name: string) => options.replace === true || given.has(name)
+      const update = await this.#update(stored, record, isGiven, options.policies)
       const money = await unitWrites(this.#table, units, limits)
-      const writes = [update, ...registerConfig(this.#table, scope, item), ...money, ...checks]
       const event = await this.#audit.put(setEvent(record, before, options.policies))
-      return {writes: [...writes, event], record, copied}
+      return {writes: [...update, ...money, ...checks, event], record, copied}
     })
   }
 
-  /** The limits to copy, and the conditions for that; none when the scope has its own, or all shall be replaced. */
+  /** Everything that can be checked before anything is read; what is given with its boost counts as it is without. */
+  #checked(scope: ConfigScope, given: readonly Limit[], options: SetOptions): Limit[] {
+    const {replace, until, onUnavailable, auditRetentionDays, policies = {}} = options
+    const limits = checkChange(scope, given.map(baseOf), options)
+    if (until === undefined) return limits
+    checkUntil(until, this.#table.clock())
+    const hasSettings = [onUnavailable, auditRetentionDays].some(each => each !== undefined) || hasPolicies(policies)
+    checkEnding(limits, {replace, hasSettings})
+    return limits
+  }
+
+  /** The writes of a configuration, of its entry in the registry and of the record of its boosts. */
+  async #update(
+    {item, boosts}: StoredConfig,
+    record: ConfigRecord,
+    isGiven: (limit: string) => boolean,
+    policies?: Policies,
+  ): Promise<TransactItem[]> {
+    const {scope, limits} = record
+    const stored = readConfigLimits(item ?? {}, () => {})
+    const spelled = (among: readonly Limit[], name: string) =>
+      encodeConfigLimits(among.filter(each => each.name === name))
+    // Limits that nobody has changed stay as another client may have written them.
+    const isReplaced = (name: string) =>
+      isGiven(name) || !isDeepStrictEqual(spelled(stored, name), spelled(limits, name))
+    return [
+      updateConfig(this.#table, item, record, isReplaced, policies),
+      ...registerConfig(this.#table, scope, item),
+      ...(await this.#boostWrites(boosts, record)),
+    ]
+  }
+
+  async #boostWrites(
+    before: BoostRecord | undefined,
+    {scope, limits, isForBoost = false}: Pick<ConfigRecord, 'scope' | 'limits' | 'isForBoost'>,
+  ): Promise<TransactItem[]> {
+    const by = limits.some(({boost}) => boost) ? await this.#audit.author() : undefined
+    const after: BoostsAfter = {scope, limits, isForBoost, by}
+    return boostWrites(this.#table, before, after)
+  }
+
+  /** The limits that apply at a scope without limits of its own, and the conditions for that; none when it has its own. */
   async #inherited(
     scope: ConfigScope,
     given: readonly Limit[],
     {replace = false}: SetOptions,
     {hasLimits, units}: Pick<StoredConfig, 'hasLimits' | 'units'>,
-  ): Promise<{readonly copied: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
-    if (replace || hasLimits || given.length === 0) return {copied: undefined, checks: []}
+  ): Promise<{readonly inherited: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
+    if (replace || hasLimits || given.length === 0) return {inherited: undefined, checks: []}
     const {inherited, checks} = await readInherited(this.#table, scope)
-    const names = new Set(given.map(({name}) => name))
-    const limits = withUnits(inherited?.limits ?? [], units).filter(({name}) => !names.has(name))
-    return {copied: inherited && limits.length > 0 ? {scope: inherited.scope, limits} : undefined, checks}
+    if (!inherited) return {inherited, checks}
+    const {limits} = tidied(inherited, this.#table.clock())
+    return {inherited: {...inherited, limits: withUnits(limits, units)}, checks}
   }
 
   /** Stores a switch, or with `undefined` removes it so that the next level decides. */
@@ -275,93 +394,168 @@ export class Configs {
 
   /** The result that {@link set} would have now; writes nothing. */
   async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    const limits = checkChange(scope, given, options)
+    const limits = this.#checked(scope, given, options)
     const stored = await this.#stored(scope)
     const {before, units} = stored
-    const {copied} = await this.#inherited(scope, limits, options, stored)
-    const record = this.#merge(scope, limits, options, before, copied)
+    const {record, copied} = await this.#merge(scope, limits, options, stored)
     await unitWrites(this.#table, units, limits)
     return changeOf(scope, before, record, copied)
   }
 
   /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
-    return this.#change(scope, async ({item, before}) => {
-      const limits = before?.limits.filter(limit => limit.name !== limitName)
-      if (!item || !before || !limits || limits.length === before.limits.length)
+    return this.#change(scope, async stored => {
+      const {item, before} = stored
+      const kept = before?.limits.filter(limit => limit.name !== limitName)
+      if (!item || !before || !kept || kept.length === before.limits.length)
         throw missing(scope, limitName, before?.limits)
-      if (limits.length === 0 && scope.level !== 'system' && !hasMoreThanLimits(item, [limitName]))
-        return this.#deletion(item, before)
-      const record = {...before, limits}
-      const update = updateConfig(this.#table, item, record, name => name === limitName)
-      const writes = [update, ...registerConfig(this.#table, scope, item)]
-      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
+      if (kept.length === 0 && scope.level !== 'system' && !hasMoreThanLimits(item, [limitName]))
+        return this.#deletion(stored, before)
+      const limits = inOneZone(kept, this.#table.clock())
+      const record = {...before, limits, isForBoost: undefined}
+      const update = await this.#update(stored, record, name => name === limitName)
+      return {writes: [...update, await this.#audit.put(setEvent(record, before))], record}
     })
+  }
+
+  /** Ends boosts of a scope now: of the limits named, or all. Where the limits were copied for them, these go too. */
+  async endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      const {before} = stored
+      const boostedNames = (before?.limits ?? []).flatMap(({name, boost}) => (boost ? [name] : []))
+      const unknown = limitNames?.find(name => !boostedNames.includes(name))
+      if (!before || boostedNames.length === 0 || unknown !== undefined) throw notBoosted(scope, unknown, boostedNames)
+      const after = withoutBoosts(before, ({name}) => limitNames?.includes(name) ?? true)
+      return this.#boostsEnded(stored, before, after)
+    })
+  }
+
+  /**
+   * Tidies up boosts that ended some time ago: removes their windows, and limits that were copied for them. Limits stay as
+   * they apply. Changes nothing where nothing is left to do.
+   *
+   * @internal
+   */
+  async tidy(scope: ConfigScope): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      const {before, untidied, boosts} = stored
+      const isOrphan = boosts !== undefined && !untidied?.limits.some(({boost}) => boost)
+      if (isOrphan) {
+        const nothing = {scope, limits: []}
+        return {writes: await this.#boostWrites(boosts, nothing), record: before}
+      }
+      if (!before || !untidied || before === untidied) return {writes: [], record: before}
+      return this.#boostsEnded(stored, untidied, before)
+    })
+  }
+
+  async #boostsEnded(stored: StoredConfig, before: ConfigRecord, after: ConfigRecord): Promise<ChangePlan> {
+    const limits = inOneZone(after.limits, this.#table.clock())
+    if (limits.length === 0) return this.#deletion(stored, before, {event: boostEndedEvent(before, [])})
+    const record = {...after, limits}
+    const update = await this.#update(stored, record, () => false)
+    const event = await this.#audit.put(boostEndedEvent(before, limits))
+    return {writes: [...update, event], record, previous: before}
   }
 
   /**
    * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
    * `withPolicies`, which is internal, the former goes too.
    */
-  async delete(scope: ConfigScope, {withPolicies = false} = {}): Promise<ConfigChange> {
-    return this.#change(scope, async ({item, before}) => {
+  async delete(scope: ConfigScope, {withPolicies = false, mayRemove}: DeleteOptions = {}): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      const {item, untidied: before} = stored
+      requireRemovable(scope, {before: before?.limits}, mayRemove)
       const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)
-      return this.#deletion(item, before, withPolicies)
+      return this.#deletion(stored, before, {withPolicies})
     })
   }
 
   /** Settings that are not given stay, and so do limits of other names unless they are replaced. */
-  #merge(
+  async #merge(
     scope: ConfigScope,
     limits: readonly Limit[],
-    {replace = false, onUnavailable, auditRetentionDays, policies}: SetOptions,
-    before: ConfigRecord | undefined,
-    copied: InheritedLimits | undefined,
-  ): ConfigRecord {
-    const names = new Set(limits.map(limit => limit.name))
-    const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
-    const merged = [...kept, ...(copied?.limits ?? []), ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
-    checkLimitsTogether(merged, copied && {names: copied.limits.map(({name}) => name), from: nameOf(copied.scope)})
-    return {
+    options: SetOptions,
+    stored: StoredConfig,
+  ): Promise<{
+    readonly record: ConfigRecord
+    readonly copied: InheritedLimits | undefined
+    readonly checks: readonly TransactItem[]
+  }> {
+    const {replace = false, until, keepsBoosts = false, onUnavailable, auditRetentionDays, policies} = options
+    const {before} = stored
+    const {inherited, checks} = await this.#inherited(scope, limits, options, stored)
+    const names = new Set(limits.map(({name}) => name))
+    const others = inherited?.limits.filter(({name}) => !names.has(name)) ?? []
+    const copied = inherited && others.length > 0 ? {scope: inherited.scope, limits: others} : undefined
+    const nowMs = this.#table.clock()
+    const present = before?.limits ?? []
+    const kept = replace ? [] : present.filter(limit => !names.has(limit.name))
+    const given = keepsBoosts ? rebased(limits, present) : limits
+    const merged =
+      until === undefined
+        ? [...kept, ...others, ...given]
+        : boosted(scope, inherited?.limits ?? present, limits, {untilMs: checkUntil(until, nowMs), nowMs})
+    const after = inOneZone(merged, nowMs).sort((a, b) => (a.name < b.name ? -1 : 1))
+    checkLimitsTogether(after, copied && {names: others.map(({name}) => name), from: nameOf(copied.scope)})
+    const isForBoost = until !== undefined && (inherited !== undefined || before?.isForBoost === true)
+    const record = {
       namespace: this.#table.namespace,
       scope,
-      limits: merged,
+      limits: after,
       onUnavailable: onUnavailable ?? before?.onUnavailable,
       auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
       access: before?.access,
       cascade: before?.cascade,
       ...policies,
+      ...(isForBoost && {isForBoost}),
     }
+    return {record, copied, checks}
   }
 
   /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
     const key = configKey(this.#table.namespace, scope)
-    const [item, units] = await Promise.all([getItem(this.#table, key), readLimitUnits(this.#table)])
+    const [item, units, boosts] = await Promise.all([
+      getItem(this.#table, key),
+      readLimitUnits(this.#table),
+      readBoosts(this.#table, scope),
+    ])
     this.#units = Promise.resolve(units)
     let unreadable = 0
     const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
-    const before = inUnits(decoded, units)
+    const nowMs = this.#table.clock()
+    const untidied = decoded && described(inUnits(decoded, units) as ConfigRecord, boosts, nowMs)
+    const before = untidied && tidied(untidied, nowMs)
     const hasLimits = unreadable > 0 || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
-    return {item, before, units, hasLimits}
+    return {item, before, untidied, boosts, units, hasLimits}
   }
 
   async #allInUnits(records: readonly ConfigRecord[]): Promise<ConfigRecord[]> {
     const units = await this.units()
-    return records.map(record => inUnits(record, units) as ConfigRecord)
+    return withBoosts(
+      this.#table,
+      records.map(record => inUnits(record, units) as ConfigRecord),
+    )
   }
 
-  async #deletion(item: Item, before: ConfigRecord, withPolicies = false): Promise<ChangePlan> {
+  async #deletion(
+    {item, boosts}: StoredConfig,
+    before: ConfigRecord,
+    {withPolicies = false, event = deletedEvent(before, withPolicies ? removedPolicies(before) : {})} = {},
+  ): Promise<ChangePlan> {
     const {scope} = before
-    const event = await this.#audit.put(deletedEvent(before, withPolicies ? removedPolicies(before) : {}))
+    const others = [...(await this.#boostWrites(boosts, {scope, limits: []})), await this.#audit.put(event)]
+    const stored = item as Item
     if (scope.level === 'system' || (!withPolicies && hasPolicies(before))) {
-      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined}
-      return {writes: [clearConfig(this.#table, item, before), event], record}
+      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined, isForBoost: undefined}
+      return {writes: [clearConfig(this.#table, stored, before), ...others], record, previous: before}
     }
-    const registry = await unregisterConfig(this.#table, scope, item)
-    return {writes: [deleteConfig(this.#table, item, before), ...registry, event], record: undefined}
+    const registry = await unregisterConfig(this.#table, scope, stored)
+    const writes = [deleteConfig(this.#table, stored, before), ...registry, ...others]
+    return {writes, record: undefined, previous: before}
   }
 
   /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
@@ -369,10 +563,10 @@ export class Configs {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const stored = await this.#stored(scope)
-      const {writes, record, copied} = await decide(stored)
+      const {writes, record, copied, previous = stored.before} = await decide(stored)
       try {
         if (writes.length > 0) await transact(this.#table, [...writes])
-        return changeOf(scope, stored.before, record, copied)
+        return changeOf(scope, previous, record, copied)
       } catch (error) {
         if (!isRefused(error)) throw error
       } finally {
@@ -387,7 +581,7 @@ export class Configs {
   }
 }
 
-const hasPolicies = (record: ConfigRecord | undefined): boolean =>
+const hasPolicies = (record: Policies | undefined): boolean =>
   record?.access !== undefined || record?.cascade !== undefined
 
 function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
@@ -411,33 +605,4 @@ function changeOf(
 ): ConfigChange {
   const [before, after] = [previous?.limits ?? [], record?.limits ?? []]
   return {scope, before, after, previous, record, ...(copied && {copied})}
-}
-
-function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {
-  const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
-  const details = {...limits, ...policyDetails(after), ...policiesDetails(policies)}
-  return {...subjectOf(after.scope), action: 'limits_set', details}
-}
-
-function policyEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies): AuditEvent {
-  const details = {...policiesDetails(policies), before: policiesDetails(policies, before ?? {})}
-  return {...subjectOf(after.scope), action: 'limits_set', details}
-}
-
-const removedPolicies = ({access, cascade}: ConfigRecord): Policies => ({
-  ...(access !== undefined && {access: undefined}),
-  ...(cascade !== undefined && {cascade: undefined}),
-})
-
-function deletedEvent(before: ConfigRecord, removed: Policies): AuditEvent {
-  const names = before.scope.level === 'system' ? {limits: before.limits.map(limit => limit.name)} : {}
-  const policies = {...policyDetails(before), ...policiesDetails(removed)}
-  const details = {...names, ...policies, before: limitDetails(before.limits)}
-  return {...subjectOf(before.scope), action: 'limits_deleted', details}
-}
-
-function subjectOf(scope: ConfigScope): Pick<AuditEvent, 'entity' | 'resource'> {
-  if (scope.level === 'system') return {entity: SYSTEM_SUBJECT}
-  const {resource} = scope
-  return {entity: scope.level === 'entity' ? scope.entity : resourceSubject(resource), resource}
 }

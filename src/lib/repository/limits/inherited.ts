@@ -7,6 +7,7 @@ import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
+import {withBoosts} from './boosts.js'
 import {nameOf} from './checks.js'
 import {unchangedCheck} from './writes.js'
 
@@ -14,6 +15,7 @@ import {unchangedCheck} from './writes.js'
 export interface InheritedLimits {
   /** Where they are set. */
   readonly scope: ConfigScope
+  /** With their boosts. */
   readonly limits: readonly Limit[]
 }
 
@@ -51,7 +53,9 @@ export async function readInherited(
     const {limits, unsupported} = record
     if (unsupported && hasLimitFeature(unsupported))
       throw new UnsupportedFeature(`The configuration of ${nameOf(each)}, which applies here now,`, unsupported, {})
-    if (limits.length > 0) return {inherited: {scope: each, limits}, checks}
+    if (limits.length === 0) continue
+    const [inherited] = await withBoosts(table, [{scope: each, limits}])
+    return {inherited, checks}
   }
   return {inherited: undefined, checks}
 }

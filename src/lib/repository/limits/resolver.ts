@@ -11,7 +11,7 @@ import {
   type OnUnavailable,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
-import {type CarriedFeature, hasLimitFeature, unsupportedOf} from '../../schema/peer-features.js'
+import {type CarriedFeature, hasLimitFeature} from '../../schema/peer-features.js'
 import type {NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import type {CachedReadOptions, ConfigCache, FetchConfigs} from './cache.js'
@@ -131,14 +131,14 @@ function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (Con
   const at = records.findIndex(record => record && (record.limits.length > 0 || hasLimitFeature(record.unsupported)))
   const applied = records[at]
   const {access, cascade} = decidedBy(records)
-  const unsupported = [...(applied?.unsupported ?? []), ...unsupportedOf(accessFeatures(access?.access))]
+  const unsupported = applied?.unsupported
   return {
     source: applied && LEVELS[at],
     limits: applied?.limits ?? [],
     onUnavailable: records.at(-1)?.onUnavailable,
     ...(access && {access}),
     ...(cascade && {cascade}),
-    ...(unsupported.length > 0 && {unsupported}),
+    ...(unsupported && {unsupported}),
     trace,
   }
 }
@@ -156,10 +156,6 @@ function decidedBy(records: readonly (ConfigRecord | undefined)[]): Pick<Resolut
     if (record?.cascade !== undefined) cascade ??= {cascade: record.cascade, level}
   }
   return {access, cascade}
-}
-
-function accessFeatures(access: AccessSwitch | undefined): CarriedFeature[] {
-  return access === 'disabled' || access === 'bypass' ? [{feature: access}] : []
 }
 
 /** The scopes whose limits may apply to a bucket, by level. */

@@ -147,8 +147,7 @@ export class Namespaces {
     if (found.status !== 'active') {
       throw namespaceState(found, 'is already deleted', 'purge')
     }
-    // A half-deleted `default` may be deleted: another one has its name.
-    if (found.name === DEFAULT_NAMESPACE && !found.halfDeleted) throw namespaceProtected(found)
+    if (isProtected(found)) throw namespaceProtected(found)
     return found
   }
 
@@ -183,6 +182,7 @@ export class Namespaces {
       }
       throw error
     })
+    if (isProtected(found)) throw namespaceProtected(found)
     refuseActive(found)
     return found
   }
@@ -234,6 +234,10 @@ export class Namespaces {
     return records
   }
 }
+
+/** A half-deleted `default` may be deleted: another one has its name. */
+const isProtected = ({name, status, halfDeleted}: Namespace): boolean =>
+  name === DEFAULT_NAMESPACE && status === 'active' && !halfDeleted
 
 const whole = (record: NamespaceRecord): Namespace => ({...record, halfDeleted: false})
 

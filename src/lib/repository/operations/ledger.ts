@@ -6,7 +6,7 @@ import {keys} from '../../schema/keys.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import type {BucketOperation} from './operation.js'
-import {decodeOperation, encodeOperation, NO_INCARNATION, type OperationRecord} from './record.js'
+import {decodeOperation, encodeOperation, NO_INCARNATION, type OperationRecord, type TokensByLimit} from './record.js'
 
 /** What identifies an operation: of several with the same id, for the same creation of the entity, one is applied. */
 export interface OperationId {
@@ -44,6 +44,12 @@ export async function findOperation(
   return isOther && record.incarnation !== incarnation ? undefined : record
 }
 
+/** What an operation was asked for, as its record keeps it. */
+export function askedOf(operation: BucketOperation): TokensByLimit | undefined {
+  if (operation.kind === 'top_up') return operation.amounts
+  return operation.limits && new Map([...operation.limits].map(name => [name, 0]))
+}
+
 /** A key stands for one operation: with another one it is a mistake, and nothing is applied. */
 export function requireSameOperation(record: OperationRecord, operation: BucketOperation): void {
   const before = describe(record.operation, record.asked ?? record.amounts)
@@ -51,6 +57,8 @@ export function requireSameOperation(record: OperationRecord, operation: BucketO
   const names = new Set(record.amounts.keys())
   if (operation.kind === 'reset') {
     const {limits} = operation
+    // A reset of all limits keeps no names: there may be others by now.
+    if (!limits && record.asked) throw otherOperation(record, before)
     if (limits && !(limits.size === names.size && [...limits].every(name => names.has(name))))
       throw otherOperation(record, before)
     return

@@ -1,5 +1,6 @@
 import {kindedRateOf} from '../../calendar/limit-kind.js'
 import {expiresAtSeconds, LIFETIME_MULTIPLIER, type LimitState} from '../../core/bucket.js'
+import {STAMP_MS} from '../../core/limit-kind.js'
 import {toMilli} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -9,18 +10,21 @@ import {decodeEntity} from '../../schema/entity-record.js'
 import {familyOf, readGeneration} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {requireNumber, validityOf} from '../buckets/kind-write.js'
-import {startingLimit} from '../buckets/plan.js'
+import {ceilingOf, startingLimit} from '../buckets/plan.js'
 import {createUpdate, newMark} from '../buckets/writes.js'
 import type {Resolution} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
 import {checkMissing, type TransactItem} from '../table/transact.js'
+import {requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 
 /** What a bucket is created from that a top-up does not find. */
-interface NewBucket {
+export interface NewBucket {
   readonly entity: string
   readonly resource: string
   readonly resolution: Resolution
+  /** Before the configuration was read, in epoch ms: how long a bypass is stamped counts from there. */
+  readonly readAtMs: number
   /** The record of the entity, if it has one. */
   readonly owner: Item | undefined
   /** What refunds left of a deleted bucket. */
@@ -37,7 +41,8 @@ export function createToppedUp(
   asked: TokensByLimit,
   input: NewBucket,
 ): {readonly items: TransactItem[]; readonly amounts: TokensByLimit} {
-  const {entity, resource, resolution, owner, residue, nowMs} = input
+  const {entity, resource, resolution, readAtMs, owner, residue, nowMs} = input
+  requireKnown([...asked.keys()], new Set(resolution.limits.map(({name}) => name)))
   const amounts = new Map([...asked.keys()].map(name => [name, 0]))
   const limits = new Map<string, LimitState>()
   for (const limit of resolution.limits) {
@@ -46,7 +51,9 @@ export function createToppedUp(
     const full = startingLimit(name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, tokens > 0)
     const left = residue.get(name)?.tokensMilli ?? 0n
     const started = {...full, tokensMilli: left > 0n ? full.tokensMilli - left : full.tokensMilli}
-    limits.set(name, toppedUp(started, tokens))
+    const after = toppedUp(started, tokens)
+    limits.set(name, after)
+    requireCountable(name, ceilingOf(name, after, {shard: 0, shardCount: 1}, nowMs))
     if (full.kind?.quota && tokens > 0) amounts.set(name, tokens)
   }
   if ([...amounts.values()].every(tokens => tokens === 0)) return {items: [], amounts}
@@ -62,6 +69,7 @@ export function createToppedUp(
       resolution.source === 'entity' ? undefined : expiresAtSeconds(limits.values(), LIFETIME_MULTIPLIER, nowMs),
     state,
     validUntilMs: validityOf(state, nowMs),
+    bypassUntilMs: resolution.access?.access === 'bypass' ? readAtMs + STAMP_MS : undefined,
   }
   const {ReturnValues: _, ...update} = createUpdate(table, record, {amounts: new Map(), requests: 0}, newMark(table))
   return {

@@ -1,4 +1,3 @@
-import {expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/bucket.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {ulid} from '../../core/ulid.js'
 import {Aborted, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
@@ -6,6 +5,7 @@ import {pause} from '../../dynamo/retry.js'
 import {keys} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import {addressOf, Buckets, type ShardedBucket} from '../buckets/buckets.js'
+import {shardExpiry} from '../buckets/expiry.js'
 import {type BucketPlan, changesLimits, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import {alignShardCounts} from '../buckets/split.js'
 import {newMark, plannedUpdate} from '../buckets/writes.js'
@@ -17,8 +17,8 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
 import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, unknownOutcome} from './errors.js'
-import {findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
-import {createToppedUp} from './new-bucket.js'
+import {askedOf, findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
+import {createToppedUp, type NewBucket} from './new-bucket.js'
 import {type BucketOperation, checkIdempotencyKey, planOperation} from './operation.js'
 import {incarnationIn, OPERATION_LIFETIME_SECONDS, type OperationRecord, type TokensByLimit} from './record.js'
 import {raisesQuota} from './top-up.js'
@@ -99,7 +99,7 @@ export async function operateOnBucket(
         writer,
         shards,
         amounts,
-        ...(operation.kind === 'top_up' && {asked: operation.amounts}),
+        asked: askedOf(operation),
         ttlSeconds: Math.floor(table.clock() / 1000) + OPERATION_LIFETIME_SECONDS,
       }
       const result = resultOf(record, {isRepeated: false, ghosts})
@@ -147,7 +147,9 @@ async function nextStep(
     if (operation.kind === 'reset') throw bucketMissing(entity, resource)
     const first = bucket?.shards.find(shard => addressOf(shard).shard === 0)
     const residue = first?.kind === 'ghost' ? first.residue : new Map()
-    return {...(await creation(table, {entity, resource}, operation.amounts, await resolve(), residue)), ghosts}
+    const readAtMs = table.clock()
+    const basis = {resolution: await resolve(), readAtMs, residue}
+    return {...(await creation(table, {entity, resource}, operation.amounts, basis)), ghosts}
   }
   const records = live.map(({record}) => record)
   if (await alignShardCounts(table, records, bucket?.shardCount ?? 1)) return undefined
@@ -173,14 +175,14 @@ async function creation(
   table: NamespaceTable,
   whose: {readonly entity: string; readonly resource: string},
   asked: TokensByLimit,
-  resolution: Resolution,
-  residue: Parameters<typeof createToppedUp>[2]['residue'],
+  basis: Pick<NewBucket, 'resolution' | 'readAtMs' | 'residue'>,
 ): Promise<Omit<Step, 'ghosts'>> {
   const {entity, resource} = whose
+  const {resolution} = basis
   if (resolution.source === undefined) throw nothingApplies(entity, resource)
   if (resolution.access?.access === 'disabled') throw bucketDisabled(whose)
   const owner = await getItem(table, keys.entity(table.namespace, entity))
-  const input = {entity, resource, resolution, owner, residue, nowMs: table.clock()}
+  const input = {...whose, ...basis, owner, nowMs: table.clock()}
   const {items, amounts} = createToppedUp(table, asked, input)
   if (items.length > 0) await requireReaders(table, ['top-up'])
   return {items, amounts, shards: items.length > 0 ? 1 : 0}
@@ -190,9 +192,8 @@ async function creation(
 function expiryAfter(plan: BucketPlan, {source}: Resolution): {readonly ttlSeconds?: number | null} {
   const {ttlSeconds} = plan.seen.record
   if (ttlSeconds === undefined || source === undefined) return {}
-  if (source === 'entity') return {ttlSeconds: null}
-  const wanted = expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, plan.nowMs)
-  return {ttlSeconds: Math.max(ttlSeconds, wanted)}
+  const wanted = shardExpiry(plan.seen.record, {source, limits: plannedLimits(plan), nowMs: plan.nowMs})
+  return {ttlSeconds: wanted === null ? null : Math.max(ttlSeconds, wanted)}
 }
 
 /** The shards that requests use; what a larger number of shards has left behind is not among them. */

@@ -1,6 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
-import type {Limit} from '../../core/limit.js'
+import {type Limit, MAX_TOKENS} from '../../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketPlan, SeenBucket} from '../buckets/plan.js'
 import type {TokensByLimit} from './record.js'
 
@@ -36,4 +37,13 @@ export function requireKnown(asked: readonly string[], names: ReadonlySet<string
   throw new InvalidInput('limit.unknown', `The bucket has no limit "${unknown.join('", "')}"; it has ${known}.`, {
     details: {unknown, known: [...names]},
   })
+}
+
+/** More than that, in millitokens over all shards, could not be shown exactly. */
+export function requireCountable(name: string, ceilingMilli: bigint): void {
+  if (ceilingMilli <= toMilli(MAX_TOKENS)) return
+  throw new InvalidInput(
+    'bucket.amount',
+    `With that "${name}" could hold ${toTokens(ceilingMilli)}: at most ${MAX_TOKENS} is possible.`,
+  )
 }

@@ -25,7 +25,7 @@ export interface OperationRecord {
   readonly shards: number
   /** Added by a top-up, or restored by a reset; below zero where a shard held more than its part. */
   readonly amounts: TokensByLimit
-  /** What a top-up was asked for; absent for resets and in records of other clients. */
+  /** What a top-up was asked for, or the limits of a reset of some; absent for resets of all and in records of other clients. */
   readonly asked?: TokensByLimit | undefined
   /** Epoch seconds. */
   readonly ttlSeconds: number | undefined

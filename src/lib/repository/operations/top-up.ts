@@ -1,13 +1,12 @@
 import type {LimitState} from '../../core/bucket.js'
-import {InvalidInput} from '../../core/errors.js'
-import {type Limit, MAX_TOKENS} from '../../core/limit.js'
+import type {Limit} from '../../core/limit.js'
 import {grantCountOf, wholeRateAt} from '../../core/limit-kind.js'
 import {shareOfLimit} from '../../core/shards.js'
 import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket, type SeenBucket} from '../buckets/plan.js'
 import {divideByRoom, divideByWeight} from './divide.js'
-import {limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './plan.js'
+import {limitNames, type OperationBasis, type PlannedOperation, requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 
 /**
@@ -42,7 +41,16 @@ export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: Operati
     amounts.set(name, toTokens(milli.reduce((a, b) => a + b, 0n)))
   }
   const planned = plans.map((plan, index) => ({...plan, changes: changes[index] ?? plan.changes}))
-  for (const name of asked.keys()) requireCountable(name, planned, nowMs)
+  for (const name of asked.keys()) {
+    const ceilings = planned.flatMap(({seen, changes}) => {
+      const after = changes.get(name)?.after
+      return after ? [ceilingOf(name, after, seen.record, nowMs)] : []
+    })
+    requireCountable(
+      name,
+      ceilings.reduce((a, b) => a + b, 0n),
+    )
+  }
   return {plans: planned, amounts, isWhole: false}
 }
 
@@ -102,20 +110,6 @@ function credited(
     creditMilli: change.creditMilli + milli,
     after: {...after, tokensMilli: after.tokensMilli + milli, ...(kind && quota && {kind: {...kind, quota}})},
   }
-}
-
-/** Beyond that a balance could not be shown exactly. */
-function requireCountable(name: string, plans: readonly BucketPlan[], nowMs: number): void {
-  const ceilings = plans.flatMap(({seen, changes}) => {
-    const after = changes.get(name)?.after
-    return after ? [ceilingOf(name, after, seen.record, nowMs)] : []
-  })
-  const most = ceilings.reduce((a, b) => a + b, 0n)
-  if (most <= toMilli(MAX_TOKENS)) return
-  throw new InvalidInput(
-    'bucket.amount',
-    `With that "${name}" could hold ${toTokens(most)}: at most ${MAX_TOKENS} is possible.`,
-  )
 }
 
 /** Whether a plan adds to what a quota may hold, which clients before 0.17 do not know. */

@@ -1,7 +1,7 @@
-import {expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/bucket.js'
 import {LEVELS, type Level} from '../../core/resolve.js'
 import {levelOf} from '../../schema/config-record.js'
 import {addressOf} from '../buckets/buckets.js'
+import {shardExpiry} from '../buckets/expiry.js'
 import {changesLimits, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from '../buckets/rewrite.js'
 import {type Resolution, requireSupportedLimits} from '../limits/resolver.js'
@@ -36,9 +36,8 @@ function isAffected(changed: Level, source: Level | undefined): boolean {
 /** Gives a bucket the limits and the lifetime that apply to it; `undefined` when it has them. */
 export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs: number): RewriteDecision | undefined {
   const plan = planBucket(seen, nowMs, limits)
-  const isPermanent = source === 'entity'
-  const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
+  const ttlSeconds = shardExpiry(seen.record, {source, limits: plannedLimits(plan), nowMs})
+  const hasRightLifetime = (ttlSeconds === null) === (seen.record.ttlSeconds === undefined)
   if (hasRightLifetime && !changesLimits(plan) && seen.record.validUntilMs !== 0) return undefined
-  const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
   return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }

@@ -15,6 +15,7 @@ export type RecordKind =
   | 'entity-config-registry'
   | 'provisioner'
   | 'units'
+  | 'boost'
   | 'pending-apply'
   | 'operation'
   | 'audit'

@@ -1,10 +1,10 @@
 import {ZaelError} from '../../core/errors.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import {type CarriedFeature, PEER_FEATURES} from '../../schema/peer-features.js'
+import type {CarriedFeature} from '../../schema/peer-features.js'
 
 /**
- * A bucket or configuration has a feature of a newer zae-limiter that this zael does not know how to honour: it is
- * neither used nor changed, whatever the policy for outages.
+ * A limit in a bucket or configuration has an attribute that zael does not know, so that it may mean something else than zael
+ * reads: the record is neither used nor changed, whatever the policy for outages.
  */
 export class UnsupportedFeature extends ZaelError {
   /** What the record has, and which of its limits. */
@@ -13,11 +13,9 @@ export class UnsupportedFeature extends ZaelError {
   /** `subject` begins a sentence, such as `The bucket of "a" for "b"`. */
   constructor(subject: string, features: readonly CarriedFeature[], details: Record<string, unknown>) {
     const [first] = features
-    const {what, since} = PEER_FEATURES[first?.feature ?? 'schedule']
-    const limit = first?.limit === undefined ? '' : ` (${first.limit})`
-    const reason = `${subject} ${what}${limit}, a feature of zae-limiter ${since} that this zael does not support.`
-    super('conflict', 'feature.unsupported', reason, {
-      hint: 'Nothing was charged or changed. Use zae-limiter for it, install a newer zael, or remove the feature there.',
+    const what = `${subject} has "${first?.attribute}" of the limit "${first?.limit}", which this zael does not know.`
+    super('conflict', 'feature.unsupported', `${what} A newer zae-limiter has probably written it.`, {
+      hint: 'Nothing was charged or changed. Use zae-limiter for it, install a newer zael, or remove the attribute.',
       details: {...details, features},
     })
     this.features = features

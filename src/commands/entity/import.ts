@@ -1,0 +1,62 @@
+import {string} from '@oclif/core/args'
+import {boolean, option} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {
+  importedLines,
+  importJson,
+  importPlanLines,
+  importQuestion,
+  importWithProgress,
+  planWithProgress,
+  readEntityFile,
+} from '../../lib/cli/data/entity-import.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import type {EntityImportResult} from '../../lib/cli/results/entity.js'
+import {EXIT} from '../../lib/core/errors.js'
+
+export default class EntityImport extends StackCommand<typeof EntityImport> {
+  static override summary = 'Create and update entities from a CSV or JSON Lines file'
+
+  static override description =
+    'The first line of a CSV file names its columns: id, name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", ' +
+    'for all resources) and limits.RESOURCE; only id is needed. A line of JSON has the fields that an entity has in a ' +
+    'manifest, and its id. Empty cells and entities that are not listed stay as they are, nothing is removed, and limits ' +
+    'that are not named stay in force. All lines are checked before anything is written. Asks before it changes what is ' +
+    'there. To continue after an interruption, run the command again.'
+
+  static override args = {
+    file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    format: option({
+      options: ['csv', 'jsonl'] as const,
+      description: 'Format, if the name of the file does not say.',
+    })(),
+    'dry-run': boolean({description: 'Show what would change; write nothing.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before changing what is there.'}),
+  }
+
+  static override examples = [
+    {command: 'zael entity import customers.csv --dry-run', description: 'Check the file and show the changes'},
+    {command: 'zael entity import customers.csv --yes', description: 'In a script'},
+    {command: 'zael entity import - --format jsonl < users.jsonl', description: 'From another program'},
+  ]
+
+  protected async work(stack: StackContext): Promise<EntityImportResult> {
+    const {file} = this.args
+    const {format, 'dry-run': dryRun = false, yes = false} = this.flags
+    const listed = await readEntityFile(file, format)
+    const namespace = await stack.namespace()
+    const plan = await planWithProgress(namespace, listed)
+    this.print(importPlanLines(file, plan))
+    if (dryRun) return importJson(file, plan, undefined)
+    const question = importQuestion(plan)
+    if (question !== undefined) await confirm(question, {yes})
+    const result = await importWithProgress(namespace, plan)
+    this.print(importedLines(result))
+    if (result.failures.length > 0 || result.left > 0) process.exitCode = EXIT.failed
+    return importJson(file, plan, result)
+  }
+}

@@ -1,0 +1,26 @@
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {boostListing, boostsJson} from '../../lib/cli/limits/boost.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
+import type {LimitsBoostsResult} from '../../lib/cli/results/limits.js'
+
+export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
+  static override summary = 'List limits that end by themselves'
+
+  static override description =
+    'Lists what `zael limits set --for` and `--until` have set, the next end first: until then the values under NOW apply, ' +
+    'after it those under THEN. One that has ended is listed until it is tidied up. `zael limits unset --boost` ends one now.'
+
+  static override flags = listFlags
+
+  static override examples = [
+    {command: 'zael limits boosts', description: 'All boosts of the namespace'},
+    {command: 'zael limits boosts --json', description: 'As JSON'},
+  ]
+
+  protected async work(stack: StackContext): Promise<LimitsBoostsResult> {
+    const boosts = await (await stack.namespace()).configs.boosts()
+    await this.list(boostListing(boosts))
+    return {boosts: boostsJson(boosts)}
+  }
+}

@@ -1,0 +1,58 @@
+import {string} from '@oclif/core/args'
+import {boolean, option} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
+import type {LimitsImpactResult} from '../../lib/cli/results/limits.js'
+
+export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
+  static override summary = 'Show whom limits would have refused, by recorded usage'
+
+  static override description =
+    'Compares the usage of the last week with the limits that would apply if they were set as with `zael limits set`. Writes ' +
+    'nothing. Calendar quotas are judged exactly. Of rates and sessions, "refused" is certain and "perhaps" depends on when ' +
+    'requests came within a window, which is not recorded. Requests that were refused at the time are not in the usage.'
+
+  static override args = {
+    limits: string({description: 'Limits such as rpm=100/min.', required: true, multiple: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    ...scopeFlags,
+    only: boolean({description: 'As if nothing but the given limits applied.'}),
+    window: option({
+      char: 'w',
+      options: ['hourly', 'daily', 'monthly'] as const,
+      default: 'hourly' as const,
+      description: 'Length of the usage windows to compare with.',
+    })(),
+    ...timeFlags,
+    ...listFlags,
+  }
+
+  static override examples = [
+    {command: 'zael limits impact --resource gpt-4 tpm=50k/min', description: 'Who would notice a lower limit'},
+    {command: "zael limits impact --resource gpt-4 'usd=$5/day@UTC' --since 30d", description: 'A new daily budget'},
+  ]
+
+  protected async work(stack: StackContext): Promise<LimitsImpactResult> {
+    const [{parseLimits}, {calendarCheck}] = await Promise.all([
+      import('../../lib/core/syntax/limit-text.js'),
+      import('../../lib/calendar/calendar-check.js'),
+    ])
+    const {window, only: replace} = this.flags
+    const scope = scopeOf(this.flags)
+    const limits = parseLimits(this.args.limits, calendarCheck)
+    const nowMs = stack.table.clock()
+    const namespace = await stack.namespace()
+    const preview = await namespace.configs.preview(scope, limits, {replace})
+    const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
+    const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)
+    await this.list(impactListing(impact.found))
+    this.print(['', ...impactLines(impact, range)])
+    return impactJson(impact, range)
+  }
+}

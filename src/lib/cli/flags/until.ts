@@ -1,0 +1,50 @@
+import {string} from '@oclif/core/flags'
+import {instantsAt, timeZone} from '../../calendar/time-zone.js'
+import {parseDuration} from '../../core/duration.js'
+import {InvalidInput} from '../../core/errors.js'
+import {parseDate} from './time-range.js'
+
+/** Settings that have no end. */
+const exclusive = ['only', 'on-unavailable', 'audit-retention-days']
+
+/** Flags of values that end by themselves. */
+export const untilFlags = {
+  for: string({
+    description: 'The given values end by themselves after this time (90m, 24h, 7d), everywhere.',
+    helpValue: 'TIME',
+    exclusive: ['until', ...exclusive],
+  }),
+  until: string({
+    description: 'The same, until 2026-12-01 or 2026-12-01T14:30 (UTC), or 2026-12-01T14:30@Europe/Berlin.',
+    helpValue: 'WHEN',
+    exclusive: ['for', ...exclusive],
+  }),
+}
+
+/** The end that the flags say; `undefined` without one. */
+export function untilOf(
+  flags: {readonly for?: string | undefined; readonly until?: string | undefined},
+  nowMs: number,
+): Date | undefined {
+  if (flags.for !== undefined) return new Date(nowMs + parseDuration(flags.for))
+  return flags.until === undefined ? undefined : new Date(endMs(flags.until))
+}
+
+function endMs(text: string): number {
+  const at = text.indexOf('@')
+  if (at < 0) return parseDate('--until', text)
+  const [date, zoneName] = [text.slice(0, at), text.slice(at + 1)]
+  if (/(Z|[+-]\d{2}:\d{2})$/.test(date) && date.includes('T'))
+    throw new InvalidInput('time.syntax', `--until: "${text}" has two time zones.`)
+  const instants = instantsAt(timeZone(zoneName), parseDate('--until', date))
+  const [instant, second] = instants
+  if (instant !== undefined && second === undefined) return instant
+  const why = second === undefined ? 'is skipped' : 'comes twice'
+  throw new InvalidInput('time.ambiguous', `--until: ${date} ${why} in ${zoneName}, since clocks are changed.`, {
+    hint:
+      second === undefined
+        ? 'Choose an hour earlier or later.'
+        : `Say which in UTC: ${instants.map(ms => new Date(ms).toISOString().slice(0, 16)).join('Z or ')}Z.`,
+    details: {text},
+  })
+}

@@ -1,0 +1,90 @@
+import type {Key} from './attribute-value.js'
+import {type Item, n, s} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import type {ConfigScope} from './config-record.js'
+import {isoSeconds} from './instant.js'
+import type {Json} from './json-attribute.js'
+import {keys, parseItemKey, wireKey} from './keys.js'
+import {readMap, readString} from './read.js'
+import {registryIndexKeys} from './registry-records.js'
+
+/** The boost of one limit, as it was set. */
+export interface StoredBoost {
+  /** The first windows of the limit as they are stored; while the limit begins with them, it has this boost. */
+  readonly windows: string
+  /** Time zone of the windows. */
+  readonly zone: string
+  /** Epoch ms of the end. */
+  readonly untilMs: number
+  /** ISO instant at which it was set. */
+  readonly since: string
+  readonly by: string | undefined
+}
+
+/**
+ * Which limits of a configuration have other values until an instant. Windows in the configuration make them so; this
+ * record tells them from windows that come back every year. Limiters do not read it.
+ */
+export interface BoostRecord {
+  readonly namespace: string
+  readonly scope: ConfigScope
+  readonly boosts: ReadonlyMap<string, StoredBoost>
+  /** A digest of the limits without their boosts, if the scope has limits only for the time of a boost. */
+  readonly copy: string | undefined
+  /** Names the write that has made it so. */
+  readonly revision: string
+}
+
+const names = attributes.boost
+
+/** Where the boosts of a scope are kept. */
+export function boostKey(namespace: string, scope: ConfigScope): Key {
+  if (scope.level === 'system') return keys.boost(namespace, '', '')
+  return keys.boost(namespace, scope.level === 'entity' ? scope.entity : '', scope.resource)
+}
+
+export function encodeBoosts({namespace, scope, boosts, copy, revision}: BoostRecord): Item {
+  const forms = [...boosts].map(([limit, {windows, zone, untilMs, since, by}]) => {
+    const form: Item = {windows: s(windows), zone: s(zone), until: n(untilMs), since: s(since)}
+    return [limit, {M: by === undefined ? form : {...form, by: s(by)}}] as const
+  })
+  return {
+    ...wireKey(boostKey(namespace, scope)),
+    ...registryIndexKeys(namespace),
+    [names.boosts]: {M: Object.fromEntries(forms)},
+    ...(copy !== undefined && {[names.copy]: s(copy)}),
+    [names.revision]: s(revision),
+  }
+}
+
+/** `undefined` when the key is not that of boosts. What cannot be read is left out. */
+export function decodeBoosts(item: Item): BoostRecord | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'boost') return undefined
+  const {namespace, entity, resource} = key
+  const boosts = new Map<string, StoredBoost>()
+  for (const [limit, form] of Object.entries(readMap(item, names.boosts))) {
+    const boost = boostOf(form)
+    if (boost) boosts.set(limit, boost)
+  }
+  const copy = readString(item, names.copy)
+  return {namespace, scope: scopeOf(entity, resource), boosts, copy, revision: readString(item, names.revision) ?? ''}
+}
+
+function scopeOf(entity: string, resource: string): ConfigScope {
+  if (entity !== '') return {level: 'entity', entity, resource}
+  return resource === '' ? {level: 'system'} : {level: 'resource', resource}
+}
+
+function boostOf(form: Json): StoredBoost | undefined {
+  if (typeof form !== 'object' || form === null || Array.isArray(form)) return undefined
+  const {windows, zone, until, since, by} = form
+  if (typeof windows !== 'string' || typeof zone !== 'string' || typeof until !== 'number') return undefined
+  return {
+    windows,
+    zone,
+    untilMs: until,
+    since: typeof since === 'string' ? since : isoSeconds(0),
+    by: typeof by === 'string' ? by : undefined,
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * The files that take longest, longest first. A fresh clone knows no durations and vitest would go by the size of a
+ * file, so that a short file with a long run comes last, alone, while the other cores have nothing left to do.
+ */
+export const LONGEST = [
+  'test/e2e/local.slow.test.ts',
+  'test/migrations/kills.slow.test.ts',
+  'test/simulation/more-seeds.slow.test.ts',
+  'test/packaging/install.slow.test.ts',
+  'test/peer/allowances.slow.test.ts',
+  'test/calendar/differential.slow.test.ts',
+  'test/repository/usage/usage.test.ts',
+  'test/aws/refusals.slow.test.ts',
+  'test/migrations/generations.slow.test.ts',
+  'test/repository/sync/limit-sync.test.ts',
+  'test/migrations/generations.test.ts',
+  'test/limiter/token-accounting.test.ts',
+  'test/peer/allowance-races.slow.test.ts',
+  'test/simulation/quotas.slow.test.ts',
+  'test/limiter/faults/shards.slow.test.ts',
+  'test/limiter/kinds.test.ts',
+  'test/aggregator/buckets.test.ts',
+  'test/simulation/simulation.test.ts',
+  'test/e2e/read-only.test.ts',
+  'test/dynamo/transports/lean.test.ts',
+  'test/limiter/faults/leases.test.ts',
+]

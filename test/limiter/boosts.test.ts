@@ -1,0 +1,107 @@
+import {beforeEach, expect, it} from 'vitest'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {tidyBoosts} from '../../src/lib/repository/tidy-boosts.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {admittedUntilRefused, refusal, request} from './visit.js'
+
+const MINUTE_MS = 60_000
+const UNTIL = new Date('2026-11-16T15:00Z')
+
+describeOnEngine('a limit with an end', () => {
+  const table = useTable()
+  const resource = {level: 'resource', resource: 'gpt-4'} as const
+  let scene: Scene
+  let repository: NamespaceRepository
+  let limiter: RateLimiter
+
+  beforeEach(() => {
+    scene = new Scene(table)
+    scene.nowMs = Date.parse('2026-11-16T14:36:12Z')
+    repository = new NamespaceRepository(scene.tenant, 'tester')
+    limiter = scene.limiter()
+  })
+
+  const set = (...texts: string[]) => repository.setLimits(resource, texts.map(parseLimit))
+  const boost = (...texts: string[]) => repository.setLimits(resource, texts.map(parseLimit), {until: UNTIL})
+
+  it('applies from now on, refills exactly across its end, and ends by itself', async () => {
+    await set('tpm=60/min:10')
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
+    await boost('tpm=240/min:40')
+    // What is missing comes at the new rate: 4 a second.
+    scene.nowMs += 5000
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(20)
+    // Ten seconds before the end full at 40, of which the end leaves 10.
+    scene.nowMs = UNTIL.getTime() - 10_000
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
+    // A second of each rate.
+    scene.nowMs = UNTIL.getTime() - 1000
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(36)
+    scene.nowMs = UNTIL.getTime() + 1000
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(5)
+    scene.nowMs += 10 * MINUTE_MS
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
+    // A process that has never heard of it.
+    scene.nowMs += MINUTE_MS
+    expect(await admittedUntilRefused(scene.limiter(), {tpm: 1}, 100)).toBe(10)
+    // Nobody has tidied up.
+    expect((await repository.configs.boosts())[0]?.limit.boost?.isEnded).toBe(true)
+  })
+
+  it('can be less for a time', async () => {
+    await set('tpm=60/min:20')
+    await boost('tpm=6/min:2')
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(2)
+    const {retryAfterMs} = await refusal(limiter.acquire(request({tpm: 1})))
+    expect([10_000, 10_001]).toContain(retryAfterMs)
+    scene.nowMs = UNTIL.getTime() + 20_000
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(20)
+  })
+
+  it('costs a request nothing: one write, no read', async () => {
+    await set('tpm=60/min:20')
+    await boost('tpm=240/min:40')
+    for (let warm = 0; warm < 3; warm++) await limiter.acquire(request({tpm: 1}))
+    scene.calls.length = 0
+    await limiter.acquire(request({tpm: 1}))
+    expect(scene.calls).toEqual(['UpdateItem'])
+  })
+
+  it('gives a quota its allowance with the next reset', async () => {
+    await set('rph=5/hour@UTC')
+    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
+    await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T16:30Z')})
+    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(0)
+    scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
+    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(8)
+    scene.nowMs = Date.parse('2026-11-16T17:00:01Z')
+    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
+  })
+
+  it('ends at once for live buckets when it is ended before', async () => {
+    await set('tpm=60/min:10')
+    await boost('tpm=240/min:40')
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
+    scene.nowMs += 10_000
+    await repository.endBoosts(resource, undefined)
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
+  })
+
+  it('leaves the bucket of a scope that had it alone to the level below', async () => {
+    await set('tpm=60/min:10')
+    const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+    await repository.setLimits(entity, [parseLimit('tpm=240/min:40')], {until: UNTIL})
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
+    await set('tpm=60/min:7')
+    scene.nowMs = UNTIL.getTime() + MINUTE_MS
+    // Its copy is that of before, until it is tidied up.
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
+    scene.nowMs += 5 * MINUTE_MS
+    await tidyBoosts(scene.tenant)
+    scene.nowMs += MINUTE_MS
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
+  })
+})

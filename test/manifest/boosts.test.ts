@@ -1,0 +1,91 @@
+import {expect, it} from 'vitest'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
+import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
+import {tidyBoosts} from '../../src/lib/repository/tidy-boosts.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {apply, lineOf, manifestOf, newNamespace} from './support.js'
+
+const TEXT = `
+resources:
+  gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}
+`
+const HOUR_MS = 3_600_000
+const resource = {level: 'resource', resource: 'gpt-4'} as const
+const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
+
+describeOnEngine('a manifest and limits with an end', () => {
+  const table = useTable()
+
+  async function boosted() {
+    const {repository, tenant} = newNamespace(table)
+    tenant.nowMs = Date.parse('2026-11-16T14:36:12Z')
+    await apply(repository, TEXT)
+    const until = new Date(tenant.nowMs + HOUR_MS)
+    await repository.setLimits(resource, [parseLimit('tpm=40k/min')], {until})
+    return {repository, tenant, until}
+  }
+
+  it('do not differ: the file says what applies after the end', async () => {
+    const {repository} = await boosted()
+    const {differences, boosts} = await diffManifest(repository, manifestOf(TEXT))
+    expect(differences).toEqual([])
+    expect(boosts).toMatchObject([{scope: resource, limit: {name: 'tpm', boost: {isEnded: false}}}])
+  })
+
+  it('can change without ending the boost', async () => {
+    const {repository, tenant} = await boosted()
+    const changed = TEXT.replace('10k', '20k')
+    const plan = await planManifest(repository, manifestOf(changed))
+    expect(plan.changes.map(lineOf)).toEqual([
+      'update resource gpt-4: rpm=100/60:100 tpm=10000/60:10000 → rpm=100/60:100 tpm=20000/60:20000',
+    ])
+    await apply(repository, changed)
+    const [, tpm] = (await repository.configs.get(resource))?.limits ?? []
+    expect(tpm).toMatchObject({capacity: 20_000, schedule: [{capacity: 40_000}, {}], boost: {windows: 2}})
+    tenant.nowMs += 2 * HOUR_MS
+    expect((await diffManifest(repository, manifestOf(changed))).differences).toEqual([])
+    await tidyBoosts(tenant)
+    expect((await repository.configs.get(resource))?.limits[1]).toEqual(parseLimit('tpm=20k/min'))
+    expect((await diffManifest(repository, manifestOf(changed))).differences).toEqual([])
+  })
+
+  it('are exported as what applies after the end, with the boosts in a comment', async () => {
+    const {repository, until} = await boosted()
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    const text = await exportManifest(repository, 'test')
+    expect(text).toBe(
+      [
+        'namespace: test',
+        'resources:',
+        '  gpt-4:',
+        '    limits:',
+        '      rpm: 100/min',
+        '      tpm: 10k/min',
+        '# Set until an end, and not part of this manifest: `zael limits apply` leaves them alone.',
+        '#   resource "gpt-4": tpm=40k/min until 2026-11-16 15:37 UTC',
+        '#   entity "user" and resource "gpt-4": rpm=200/min until 2026-11-16 15:37 UTC',
+        '#   entity "user" and resource "gpt-4": tpm=40k/min until 2026-11-16 15:37 UTC',
+        '',
+      ].join('\n'),
+    )
+    expect((await planManifest(repository, manifestOf(text.replace('namespace: test\n', '')))).changes).toEqual([])
+    expect(await exportForm(repository, 'test')).toEqual({
+      namespace: 'test',
+      resources: {'gpt-4': {limits: {rpm: '100/min', tpm: '10k/min'}}},
+    })
+  })
+
+  it('make limits that were copied for a boost stay, where the file states them', async () => {
+    const {repository, tenant, until} = await boosted()
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}}}\n`
+    const plan = await planManifest(repository, manifestOf(stated))
+    expect(plan.changes.map(lineOf)).toEqual(['create entity user gpt-4:  → rpm=100/60:100 tpm=10000/60:10000'])
+    await apply(repository, stated)
+    expect((await repository.configs.get(entity))?.limits[0]?.boost).toBeDefined()
+    tenant.nowMs += 2 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect((await repository.configs.get(entity))?.limits).toEqual(['rpm=100/min', 'tpm=10k/min'].map(parseLimit))
+  })
+})

@@ -1,0 +1,78 @@
+import {describe, expect, it} from 'vitest'
+import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseEntityFile} from '../../src/lib/manifest/entity-file.js'
+
+const csv = (...lines: string[]) => parseEntityFile(lines.join('\n'), 'csv', {file: 'list.csv'})
+const jsonl = (...lines: string[]) => parseEntityFile(lines.join('\n'), 'jsonl', {file: 'list.jsonl'})
+
+const problemsOf = (parse: () => unknown): string[] => {
+  try {
+    parse()
+  } catch (error) {
+    const {details} = error as {details: {problems: {line: number; path: string; message: string}[]}}
+    return details.problems.map(({line, path, message}) => `${line} ${path} ${message}`.replaceAll('  ', ' '))
+  }
+  throw new Error('nothing was refused')
+}
+
+describe('a list of entities', () => {
+  it('is CSV with columns in any order, or one JSON object per line', () => {
+    const scopes = new Map([
+      [DEFAULT_RESOURCE, {limits: parseLimits(['rpm=60', 'tpm=10k/min']), policies: {}}],
+      ['gpt-4', {limits: parseLimits(['rpd=5@"0 9 * * 1-5"']), policies: {}}],
+    ])
+    const expected = new Map([
+      ['team', {scopes: new Map()}],
+      ['u1', {name: 'Ann, "A"', parent: 'team', cascade: true, metadata: {plan: 'gold'}, scopes}],
+    ])
+    const fromCsv = csv(
+      'parent,id,name,cascade,metadata.plan,limits,limits.gpt-4',
+      ',team,,,,,',
+      'team,u1,"Ann, ""A""",yes,gold,rpm=60 tpm=10k/min,"rpd=5@""0 9 * * 1-5"""',
+    )
+    expect(fromCsv).toEqual(expected)
+    const fields = {name: 'Ann, "A"', parent: 'team', cascade: true, metadata: {plan: 'gold'}}
+    const limits = {limits: {rpm: '60', tpm: '10k/min'}, resources: {'gpt-4': {limits: {rpd: '5@"0 9 * * 1-5"'}}}}
+    expect(jsonl('{"id": "team"}', '', JSON.stringify({id: 'u1', ...fields, ...limits}))).toEqual(expected)
+  })
+
+  it('is refused as a whole, with every mistake and its line', () => {
+    const mistakes = problemsOf(() =>
+      csv(
+        'id,cascade,limits,parent',
+        'a|b,maybe,rpm,',
+        ',,,',
+        'u1,,rpm=1 rpm=2,',
+        'u1,,rpm=fast,',
+        ',yes,,',
+        'u2,,,,too much',
+      ),
+    )
+    expect(mistakes).toEqual([
+      '2 limits "rpm" is not a limit such as rpm=60',
+      expect.stringMatching(/^2 id .*is not a valid entity id/),
+      expect.stringMatching(/^2 cascade must be true or false/),
+      expect.stringMatching(/^2 limits no limits are given/),
+      '4 limits the limit "rpm" is given twice',
+      expect.stringMatching(/^5 limits.rpm /),
+      '6 id the id is missing',
+      '7 has 5 fields, but there are 4 columns',
+    ])
+    expect(problemsOf(() => csv('name', 'x'))).toEqual([
+      '1 the column "id" is missing; the first line names the columns',
+    ])
+    expect(problemsOf(() => csv('id,nam,id', 'x'))).toEqual([
+      '1 "nam" is not a column; did you mean "name"?',
+      '1 the column "id" is there twice',
+    ])
+    expect(problemsOf(() => csv('id,parent', 'a,b', 'b,a'))).toEqual(['2 parent the parents form a cycle: a → b → a'])
+    expect(problemsOf(() => csv('id', 'a', 'a'))).toEqual(['3 id "a" is in line 2 already'])
+    expect(problemsOf(() => jsonl('{"id": "a"', '[]', '{"id": "b", "colour": 1}'))).toEqual([
+      expect.stringMatching(/^1 is not JSON/),
+      '2 a line must be an object such as {"id": "user-1"}',
+      expect.stringMatching(/^3 colour "colour" is not a key here/),
+    ])
+    expect(() => csv('id', '')).toThrow('list.csv has no entities')
+  })
+})

@@ -1,0 +1,83 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseEntityFile} from '../../src/lib/manifest/entity-file.js'
+import {planImport, runImport} from '../../src/lib/manifest/import.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newTenant} from '../repository/namespace-table.js'
+
+const list = (...lines: string[]) => parseEntityFile(lines.join('\n'), 'csv', {file: 'list.csv'})
+
+describeOnEngine('an import of entities', () => {
+  const table = useTable()
+  const setUp = () => {
+    const tenant = newTenant(table)
+    return {tenant, own: new NamespaceRepository(tenant, 'ops')}
+  }
+
+  it('creates parents before children, updates what differs, and then finds nothing to do', async () => {
+    const {own} = setUp()
+    await own.entities.create({id: 'old', name: 'Old', metadata: {plan: 'free', note: 'stays'}})
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10', 'tpm=1k']))
+    const listed = list(
+      'id,parent,cascade,metadata.plan,limits.gpt-4',
+      'child,mid,yes,,',
+      'mid,team,yes,,rpm=50',
+      'team,,,,',
+      'old,,,gold,',
+    )
+    const plan = await planImport(own, listed)
+    expect(plan).toMatchObject({listed: 4, unchanged: 0})
+    expect(plan.entities.map(({action, entity}) => `${action} ${entity}`)).toEqual([
+      'update old',
+      'create team',
+      'create mid',
+      'create child',
+    ])
+    expect(await runImport(own, plan)).toEqual({created: 3, updated: 1, limitsSet: 1, failures: [], left: 0})
+    expect(await own.entities.need('old')).toMatchObject({name: 'Old', metadata: {plan: 'gold', note: 'stays'}})
+    expect(await own.entities.parents('child')).toMatchObject([{entity: 'mid'}, {entity: 'team'}])
+    // What is not named stays in force.
+    const {limits} = (await own.configs.get({level: 'entity', entity: 'mid', resource: 'gpt-4'})) ?? {}
+    expect(limits?.map(({name, capacity}) => `${name} ${capacity}`)).toEqual(['rpm 50', 'tpm 1000'])
+    expect(await planImport(own, listed)).toEqual({listed: 4, entities: [], limits: [], unchanged: 4})
+  })
+
+  it('that was stopped is continued by the next run', async () => {
+    const {own} = setUp()
+    const ids = Array.from({length: 30}, (_, at) => `e${at}`)
+    const listed = list('id,limits', ...ids.map(id => `${id},rpm=5`))
+    const stop = new AbortController()
+    const first = await runImport(own, await planImport(own, listed), {
+      signal: stop.signal,
+      onProgress: done => done === 20 && stop.abort(),
+    })
+    const done = first.created + first.limitsSet
+    expect(done).toBeGreaterThanOrEqual(20)
+    expect(done).toBeLessThan(60)
+    expect(first).toMatchObject({failures: [], left: 60 - done})
+    const rest = await runImport(own, await planImport(own, listed))
+    expect(rest.created + rest.limitsSet).toBe(60 - done)
+    expect((await own.entities.list()).records).toHaveLength(30)
+  })
+
+  it('writes nothing when a parent is missing', async () => {
+    const {tenant, own} = setUp()
+    await expect(planImport(own, list('id,parent', 'a,nobody'))).rejects.toMatchObject({
+      code: 'manifest.parent-missing',
+    })
+    expect(tenant.transport.calls.every(operation => ['BatchGetItem', 'GetItem', 'Query'].includes(operation))).toBe(
+      true,
+    )
+  })
+
+  it('names what failed, and goes on with the rest', async () => {
+    const {own} = setUp()
+    const plan = await planImport(own, list('id,parent', 'a,', 'b,a', 'c,'))
+    await own.entities.create({id: 'x'})
+    await own.entities.create({id: 'a', parent: 'x'})
+    const broken = {...plan, entities: plan.entities.map(each => ({...each, after: each.entity === 'c' ? {...each.after, parent: 'gone'} : each.after}))} // biome-ignore format: short
+    const result = await runImport(own, broken)
+    expect(result).toMatchObject({created: 2, left: 0, failures: [{entity: 'c', error: {exitCode: 3}}]})
+  })
+})

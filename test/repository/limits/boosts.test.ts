@@ -1,0 +1,321 @@
+import {beforeEach, expect, it} from 'vitest'
+import {baseOf, boostedOf, type Limit} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {formatLimit, parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {Configs, type SetOptions} from '../../../src/lib/repository/limits/configs.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {isTidyDue, tidyBoosts} from '../../../src/lib/repository/tidy-boosts.js'
+import {boostKey, decodeBoosts} from '../../../src/lib/schema/boost-record.js'
+import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
+
+const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
+const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
+const entity: ConfigScope = {level: 'entity', entity: 'e1', resource: 'gpt-4'}
+const entityDefault: ConfigScope = {level: 'entity', entity: 'e1', resource: DEFAULT_RESOURCE}
+const system: ConfigScope = {level: 'system'}
+const HOUR_MS = 3_600_000
+
+/** A limit in words: its values now and its base. */
+const told = (limit: Limit | undefined): string | undefined => {
+  const boosted = limit && boostedOf(limit)
+  if (!limit || !boosted) return limit && formatLimit(limit)
+  const until = new Date(limit.boost?.untilMs ?? 0).toISOString().slice(0, 16)
+  return `${formatLimit(boosted)} ${limit.boost?.isEnded ? 'until (ended)' : 'until'} ${until}, then ${formatLimit(limit)}`
+}
+
+describeOnEngine('limits with an end', () => {
+  const table = useTable()
+  let tenant: TestTenant
+  let configs: Configs
+
+  beforeEach(() => {
+    tenant = newTenant(table)
+    tenant.nowMs = Date.parse('2026-11-16T14:36:12Z')
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
+  })
+
+  const inHours = (hours: number): Date => new Date(tenant.nowMs + hours * HOUR_MS)
+  const boost = (scope: ConfigScope, texts: string[], until = inHours(24), options: SetOptions = {}) =>
+    configs.set(scope, limits(...texts), {until, ...options})
+  const toldAt = async (scope: ConfigScope) => (await configs.get(scope))?.limits.map(told)
+  /** What limiters read, as texts: windows included. */
+  const raw = async (scope: ConfigScope) =>
+    (await configs.resolve('e1', 'gpt-4')).trace
+      .find(({level}) => level === (scope.level === 'entity' ? 'entity' : scope.level))
+      ?.limits.map(formatLimit)
+  const recordOf = async (scope: ConfigScope) => {
+    const item = await stored(tenant, boostKey(tenant.namespace, scope))
+    return item && decodeBoosts(item)
+  }
+  const actions = async () => {
+    const {records} = await newAudit(tenant).listAll()
+    return records.map(({action}) => action).reverse()
+  }
+
+  it.each([resource, entity, entityDefault, system])('apply until then and are shown with it: %o', async scope => {
+    await configs.set(scope, limits('rpm=100/min', 'tpm=100k/min'))
+    const change = await boost(scope, ['tpm=400k/min:500k'])
+    const expected = ['rpm=100/min', 'tpm=400k/min:500k until 2026-11-17T14:37, then tpm=100k/min']
+    expect(change.after.map(told)).toEqual(expected)
+    expect(await toldAt(scope)).toEqual(expected)
+    expect((await configs.preview(scope, limits('rpm=1'))).before.map(told)).toEqual(expected)
+    const {boosts, copy} = (await recordOf(scope)) ?? {}
+    expect(boosts?.get('tpm')).toEqual({
+      windows: '1D16M11c500000a400000p60;h0-13D17M11c500000a400000p60;m0-36h14D17M11c500000a400000p60',
+      zone: 'UTC',
+      untilMs: Date.parse('2026-11-17T14:37Z'),
+      since: '2026-11-16T14:36:12Z',
+      by: 'tester',
+    })
+    expect(copy).toBeUndefined()
+  })
+
+  it('are windows before all others, for every client', async () => {
+    await configs.set(resource, limits('tpm=100k/min,x0.5@"* 0-5 * * * Europe/Berlin"'))
+    await boost(resource, ['tpm=400k/min'])
+    const windows = ['* * 16 11 *', '* 0-14 17 11 *', '0-36 15 17 11 *'].map(cron => `400k/min@"${cron}"`)
+    windows[0] = windows[0]?.replace(/"$/, ' Europe/Berlin"') ?? ''
+    expect(await raw(resource)).toEqual([`tpm=100k/min,${windows.join(',')},x0.5@"* 0-5 * * *"`])
+    expect(await toldAt(resource)).toEqual([
+      'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min,x0.5@"* 0-5 * * * Europe/Berlin"',
+    ])
+  })
+
+  it('copy what applies to a scope without limits, and the copy goes with the end', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    const change = await boost(entity, ['tpm=400k/min'])
+    expect(change.copied?.limits.map(({name}) => name)).toEqual(['rpm'])
+    expect(await toldAt(entity)).toEqual(['rpm=100/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    expect((await configs.get(entity))?.isForBoost).toBe(true)
+    expect(await configs.entityCounts()).toEqual(new Map([['gpt-4', 1]]))
+
+    tenant.nowMs += 25 * HOUR_MS
+    expect((await configs.get(entity))?.limits.map(told)[1]).toContain('(ended)')
+    await tidyBoosts(tenant)
+    expect(await configs.get(entity)).toBeUndefined()
+    expect(await recordOf(entity)).toBeUndefined()
+    expect(await configs.entityCounts()).toEqual(new Map())
+    expect(await actions()).toEqual(['limits_set', 'limits_set', 'limits_boost_ended'])
+  })
+
+  it('stay as a copy if somebody else has changed it meanwhile', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    await configs.set(entity, limits('rpm=200/min'))
+    tenant.nowMs += 25 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await toldAt(entity)).toEqual(['rpm=200/min', 'tpm=100k/min'])
+    expect(await recordOf(entity)).toBeUndefined()
+  })
+
+  it('leave a switch of the scope when their copy goes', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    await configs.setAccess({level: 'entity', entity: 'e1', resource: 'gpt-4'}, 'disabled')
+    tenant.nowMs += 25 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await configs.get(entity)).toMatchObject({limits: [], access: 'disabled'})
+  })
+
+  it('are tidied up once, by however many at once, and not while clocks may differ', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    const before = await raw(resource)
+    tenant.nowMs = Date.parse('2026-11-17T14:41:59Z')
+    await tidyBoosts(tenant)
+    configs.cache.invalidate()
+    expect(await raw(resource)).toEqual(before)
+    tenant.nowMs = Date.parse('2026-11-17T14:42Z')
+    await Promise.all(Array.from({length: 4}, () => tidyBoosts(tenant)))
+    await tidyBoosts(tenant)
+    configs.cache.invalidate()
+    expect(await raw(resource)).toEqual(['tpm=100k/min'])
+    expect(await stored(tenant, configKey(tenant.namespace, resource))).not.toHaveProperty('sched_tz')
+    expect(await recordOf(resource)).toBeUndefined()
+    expect((await actions()).filter(action => action === 'limits_boost_ended')).toHaveLength(1)
+  })
+
+  it('are gone when another client replaces the configuration', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    const record = {
+      namespace: tenant.namespace,
+      scope: resource,
+      onUnavailable: undefined,
+      auditRetentionDays: undefined,
+    }
+    await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
+    expect(await toldAt(resource)).toEqual(['tpm=50k/min,x0.5@"* 0-5 * * *"'])
+    expect(await configs.boosts()).toEqual([])
+    // The record that is left over is in nobody's way.
+    await boost(resource, ['tpm=80k/min'])
+    expect(await toldAt(resource)).toEqual([
+      'tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"',
+    ])
+    await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
+    tenant.nowMs += 25 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await toldAt(resource)).toEqual(['tpm=50k/min'])
+    expect(await recordOf(resource)).toBeUndefined()
+  })
+
+  it('are replaced by others, ended by limits without an end, and gone with their limit', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min', 'x=1'))
+    await boost(resource, ['tpm=400k/min', 'rpm=200/min', 'x=2'])
+    await boost(resource, ['tpm=300k/min'], inHours(1))
+    expect((await toldAt(resource))?.[1]).toBe('tpm=300k/min until 2026-11-16T15:37, then tpm=100k/min')
+    const change = await configs.set(resource, limits('tpm=150k/min'))
+    expect([change.before[1], change.after[1]].map(told)).toEqual([
+      'tpm=300k/min until 2026-11-16T15:37, then tpm=100k/min',
+      'tpm=150k/min',
+    ])
+    await configs.unset(resource, 'x')
+    expect(await toldAt(resource)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=150k/min'])
+    expect([...((await recordOf(resource))?.boosts.keys() ?? [])]).toEqual(['rpm'])
+    await configs.delete(resource)
+    expect(await recordOf(resource)).toBeUndefined()
+  })
+
+  it('can be ended before, with their copy', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min', 'rpm=200/min'])
+    await expect(configs.endBoosts(entity, ['x'])).rejects.toMatchObject({
+      code: 'boost.missing',
+      hint: 'Boosted are rpm, tpm.',
+    })
+    await configs.endBoosts(entity, ['tpm'])
+    expect(await toldAt(entity)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=100k/min'])
+    const {after, before} = await configs.endBoosts(entity)
+    expect([before.length, after]).toEqual([2, []])
+    expect(await configs.get(entity)).toBeUndefined()
+    await expect(configs.endBoosts(resource)).rejects.toMatchObject({code: 'boost.missing'})
+  })
+
+  it('are copied with their end to a scope that starts with what applies there', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    await configs.set(entity, limits('rpm=7/min'))
+    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    tenant.nowMs += 25 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=100k/min'])
+    expect(await toldAt(resource)).toEqual(['rpm=100/min', 'tpm=100k/min'])
+  })
+
+  it('count as tidied up in the next change', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    await boost(entity, ['tpm=500k/min'])
+    tenant.nowMs += 25 * HOUR_MS
+    await configs.set(resource, limits('rpm=1/min'))
+    expect(await toldAt(resource)).toEqual(['rpm=1/min', 'tpm=100k/min'])
+    // The copy of what applied before is over: the scope starts anew.
+    const change = await configs.set(entity, limits('tpm=5k/min'))
+    expect(change.before).toEqual([])
+    expect(await toldAt(entity)).toEqual(['rpm=1/min', 'tpm=5k/min'])
+    expect(await configs.boosts()).toEqual([])
+  })
+
+  it('move to the zone of limits that come later', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    await configs.set(resource, limits('rpd=10k/day@Asia/Tokyo'))
+    expect(await toldAt(resource)).toEqual([
+      'rpd=10k/day@Asia/Tokyo',
+      'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min',
+    ])
+    await configs.unset(resource, 'rpd')
+    expect(await toldAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    expect((await configs.get(resource))?.limits[0]?.timeZone).toBe('UTC')
+  })
+
+  it.each([
+    ['rpd=10k/day@Europe/Berlin', 'rpd=20k/day@Europe/Berlin'],
+    ['session=200/5hour!', 'session=400/5hour!'],
+    ['usd=$5/day@UTC', 'usd=$50/day@UTC'],
+    ['usd=$5/min', 'usd=$50/min:$60'],
+    ['rpm=100/min,soft', 'rpm=10/min,soft'],
+  ])('can be of every kind: %s', async (base, boosted) => {
+    await configs.set(resource, limits(base))
+    await boost(resource, [boosted])
+    expect(await toldAt(resource)).toEqual([`${boosted} until 2026-11-17T14:37, then ${base}`])
+    const [limit] = (await configs.get(resource))?.limits ?? []
+    expect(limit && baseOf(limit)).toEqual(parseLimit(base))
+    tenant.nowMs += 25 * HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await toldAt(resource)).toEqual([base])
+  })
+
+  it.each([
+    ['until.past', ['tpm=1'], {until: new Date('2026-11-16T14:36:00Z')}],
+    ['until.invalid', ['tpm=1'], {until: new Date(Number.NaN)}],
+    ['until.far', ['tpm=1'], {until: new Date('2027-09-13T00:00Z')}],
+    ['until.only-limits', [], {onUnavailable: 'allow' as const}],
+    ['until.only-limits', ['tpm=1'], {auditRetentionDays: 3}],
+    ['until.only-limits', ['tpm=1'], {replace: true}],
+    ['until.missing', ['x=1'], {}],
+    ['until.windows', ['tpm=1,x2@"* 0 * * *"'], {}],
+    ['until.kind', ['tpm=1/day@UTC'], {}],
+    ['until.kind', ['tpm=1,soft'], {}],
+    ['until.kind', ['rpd=20k'], {}],
+    ['until.kind', ['rpd=20k/day@UTC'], {}],
+    ['until.same', ['tpm=100k/min'], {}],
+  ])('are refused with %s where they make no sense: %s %o', async (code, texts, options) => {
+    await configs.set(system, limits('tpm=100k/min', 'rpd=10k/day@Europe/Berlin'))
+    const before = await configs.get(system)
+    await expect(boost(system, texts, inHours(1), options)).rejects.toMatchObject({code})
+    await expect(configs.preview(system, limits(...texts), {until: inHours(1), ...options})).rejects.toMatchObject({
+      code,
+    })
+    expect(await configs.get(system)).toEqual(before)
+    expect(await recordOf(system)).toBeUndefined()
+  })
+
+  it('tell how to write a limit of another kind', async () => {
+    await configs.set(resource, limits('rpd=10k/day@Europe/Berlin'))
+    await expect(boost(resource, ['rpd=20k'])).rejects.toMatchObject({
+      hint: 'Write it like that, for example rpd=20k/day@Europe/Berlin.',
+    })
+  })
+
+  it('are refused where the clock of the zone shows the end twice', async () => {
+    tenant.nowMs = Date.parse('2026-10-24T12:00Z')
+    await configs.set(resource, limits('tpm=1/min', 'rpd=1/day@Europe/Berlin'))
+    const refusal = boost(resource, ['tpm=2/min'], new Date('2026-10-25T01:30Z'))
+    await expect(refusal).rejects.toMatchObject({code: 'until.ambiguous'})
+  })
+
+  it('are not made permanent by giving back what was read', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    await configs.set(resource, (await configs.get(resource))?.limits ?? [])
+    expect(await raw(resource)).toEqual(['tpm=100k/min'])
+  })
+
+  it('are kept while their base is changed for them', async () => {
+    await configs.set(resource, limits('tpm=100k/min', 'x=1'))
+    await boost(resource, ['tpm=400k/min'])
+    await configs.set(resource, limits('tpm=150k/min'), {replace: true, keepsBoosts: true})
+    expect(await toldAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=150k/min'])
+  })
+
+  it('are listed with who has set them', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    const listed = await new NamespaceRepository(tenant, undefined).configs.boosts()
+    expect(listed).toMatchObject([{scope: entity, by: 'tester', since: '2026-11-16T14:36:12Z', isForBoost: true}])
+    expect(told(listed[0]?.limit)).toBe('tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min')
+  })
+
+  it('cost one query where nothing has ended', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(resource, ['tpm=400k/min'])
+    tenant.transport.calls.length = 0
+    await tidyBoosts(tenant)
+    expect(tenant.transport.calls).toEqual(['Query'])
+    const record = await recordOf(resource)
+    expect(record && isTidyDue(record, tenant.nowMs)).toBe(false)
+  })
+})

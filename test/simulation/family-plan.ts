@@ -1,0 +1,61 @@
+import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
+import {type Planned, plain} from './rare.js'
+import {type Deed, RESOURCE, type Step} from './scenario.js'
+import {kills, someFaults, someLimits, traffic} from './traffic.js'
+import type {Draws} from './world/draws.js'
+import {OTHERS} from './world/world.js'
+
+const CHILDREN = {c0: 'team', c1: 'team'} as const
+const PARENTS = ['team', 'org'] as const
+
+/** Children are moved to other parents, and policies say whether these are charged, under traffic. */
+export function planFamilies(draws: Draws): Planned {
+  const limits = someLimits(draws, draws.int(1, 2))
+  const processes = draws.int(1, 3)
+  const untilMs = draws.pick([20_000, 100_000, 240_000])
+  const steps = traffic(draws, {
+    processes,
+    limits,
+    entities: ['c0', 'c0', 'c1', 'team', 'org'],
+    untilMs,
+    count: draws.int(15, 45),
+    lease: 0.5,
+    recycle: draws.pick([0, 0.1]),
+    together: draws.pick([0, 0.4]),
+  })
+  const changes = draws.int(1, 4)
+  for (let change = 0; change < changes; change++) {
+    const atMs = Math.floor(((change + draws.random()) * untilMs) / changes)
+    steps.push({atMs, by: OTHERS, deed: someChange(draws)})
+  }
+  if (draws.chance(0.2)) {
+    const entity = draws.pick(['c0', 'team'])
+    steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed: {kind: 'split', entity}})
+  }
+  // One of the parents is often exhausted.
+  const configs = PARENTS.map(parent => {
+    const factor = draws.pick([0.5, 1, 3])
+    const own = limits.map(limit => ({...limit, capacity: Math.max(1, Math.ceil(limit.capacity * factor))}))
+    return {scope: {level: 'entity', entity: parent, resource: RESOURCE} as const, limits: own}
+  })
+  const planned = plain(processes, limits)
+  const disturbed = draws.chance(0.3) ? [...kills(draws, processes, untilMs)] : []
+  return {
+    ...planned,
+    configs: [...planned.configs, ...configs],
+    children: CHILDREN,
+    steps: [...steps, ...disturbed] satisfies Step[],
+    faults: draws.chance(0.3) ? someFaults(draws, processes, 0.08) : [],
+  }
+}
+
+function someChange(draws: Draws): Deed {
+  const entity = draws.pick(['c0', 'c0', 'c1'])
+  if (draws.chance(0.55)) return {kind: 'move', entity, parent: draws.pick(['org', 'org', 'team', undefined])}
+  const scope = draws.pick([
+    {level: 'resource', resource: RESOURCE} as const,
+    {level: 'entity', entity, resource: RESOURCE} as const,
+    {level: 'entity', entity, resource: DEFAULT_RESOURCE} as const,
+  ])
+  return {kind: 'set-cascade', scope, cascade: draws.pick([true, false, false, undefined])}
+}

@@ -1,0 +1,112 @@
+import {type Planned, plain, SYSTEM} from './rare.js'
+import type {Deed, Fault, FaultKind, LeaseAction, Step} from './scenario.js'
+import type {Draws} from './world/draws.js'
+import {OTHERS} from './world/world.js'
+
+/** What happens when an attempt without an answer arrives at the worst moment: many of them, each on a bucket of its own. */
+
+/** Calls of a process that may go wrong: more than it makes. */
+const MOST_CALLS = 200
+
+/**
+ * Limits are raised by a client that does not update buckets, while one process is so far ahead that rewrites of the others
+ * do not move the refill instant. First tries of these rewrites arrive after their repetitions.
+ */
+export function rewritesArriveLate(draws: Draws): Planned {
+  const capacity = draws.int(20, 100)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 20), refillPeriodSeconds: 60}]
+  const raised = limits.map(limit => ({...limit, capacity: 2 * capacity}))
+  const steps: Step[] = [{atMs: 4000, by: OTHERS, deed: {kind: 'python-config', scope: SYSTEM, limits: raised}}]
+  for (const entity of entities(6)) {
+    steps.push(ask(draws.int(0, 500), 0, entity, 1))
+    for (const by of [1, 2]) {
+      steps.push(ask(draws.int(1500, 3000), by, entity, 1))
+      steps.push(ask(draws.int(70_000, 72_000), by, entity, draws.int(1, 3)))
+    }
+  }
+  const skewsMs = [draws.int(120_000, 200_000), draws.int(-2000, 0), draws.int(-2000, 0)]
+  return {...plain(3, limits), skewsMs, steps, faults: disturbed(draws, [1, 2], ['late'], [40, 300])}
+}
+
+/** Processes take from buckets that they have not seen; first tries arrive while they are ruled out. */
+export function firstTriesArriveLate(draws: Draws): Planned {
+  const capacity = draws.int(50, 300)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, capacity), refillPeriodSeconds: 3600}]
+  const steps: Step[] = []
+  for (const [number, entity] of entities(8).entries()) {
+    steps.push(ask(number * 100, 0, entity, Math.ceil(capacity / 2)))
+    for (const by of [1, 2]) steps.push(ask(5000 + number * 3000 + draws.int(0, 2000), by, entity, draws.int(1, 4)))
+  }
+  return {...plain(3, limits), steps, faults: disturbed(draws, [1, 2], ['late'], [5, 90])}
+}
+
+/** Refusals are taken along by writes whose outcome stays unknown, some of them because others overwrite their marks. */
+export function refusalsInDoubt(draws: Draws): Planned {
+  const capacity = draws.int(40, 80)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 3), refillPeriodSeconds: 3600}]
+  const steps: Step[] = [ask(0, 0, 'u0', 1)]
+  for (let round = 0; round < 12; round++) {
+    const atMs = 2000 + round * 4000
+    for (const by of [0, 1]) {
+      steps.push(ask(atMs + draws.int(0, 200), by, 'u0', capacity))
+      steps.push(ask(atMs + 300 + draws.int(0, 60), by, 'u0', 1))
+    }
+  }
+  const kinds = ['hang', 'lost-after'] as const
+  return {
+    ...plain(2, limits),
+    steps,
+    faults: disturbed(draws, [0, 1], kinds, [10, 100]),
+    sharedSlots: draws.chance(0.7),
+  }
+}
+
+/**
+ * A session of a quota with two shards is opened by a request at one of them, and announced to the other. Before that one
+ * starts it, it is charged after the fact, by a lease or by another client: that counts as taken from the session.
+ */
+export function chargesAfterAnnouncement(draws: Draws): Planned {
+  const capacity = draws.int(30, 60)
+  const quota = {name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1, reset: {afterSeconds: 60}}
+  const take = (atMs: number, by: number, tokens: number, actions: LeaseAction[] = []): Step => {
+    return {atMs, by, deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions}}
+  }
+  const steps: Step[] = [take(0, 0, 1), {atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}}]
+  const roundMs = 70_000
+  for (let round = 1; round <= 6; round++) {
+    const atMs = round * roundMs
+    steps.push(take(atMs, 0, 1))
+    const adjust: LeaseAction = {
+      kind: 'adjust',
+      deltas: {q: draws.int(1, 3)},
+      afterMs: roundMs - 900 + draws.int(0, 300),
+    }
+    for (const by of [0, 1]) steps.push(take(atMs + 1000, by, 1, [adjust]))
+    const other: Deed = {kind: 'python-adjust', entity: 'u0', consume: {q: draws.int(1, 3)}}
+    steps.push({atMs: atMs + draws.int(150, 700), by: OTHERS, deed: other})
+    for (const by of [0, 1]) for (let more = 0; more < 3; more++) steps.push(take(atMs + 3000 + more * 100, by, 2))
+  }
+  return {...plain(2, [quota]), steps}
+}
+
+const entities = (count: number): string[] => Array.from({length: count}, (_, number) => `u${number}`)
+
+function ask(atMs: number, by: number, entity: string, tokens: number): Step {
+  const deed: Deed = {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}
+  return {atMs, by, deed}
+}
+
+/** Every second call of some processes goes wrong. */
+function disturbed(
+  draws: Draws,
+  processes: readonly number[],
+  kinds: readonly FaultKind[],
+  [least, most]: readonly [number, number],
+): Fault[] {
+  return processes.flatMap(by =>
+    Array.from({length: MOST_CALLS}, (_, at): Fault[] => {
+      const fault = {by, call: at + 1, kind: draws.pick(kinds), delayMs: draws.int(least, most)}
+      return draws.chance(0.5) ? [fault] : []
+    }).flat(),
+  )
+}

@@ -1,0 +1,65 @@
+import {spawn} from 'node:child_process'
+import {cp, mkdtemp, readFile, writeFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {createInterface} from 'node:readline'
+import {fileURLToPath} from 'node:url'
+import type {Profile} from '../scenario.js'
+import type {Mutant} from './mutants.js'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+export const CACHE = join(ROOT, '.cache')
+
+/** What an oracle has reported. */
+interface Report {
+  readonly profile: Profile
+  readonly seed: string
+  readonly oracle: string
+}
+
+/** A copy of the sources, to plant faults in and to play seeds with. */
+export class Copy {
+  /** Takes the planted fault out. */
+  restore: () => Promise<void> = async () => {}
+
+  private constructor(readonly folder: string) {}
+
+  static async make(): Promise<Copy> {
+    const folder = await mkdtemp(join(CACHE, 'mutants-'))
+    for (const name of ['src', 'test', 'templates', 'package.json', 'tsconfig.json'])
+      await cp(join(ROOT, name), join(folder, name), {recursive: true})
+    return new Copy(folder)
+  }
+
+  async plant({file, what, from, to}: Mutant): Promise<void> {
+    const path = join(this.folder, 'src/lib', file)
+    const text = await readFile(path, 'utf8')
+    if (text.split(from).length !== 2) throw new Error(`${file}: the place for "${what}" is gone, or there are several`)
+    this.restore = () => writeFile(path, text)
+    await writeFile(
+      path,
+      text.replace(from, () => to),
+    )
+  }
+
+  /** What is reported while seeds of some profiles are played, until nobody asks for more. */
+  async *play(profiles: readonly Profile[], args: readonly string[]): AsyncGenerator<Report, void> {
+    const node = ['--max-semi-space-size=64', '--disable-warning=ZAEL_UNLIMITED', '--import', 'tsx']
+    const chosen = profiles.flatMap(profile => ['--profile', profile])
+    const options = [...node, 'test/simulation/main.ts', '--list', '--workers', '1', ...chosen, ...args]
+    const child = spawn(process.execPath, options, {cwd: this.folder, stdio: ['ignore', 'pipe', 'inherit']})
+    try {
+      for await (const line of createInterface(child.stdout)) {
+        const [profile, seed, oracle] = line.split(' ') as [Profile, string, string]
+        yield {profile, seed, oracle}
+      }
+    } finally {
+      child.kill('SIGKILL')
+    }
+  }
+
+  /** Whether an oracle reports something for a seed. */
+  async reports(profile: Profile, seed: string, oracle: string): Promise<boolean> {
+    for await (const report of this.play([profile], ['--seed', seed])) if (report.oracle === oracle) return true
+    return false
+  }
+}

@@ -1,0 +1,35 @@
+import {PROFILES, type Profile} from '../scenario.js'
+
+/** Where the faults of a file are likely to be found, by a part of its path; the first that fits counts. */
+const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
+  ['aggregator/', ['aggregator', 'mixed']],
+  ['kind-refill', ['quotas', 'shards']],
+  ['kind', ['quotas']],
+  ['quota', ['quotas']],
+  ['session', ['quotas']],
+  ['switch', ['quotas']],
+  ['bypass', ['bypass']],
+  ['shards', ['shards']],
+  ['split', ['shards']],
+  ['gather', ['shards']],
+  ['joint', ['shards']],
+  ['full', ['burst']],
+  ['guarded', ['faults', 'skew', 'bypass']],
+  ['marked', ['faults', 'skew']],
+  ['buckets/writes', ['faults', 'skew', 'burst']],
+  ['buckets/plan', ['config', 'skew']],
+  ['tally', ['faults', 'burst']],
+  ['known-bucket', ['burst', 'cascade', 'quotas']],
+  ['corrections', ['faults', 'lifecycle']],
+  ['limit-steps', ['burst', 'config']],
+  ['namespace-limiter', ['cascade', 'family']],
+  ['family', ['family']],
+  ['lease', ['lifecycle', 'faults', 'bypass']],
+  ['bucket-queue', ['cascade', 'faults', 'lifecycle']],
+]
+
+/** All profiles, the likely ones for a file first. */
+export function profilesFor(file: string): readonly [likely: readonly Profile[], others: readonly Profile[]] {
+  const likely = LIKELY.find(([part]) => file.includes(part))?.[1] ?? ['burst', 'faults']
+  return [likely, PROFILES.filter(profile => !likely.includes(profile))]
+}

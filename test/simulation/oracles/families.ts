@@ -1,0 +1,133 @@
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
+import {type Deed, RESOURCE, type Scenario} from '../scenario.js'
+import type {TableWrite} from '../world/table-writes.js'
+import {CACHE_PERIOD_MS} from './limits-timeline.js'
+import type {Verdicts} from './verdicts.js'
+
+/** How long a refusal may be remembered without asking the bucket, in ms: the default of the limiter. */
+const DENY_CACHE_MS = 1000
+
+/** Index entries of a bucket that is younger may not have been there when a change looked for it, in ms. */
+const INDEX_LAG_MS = 1000
+
+type FamilyDeed = Extract<Deed, {kind: 'move' | 'set-cascade'}>
+
+/** What the answer to a request that was made at an instant says about parents. */
+interface Answer {
+  readonly entity: string
+  readonly bucket: string
+  /** Epoch ms. */
+  readonly startedMs: number
+}
+
+/**
+ * S10: who is charged together with an entity. When a move or a change of the cascade policy has returned, every bucket
+ * that was there follows with its next request; one that is created around that instant, within the cache period. A
+ * refusal may be remembered for a second. A change that has failed may have been made or not: from then on nothing is judged.
+ */
+export class Families {
+  readonly #verdicts: Verdicts
+  readonly #parents: Map<string, string | undefined>
+  readonly #possible = new Map<string, Set<string>>()
+  /** Policies by scope, as `entity resource`; that of a resource has no entity. */
+  readonly #policies = new Map<string, boolean | undefined>()
+  /** When an item of each bucket was last created, in epoch ms. */
+  readonly #createdAtMs = new Map<string, number>()
+  /** Whether anything about parents changes in the run. */
+  readonly isChanging: boolean
+  #underWay = 0
+  #beganAtMs = 0
+  #changedAtMs = 0
+  #isKnown = true
+
+  constructor({children, steps}: Scenario, verdicts: Verdicts) {
+    this.#verdicts = verdicts
+    this.#parents = new Map(Object.entries(children))
+    for (const [entity, parent] of this.#parents) if (parent) this.#possibleOf(entity).add(parent)
+    const changes = steps.flatMap(({deed}) => (isFamilyDeed(deed) ? [deed] : []))
+    for (const deed of changes) if (deed.kind === 'move' && deed.parent) this.#possibleOf(deed.entity).add(deed.parent)
+    this.isChanging = changes.length > 0
+  }
+
+  /** Everyone who may be charged together with an entity at some time. */
+  possibleParents(entity: string): string[] {
+    return [...(this.#possible.get(entity) ?? [])]
+  }
+
+  /** Who is charged together with an entity now; `undefined` also where that is not known. */
+  parentOf(entity: string): string | undefined {
+    const parent = this.#parents.get(entity)
+    const policy = [`${entity} ${RESOURCE}`, `${entity} ${DEFAULT_RESOURCE}`, ` ${RESOURCE}`]
+      .map(scope => this.#policies.get(scope))
+      .find(each => each !== undefined)
+    return (policy ?? true) ? parent : undefined
+  }
+
+  /** Whether every change has returned, and its outcome is known. */
+  get isKnown(): boolean {
+    return this.#isKnown && this.#underWay === 0
+  }
+
+  /** A change begins at an instant; returns what is called when it has ended. */
+  begin(deed: FamilyDeed, atMs: number): (isDone: boolean, endedMs: number) => void {
+    if (this.#underWay === 0) this.#beganAtMs = atMs
+    // Of changes at the same time the last one counts, whichever that is.
+    else this.#isKnown = false
+    this.#underWay++
+    return (isDone, endedMs) => {
+      this.#underWay--
+      this.#changedAtMs = endedMs
+      if (!isDone) this.#isKnown = false
+      else if (deed.kind === 'move') this.#parents.set(deed.entity, deed.parent)
+      else this.#policies.set(scopeKey(deed), deed.cascade)
+    }
+  }
+
+  observe({atMs, shards}: TableWrite): void {
+    for (const {bucket, before, after} of shards)
+      if (before?.refilledAt === undefined && after?.refilledAt !== undefined) this.#createdAtMs.set(bucket, atMs)
+  }
+
+  /** A request was admitted, and its lease names this parent. */
+  admitted(answer: Answer, parent: string | undefined): void {
+    const expected = this.parentOf(answer.entity)
+    if (!this.#isSettled(answer, 0) || parent === expected) return
+    const message = `a request was charged together with ${parent ?? 'nobody'}, which is ${expected ?? 'nobody'} by now`
+    this.#verdicts.report('S10-parent', answer.entity, message)
+  }
+
+  /** A request was refused, by these limits. */
+  refused(answer: Answer, statuses: readonly RefusalStatus[]): void {
+    const expected = this.parentOf(answer.entity)
+    if (!this.#isSettled(answer, DENY_CACHE_MS)) return
+    const other = statuses.find(({level, entity}) => level === 'parent' && entity !== expected)
+    if (!other) return
+    const message = `a request was refused by ${other.entity}, but the parent is ${expected ?? 'nobody'} by now`
+    this.#verdicts.report('S10-refused', answer.entity, message)
+  }
+
+  #isSettled({bucket, startedMs}: Answer, delayMs: number): boolean {
+    if (!this.isChanging || !this.isKnown || this.#changedAtMs === 0) return false
+    const createdMs = this.#createdAtMs.get(bucket) ?? Number.POSITIVE_INFINITY
+    if (createdMs < this.#beganAtMs - INDEX_LAG_MS) return startedMs > this.#changedAtMs + delayMs
+    return startedMs > Math.max(this.#changedAtMs, createdMs) + CACHE_PERIOD_MS + INDEX_LAG_MS
+  }
+
+  #possibleOf(entity: string): Set<string> {
+    const known = this.#possible.get(entity)
+    if (known) return known
+    const parents = new Set<string>()
+    this.#possible.set(entity, parents)
+    return parents
+  }
+}
+
+export function isFamilyDeed(deed: Deed): deed is FamilyDeed {
+  return deed.kind === 'move' || deed.kind === 'set-cascade'
+}
+
+function scopeKey({scope}: Extract<Deed, {kind: 'set-cascade'}>): string {
+  const entity = scope.level === 'entity' ? scope.entity : ''
+  return `${entity} ${scope.resource}`
+}

@@ -1,0 +1,69 @@
+import type {Scenario, Tokens} from '../scenario.js'
+import type {TableWrite} from '../world/table-writes.js'
+import type {Verdicts} from './verdicts.js'
+
+/** A write that admitted requests, and the limits that it left in debt. */
+interface Admission {
+  readonly process: number
+  /** Epoch ms. */
+  readonly atMs: number
+  readonly inDebt: ReadonlySet<string>
+}
+
+/** What was asked of a process, and the buckets that were charged. */
+interface AskedOfSoft {
+  readonly process: number
+  readonly buckets: readonly string[]
+  /** Epoch ms. */
+  readonly startedMs: number
+}
+
+/** S1, L6 of limits that are soft whenever they are configured: they refuse nothing, and leases name those in debt. */
+export class SoftLimits {
+  readonly #verdicts: Verdicts
+  readonly #soft: ReadonlySet<string>
+  readonly #admissions = new Map<string, Admission[]>()
+
+  constructor({configs, steps}: Scenario, verdicts: Verdicts) {
+    this.#verdicts = verdicts
+    const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
+    const limits = sets.flatMap(each => each.limits)
+    const hard = new Set(limits.filter(({soft}) => !soft).map(({name}) => name))
+    this.#soft = new Set(limits.map(({name}) => name).filter(name => !hard.has(name)))
+  }
+
+  observe({atMs, writer: {process}, shards}: TableWrite): void {
+    if (this.#soft.size === 0) return
+    for (const {bucket, before, after} of shards) {
+      if (!after || after.requests <= (before?.requests ?? 0)) continue
+      const inDebt = new Set([...after.limits].flatMap(([name, {tokens}]) => (tokens < 0n ? [name] : [])))
+      const known = this.#admissions.get(bucket)
+      if (known) known.push({process, atMs, inDebt})
+      else this.#admissions.set(bucket, [{process, atMs, inDebt}])
+    }
+  }
+
+  /** A request that asked for nothing but soft limits must not be refused, whatever is said about the reasons. */
+  refused(entity: string, consume: Tokens): void {
+    if (this.#soft.size === 0 || !Object.keys(consume).every(name => this.#soft.has(name))) return
+    this.#verdicts.report('S1-soft', `${entity} ${JSON.stringify(consume)}`, 'soft limits have refused')
+  }
+
+  /** A lease names the limits of which more was used than there was, by the writes that may have charged it. */
+  admitted({process, buckets, startedMs}: AskedOfSoft, overdrawn: readonly string[]): void {
+    if (this.#soft.size === 0) return
+    const writes = buckets.map(
+      bucket => this.#admissions.get(bucket)?.filter(each => each.process === process && each.atMs >= startedMs) ?? [],
+    )
+    // Charged by a write that nothing is known of.
+    if (writes.some(each => each.length === 0)) return
+    for (const name of this.#soft) {
+      const isTold = overdrawn.includes(name)
+      const isPossible = writes.some(each => each.some(({inDebt}) => inDebt.has(name)))
+      const isCertain = writes.some(each => each.every(({inDebt}) => inDebt.has(name)))
+      if (isTold ? isPossible : !isCertain) continue
+      const message = isTold ? 'is said to be overdrawn, and is not' : 'is overdrawn, and the lease does not say so'
+      this.#verdicts.report('L6-overdrawn', `${buckets.join(' + ')} ${name}`, message)
+    }
+  }
+}

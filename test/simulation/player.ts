@@ -1,0 +1,19 @@
+import type {PlayedSeed, Seed} from './players.js'
+import {scenarioOf} from './profiles.js'
+import {run} from './run.js'
+
+/** A process that plays the seeds it is sent, one after the other: a run has the timers of its process to itself. */
+
+Error.stackTraceLimit = 0
+// Its parent decides when it ends.
+process.on('SIGINT', () => {})
+let last = Promise.resolve()
+process.on('message', (seed: Seed) => {
+  last = last.then(() => play(seed))
+})
+
+async function play({profile, seed}: Seed): Promise<void> {
+  const {violations, trace, counts, operations} = await run(scenarioOf(profile, seed))
+  const played: PlayedSeed = {violations, trace, counts, operations}
+  process.send?.(played)
+}

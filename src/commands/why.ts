@@ -43,7 +43,6 @@ export default class Why extends StackCommand<typeof Why> {
     {command: 'zael why user-1', description: 'All resources of an entity, worst first'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
     {command: 'zael why user-1 --follow', description: 'Keep looking until Ctrl-C'},
-    {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
   ]
 
   #isStream = false

@@ -87,5 +87,8 @@ describe('the requests of a bucket', () => {
     expect(isRefusing(counts, READ_AT_MS + 11_999)).toBe(true)
     expect(isRefusing(counts, READ_AT_MS + 12_000)).toBe(false)
     expect(isRefusing(countsAfter([0, 0]), READ_AT_MS)).toBe(false)
+    // A client whose clock is an hour ahead: only what was counted between two readings tells anything.
+    expect(isRefusing(counts, READ_AT_MS - 3_600_000)).toBe(false)
+    expect(isRefusing(countsAfter([0, 0], [2, 5]), READ_AT_MS - 3_600_000)).toBe(true)
   })
 })

@@ -8,6 +8,9 @@ const WINDOW_MS = 10_000
 /** A refusal is recent for as long as the next one may take to become visible: that time, and a moment to be read. */
 const RECENT_MS = 12_000
 
+/** An instant further ahead is of a client whose clock is wrong; it says nothing about how long ago that was. */
+const MAX_AHEAD_MS = 60_000
+
 /** Refused requests since the first reading; most buckets have one sample, as long as nothing changes. */
 interface RefusalSample {
   /** Epoch ms of the first and of the last reading with these counts. */
@@ -127,7 +130,9 @@ export function refusedPerSecond({refusedPerSecond: rates}: RequestCounts): numb
   return rates ? rates.own + rates.byParent : null
 }
 
-/** Whether requests were refused shortly before an instant. */
-export function isRefusing({lastRefusedAtMs}: RequestCounts, atMs: number): boolean {
-  return lastRefusedAtMs > atMs - RECENT_MS
+/** Whether requests were refused shortly before the instant of the last reading. */
+export function isRefusing(requests: RequestCounts, readAtMs: number): boolean {
+  const {lastRefusedAtMs} = requests
+  const isRecent = lastRefusedAtMs > readAtMs - RECENT_MS && lastRefusedAtMs < readAtMs + MAX_AHEAD_MS
+  return isRecent || (refusedPerSecond(requests) ?? 0) > 0
 }

@@ -182,7 +182,7 @@ describeOnEngine('requests from the shell', () => {
     ['why user-1 gpt-4 rpx=1', 'limit.unknown'],
     ['why user-1 rpd=1', 'why.resource'],
     ['why user-1 --follow --interval 10ms', 'why.interval'],
-    ['why user-1 --interval 5s', 'usage'],
+    ['why user-1 --interval 5s', 'command.usage'],
   ])('%s is bad input (%s)', async (command, expected) => {
     const {code, error} = await cli.fail(command)
     expect({code, error: error.code}).toEqual({code: 2, error: expected})

@@ -6,7 +6,7 @@ import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
 import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
-import {countRequests} from './request-counts.js'
+import {nextRequestCounts} from './request-counts.js'
 import {worstLimitAt} from './status.js'
 import {typicalRequest} from './typical.js'
 
@@ -37,7 +37,7 @@ export function nextReading(previous: Reading | undefined, current: CountedBucke
   )
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
-  const requests = countRequests(previous?.requests, current.shards, readAtMs)
+  const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
   const typical = typicalRequest(bucket, requests.admitted)
   const worst = worstLimitAt({bucket, typical, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.

@@ -63,7 +63,7 @@ export const NO_REQUESTS: RequestCounts = {
 }
 
 /** The counts after another reading of the shards. */
-export function countRequests(
+export function nextRequestCounts(
   previous: RequestCounts | undefined,
   stored: readonly CountedShard[],
   readAtMs: number,
@@ -131,7 +131,7 @@ export function refusedPerSecond({refusedPerSecond: rates}: RequestCounts): numb
 }
 
 /** Whether requests were refused shortly before the instant of the last reading. */
-export function isRefusing(requests: RequestCounts, readAtMs: number): boolean {
+export function isBeingRefused(requests: RequestCounts, readAtMs: number): boolean {
   const {lastRefusedAtMs} = requests
   const isRecent = lastRefusedAtMs > readAtMs - RECENT_MS && lastRefusedAtMs < readAtMs + MAX_AHEAD_MS
   return isRecent || (refusedPerSecond(requests) ?? 0) > 0

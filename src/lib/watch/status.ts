@@ -1,6 +1,6 @@
 import {visitLevels} from './levels.js'
 import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
-import {isRefusing} from './request-counts.js'
+import {isBeingRefused} from './request-counts.js'
 
 /** A limit with less than this fraction of its capacity left is near exhaustion. */
 const NEAR_FRACTION = 0.2
@@ -48,7 +48,7 @@ function refusedByAt(
   const parent = chargedTo === undefined ? undefined : find(chargedTo)
   if (parent && !parent.isGone && !fitsInto(parent, reading, nowMs)) return 'parent'
   // The level may allow the next request already; the rate at which they come does not.
-  if (!isRefusing(requests, readAtMs)) return undefined
+  if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
   const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
   return more > less ? 'parent' : 'entity'

@@ -12,7 +12,7 @@ import {Health} from './health.js'
 import {Help, helpHeight, helpLines} from './help.js'
 import {Overview} from './overview.js'
 import {Resources} from './resources.js'
-import {Why, whyLines} from './why.js'
+import {explanationLines, Why} from './why.js'
 
 /** The whole screen: exactly as many lines as the terminal has, none wider than it. */
 export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
@@ -60,6 +60,6 @@ export function extentOf(frame: Frame): Extent {
 function textExtent(frame: Frame): Extent['text'] {
   const {state, heights} = frame
   if (state.mode === 'help') return {length: helpLines(frame).length, height: helpHeight(frame)}
-  if (state.whyId !== undefined) return {length: whyLines(frame).length, height: heights.text}
+  if (state.whyId !== undefined) return {length: explanationLines(frame).length, height: heights.text}
   return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
 }

@@ -9,14 +9,14 @@ const HANGING = 4
 
 /** The visible part of an explanation. */
 export function Why({frame}: {readonly frame: Frame}) {
-  const lines = whyLines(frame)
+  const lines = explanationLines(frame)
   const {state, heights} = frame
   const top = Math.max(0, Math.min(state.whyTop, lines.length - heights.text))
   return <ScreenLines lines={lines.slice(top, top + heights.text)} />
 }
 
 /** Why the average request of a bucket is admitted or refused: what `zael why` prints. */
-export function whyLines({state, data, nowMs, settings, size}: Frame): Line[] {
+export function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
   const [entity = '', resource = ''] = (state.whyId ?? '').split('#')
   const title = seg(`Why ${entity} ${settings.glyphs.dot} ${resource}`, 'title')
   const why = data.why?.id === state.whyId ? data.why : undefined

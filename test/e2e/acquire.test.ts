@@ -130,18 +130,20 @@ describeOnEngine('requests from the shell', () => {
   })
 
   it('explains all resources of an entity, and keeps looking until Ctrl-C', async () => {
-    const all = await tell('why user-1')
-    expect(all).toMatchObject({entity: 'user-1', resources: [{resource: 'gpt-4', entity: 'user-1'}]})
-    expect(await cli.show('why user-1', 80)).toMatch(/^user-1: 1 resource, /)
+    const limits = [parseLimit('rpd=7/day')]
+    await namespace.setLimits({level: 'entity', entity: 'looker', resource: 'gpt-4'}, limits, {replace: true})
+    const all = await tell('why looker')
+    expect(all).toMatchObject({entity: 'looker', resources: [{resource: 'gpt-4', entity: 'looker'}]})
+    expect(await cli.show('why looker', 80)).toMatch(/^looker: 1 resource, /)
     const follow = async (...flags: string[]) => {
       const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
-      const running = new RunningHere(['why', 'user-1', '--follow', '--interval', '1s', ...place, ...flags])
+      const running = new RunningHere(['why', 'looker', '--follow', '--interval', '1s', ...place, ...flags])
       await running.until(/\n.*\n/)
       return running.stop('SIGINT')
     }
     const lines = await follow()
     expect({code: lines.code, stderr: lines.stderr}).toEqual({code: 130, stderr: ''})
-    expect(lines.stdout).toMatch(/^(\S+Z {2}user-1 gpt-4 {2}(refused|fits): .*\n){2,}$/)
+    expect(lines.stdout).toMatch(/^(\S+Z {2}looker gpt-4 {2}(refused|fits): .*\n){2,}$/)
     const documents = (await follow('--json')).stdout.trimEnd().split('\n')
     expect(documents.flatMap(line => schemaProblems('why', JSON.parse(line)))).toEqual([])
   })

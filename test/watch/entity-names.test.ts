@@ -13,6 +13,7 @@ describeOnEngine('names of entities', () => {
     const names = new Repository({stack: table.name, transport: table.transport}).namespaceById(tenant.namespace)
     await names.entities.create({id: 'user-0', name: 'Ada Ltd'})
     await names.entities.create({id: 'user-1'})
+    await names.entities.create({id: 'user-2', name: 'user-2'})
     await names.entities.create({id: 'user-3', name: 'Off screen'})
     await putUsers(tenant, 4, [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}])
     const poller = new BucketPoller(tenant, {kind: 'namespace'})

@@ -65,10 +65,13 @@ async function makeReady({folder, requirements, stamp, lock}, install) {
   }
 }
 
-/** Installs the requirements of an environment with the pip of the shared one. */
+/**
+ * Installs the requirements of an environment with the pip of the shared one. Modules are compiled when they are first
+ * imported: most of them never are, and compiling all of them takes as long as the rest.
+ */
 function pip({programs, requirements}, ...options) {
   const target = ['--python', join(programs, 'python')]
-  const quiet = ['--quiet', '--disable-pip-version-check']
+  const quiet = ['--quiet', '--disable-pip-version-check', '--no-compile']
   run(join(shared.programs, 'python'), '-m', 'pip', ...target, 'install', ...quiet, ...options, '-r', requirements)
 }
 

@@ -72,7 +72,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
-  limiter: {refusals: [], '.': ['refusals']},
+  limiter: {refusals: [], clock: [], '.': ['refusals', 'clock']},
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {
     records: [],
@@ -107,7 +107,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     completion: ['base'],
     limits: ['base', 'output', 'results'],
     acquire: ['base', 'output', 'results', 'limits'],
-    data: ['base', 'output', 'results', 'flags'],
+    data: ['base', 'output', 'results', 'flags', 'limits'],
     migrate: ['output', 'results'],
     stack: ['base', 'output', 'results'],
     verify: ['output', 'results'],

@@ -314,6 +314,20 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('team-1'), await consumed('team-2')]).toEqual([1, 12])
     })
 
+    it('is told by what only looks, too, whatever the process has cached', async () => {
+      const limiter = scene.limiter()
+      for (const entity of ['user-1', 'team-2']) await limiter.acquire({...request({rpm: 10}), entity})
+      const available = async () => (await limiter.available({entity: 'user-1', resource: 'gpt-4'})).rpm
+      expect(await available()).toBe(99_990)
+      await scene.limiter().acquire({...request({rpm: 5000}), entity: 'team-2'})
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      expect(await available()).toBe(94_990)
+      await repository.setCascade(RESOURCE, false)
+      expect(await available()).toBe(99_990)
+      await repository.setCascade(RESOURCE, undefined)
+      expect(await available()).toBe(94_990)
+    })
+
     it('is not undone by a process that has read the entity before', async () => {
       const limiter = scene.limiter()
       for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))

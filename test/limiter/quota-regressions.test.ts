@@ -190,4 +190,18 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await lease.rollback()
     expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(4)
   })
+
+  it('L2 a period that the first use begins was waited for beyond it, where its schedule allows more before: it is not (seed 80111)', async () => {
+    // Half of it in the first half of every hour.
+    const schedule = [{cron: '0-29 * * * *', scale: 0.5}]
+    const client = limiter([{...daily, schedule}])
+    scene.nowMs += HOUR_MS / 2
+    await (await client.acquire({...USER, consume: {q: 3}})).commit()
+    scene.nowMs = MIDNIGHT + SECOND_MS
+    const error = await client.acquire({...USER, consume: {q: 10}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(scene.nowMs + error.retryAfterMs).toBe(MIDNIGHT + HOUR_MS / 2 + 1)
+    scene.nowMs += error.retryAfterMs
+    await (await client.acquire({...USER, consume: {q: 10}})).commit()
+  })
 })

@@ -68,6 +68,31 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isDisabled(scene.limiter().available({entity: 'user-1', resource: 'gpt-4'}))).toBe(true)
   })
 
+  it('is told by what only looks, too, whatever the process has cached', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    const bucket = {entity: 'user-1', resource: 'gpt-4'}
+    const looks = [
+      () => limiter.check(request({rpm: 1})),
+      () => limiter.available(bucket),
+      () => limiter.timeUntilAvailable(request({rpm: 1})),
+    ]
+    const told = () =>
+      Promise.all(
+        looks.map(async look =>
+          look().then(
+            () => false,
+            error => error instanceof ResourceDisabled,
+          ),
+        ),
+      )
+    expect(await told()).toEqual([false, false, false])
+    await repository.setAccess(RESOURCE, 'disabled')
+    expect(await told()).toEqual([true, true, true])
+    await repository.setAccess(RESOURCE, undefined)
+    expect(await told()).toEqual([false, false, false])
+  })
+
   it('holds for buckets that do not exist yet', async () => {
     await repository.setAccess(RESOURCE, 'disabled')
     expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)

@@ -1,7 +1,6 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {rm} from 'node:fs/promises'
-import {text} from 'node:stream/consumers'
 import {fileURLToPath} from 'node:url'
 import {build} from 'esbuild'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
@@ -10,13 +9,14 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {seededRandom} from '../limiter/fixtures/seeded-random.js'
 import {makePopulation} from './fixtures/make-population.js'
+import {migrateCounted} from './fixtures/migrate-counted.js'
 import {mixtureItems, strangers} from './fixtures/mixture.js'
 import {makeOldTable, writeItems} from './fixtures/old-table.js'
 import {keyText, OldTableScene} from './old-table-scene.js'
 
 const SOURCE = fileURLToPath(new URL('fixtures/migration-process.ts', import.meta.url))
 /**
- * Bundled once: to compile the sources anew would take most of the time of each of the sixty processes. As deep in the
+ * Bundled once: to compile the sources anew would take most of the time of each of the thirty processes. As deep in the
  * project as the sources, which find the templates from where they are.
  */
 const PROGRAM = fileURLToPath(new URL(`../../.cache/test/migrations/${process.pid}.mjs`, import.meta.url))
@@ -44,12 +44,14 @@ async function onTable<T>(work: (scene: OldTableScene) => Promise<T>): Promise<T
   }
 }
 
-/** Runs a migration in another process. */
-async function runProcess(scene: OldTableScene, ...point: string[]): Promise<{signal: string | null; said: string}> {
+const runToEnd = (scene: OldTableScene) => migrateCounted(inject('engineEndpoint'), scene.name, scene.nowMs)
+
+/** Runs a migration in another process, which kills itself; returns the signal that ended it. */
+async function runUntil(scene: OldTableScene, point: readonly string[]): Promise<string | null> {
   const args = [PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
-  const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'inherit']})
-  const [said, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')])
-  return {signal, said}
+  const [code, signal] = await once(spawn(process.execPath, args, {stdio: ['ignore', 'ignore', 'inherit']}), 'exit')
+  if (signal === null) expect(code).toBe(0)
+  return signal
 }
 
 describeOnEngine('a migration that is killed', () => {
@@ -67,10 +69,9 @@ describeOnEngine('a migration that is killed', () => {
 
   it('ends in the same state as one that was not, wherever it was killed', {timeout: 900_000}, async () => {
     const whole = await onTable(async scene => {
-      const {signal, said} = await runProcess(scene)
-      expect(signal).toBeNull()
+      const requests = await runToEnd(scene)
       expect((await scene.verify()).clean).toBe(true)
-      return {items: await contents(scene), requests: Number(said)}
+      return {items: await contents(scene), requests}
     })
     expect(whole.items.length).toBeGreaterThan(ITEMS.length)
 
@@ -83,12 +84,10 @@ describeOnEngine('a migration that is killed', () => {
     let killed = 0
     for (const point of [...anywhere, ...boundaries]) {
       await onTable(async scene => {
-        const {signal} = await runProcess(scene, ...point)
-        if (signal === 'SIGKILL') killed++
+        if ((await runUntil(scene, point)) === 'SIGKILL') killed++
         // Its lease has to expire first.
         scene.nowMs += 3_600_001
-        const {signal: end} = await runProcess(scene)
-        expect(end).toBeNull()
+        await runToEnd(scene)
         expect({point, items: await contents(scene)}).toEqual({point, items: whole.items})
       })
     }

@@ -61,6 +61,26 @@ export function refusalsInDoubt(draws: Draws): Planned {
   }
 }
 
+/** Operators add tokens under keys, repeat that at the same time and later, and lose answers; others take what is there. */
+export function topUpsInDoubt(draws: Draws): Planned {
+  const capacity = draws.int(20, 100)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 3600}]
+  const steps: Step[] = [ask(0, 0, 'u0', capacity)]
+  if (draws.chance(0.4)) steps.push({atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+  for (let order = 0; order < 6; order++) {
+    const atMs = 2000 + order * 12_000
+    const tokens = draws.int(1, Math.ceil(capacity / 2))
+    const deed: Deed = {kind: 'top-up', entity: 'u0', tokens, key: `order-${order}`, limit: 'rpm'}
+    const again = draws.pick([[], [0], [5, 40], [0, 6000], [200, 8000]])
+    for (const laterMs of [0, ...again]) steps.push({atMs: atMs + laterMs, by: OTHERS, deed})
+    for (let request = 0; request < draws.int(1, 4); request++)
+      steps.push(ask(atMs + draws.int(0, 10_000), draws.int(0, 1), 'u0', draws.int(1, tokens)))
+  }
+  const kinds = ['late', 'lost-after', 'server-error-applied', 'hang', 'conflict', 'lost-before'] as const
+  const faults = disturbed(draws, [OTHERS], kinds, [20, 400])
+  return {...plain(2, limits), steps, faults: faults.filter(() => draws.chance(0.6))}
+}
+
 /**
  * A session of a quota with two shards is opened by a request at one of them, and announced to the other. Before that one
  * starts it, it is charged after the fact, by a lease or by another client: that counts as taken from the session.

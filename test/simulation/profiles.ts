@@ -1,6 +1,12 @@
 import type {Limit} from '../../src/lib/core/limit.js'
 import {planFamilies} from './family-plan.js'
-import {chargesAfterAnnouncement, firstTriesArriveLate, refusalsInDoubt, rewritesArriveLate} from './late-attempts.js'
+import {
+  chargesAfterAnnouncement,
+  firstTriesArriveLate,
+  refusalsInDoubt,
+  rewritesArriveLate,
+  topUpsInDoubt,
+} from './late-attempts.js'
 import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -162,6 +168,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   lifecycle: draws => {
+    if (draws.chance(0.15)) return topUpsInDoubt(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const untilMs = 300_000

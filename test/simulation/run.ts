@@ -154,6 +154,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
   oracles.quotas.check()
+  oracles.topUps.check()
   const limiters = world.processes.flatMap(process => process.limiters)
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)

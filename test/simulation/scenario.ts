@@ -58,8 +58,14 @@ export type Deed =
   /** Says whether parents are charged too; `undefined` leaves it to the next level. */
   | {readonly kind: 'set-cascade'; readonly scope: PolicyScope; readonly cascade: boolean | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
-  /** Adds whole tokens to the quota "q", once per key. */
-  | {readonly kind: 'top-up'; readonly entity: string; readonly tokens: number; readonly key: string}
+  /** Adds whole tokens to a limit, the quota "q" unless said otherwise, once per key. */
+  | {
+      readonly kind: 'top-up'
+      readonly entity: string
+      readonly tokens: number
+      readonly key: string
+      readonly limit?: string
+    }
   | {readonly kind: 'delete-entity'; readonly entity: string}
   | {readonly kind: 'purge'}
   /** Reads all that is shown of an entity, and verifies the table. */
@@ -125,7 +131,7 @@ export type FaultKind = (typeof FAULT_KINDS)[number]
 
 /** What goes wrong with one call of one process. */
 export interface Fault {
-  /** Number of the process; -1 for the aggregator. */
+  /** Number of the process; -1 for the aggregator, -2 for operators. */
   readonly by: number
   /** Which of its calls, from 1: of all, or of those of one operation. */
   readonly call: number

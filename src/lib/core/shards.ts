@@ -8,6 +8,7 @@ import {
   refillBucket,
   tryConsumeBucket,
 } from './bucket.js'
+import {isInPeriod} from './kind-refill.js'
 import {isSoftAt, type KindedRate, rateAt} from './limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 import {floorDivide, type Rate, shareOf, shareOfRate} from './token-math.js'
@@ -137,7 +138,9 @@ export function timeUntilTogether(
   const shares = stored.map(share => withoutExcess(withOnly(share, amounts), nowMs))
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
-  if (longestMs === 0 && only && !another && only.limits.size === amounts.size) {
+  const isArithmetic =
+    only !== undefined && !another && only.limits.size === amounts.size && !mayBeginLater(only, nowMs)
+  if (longestMs === 0 && isArithmetic) {
     const {retryAfterMs} = tryConsumeBucket(only, amounts, nowMs)
     const isCertain = amounts.size === 1 || retryAfterMs === 0 || !Number.isFinite(retryAfterMs)
     return isCertain ? retryAfterMs : timeUntilTogether(shares, amounts, nowMs, retryAfterMs)
@@ -162,6 +165,13 @@ export function timeUntilTogether(
     if (isEnoughAfter(tooEarly)) return tooEarly + 1
   }
   return Number.POSITIVE_INFINITY
+}
+
+/** Whether a quota begins its next period with the first use, for which a window of its schedule may allow more later. */
+function mayBeginLater({limits, refilledAtMs}: BucketState, nowMs: number): boolean {
+  for (const limit of limits.values())
+    if (limit.kind?.quota && limit.kind.schedule && !isInPeriod(limit, refilledAtMs, nowMs)) return true
+  return false
 }
 
 /** Between two changes of the rules balances only grow. */

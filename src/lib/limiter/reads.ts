@@ -10,6 +10,7 @@ import {readRealShards} from '../repository/buckets/split.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {chargedParent} from '../schema/family.js'
 import {type RefusalStatus, ResourceDisabled, unknownLimit} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
@@ -42,6 +43,8 @@ interface Level {
   readonly applied: AppliedLimits
   /** All shards, brought up to now and in line with the limits in force. */
   readonly records: readonly BucketRecord[]
+  /** The bucket exists. */
+  readonly isStored: boolean
 }
 
 /** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
@@ -50,12 +53,8 @@ export async function readAvailability(
   entity: string,
   resource: string,
 ): Promise<Availability> {
-  const {cascade, parent} = (await limiter.limits.inForce({entity, resource})).family
   const nowMs = limiter.table.clock()
-  const levels = await Promise.all([
-    readLevel(limiter, entity, resource, 'entity', nowMs),
-    ...(cascade && parent !== undefined ? [readLevel(limiter, parent, resource, 'parent', nowMs)] : []),
-  ])
+  const levels = await readLevels(limiter, entity, resource, nowMs)
   return {
     available: () => {
       const [own] = levels
@@ -87,6 +86,25 @@ export async function readAvailability(
   }
 }
 
+/** The level of the entity, and that of the parent that it shares with, as its bucket says: there a move is known first. */
+async function readLevels(
+  limiter: NamespaceLimiter,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<readonly Level[]> {
+  const {limits} = limiter
+  const levelOf = (parent: string | undefined) =>
+    parent === undefined ? [] : [readLevel(limiter, parent, resource, 'parent', nowMs)]
+  const parent = chargedParent((await limits.inForce({entity, resource})).family)
+  const seenFromMs = performance.now()
+  const levels = await Promise.all([readLevel(limiter, entity, resource, 'entity', nowMs), ...levelOf(parent)])
+  const [own] = levels
+  if (!own.isStored || own.records.every(record => chargedParent(record) === parent)) return levels
+  const moved = chargedParent((await limits.inForce({entity, resource}, seenFromMs)).family)
+  return moved === parent ? levels : [own, ...(await Promise.all(levelOf(moved)))]
+}
+
 async function readLevel(
   {table, limits, settings}: NamespaceLimiter,
   entity: string,
@@ -94,16 +112,20 @@ async function readLevel(
   level: Level['level'],
   nowMs: number,
 ): Promise<Level> {
-  const applied = await limits.limitsOf(entity, resource)
-  if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
+  const known = await limits.limitsOf(entity, resource)
+  const seenFromMs = performance.now()
   const shards = await readRealShards(table, entity, resource, settings.maxShards)
+  // The stamp of a bucket tells of a switch that was thrown since the configuration was read.
+  const isKnown = [...shards.values()].every(({isDisabled = false}) => isDisabled === (known.disabledAt !== undefined))
+  const applied = isKnown ? known : await limits.limitsOf(entity, resource, seenFromMs)
+  if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
   for (const record of shards.values()) requireSupported(record)
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
-  const found =
-    records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)]
-  return {level, applied, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
+  const isStored = records.length > 0
+  const found = isStored ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)]
+  return {level, applied, isStored, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
 }
 
 /** A stored shard brought up to now and in line with the limits in force, if they are given. */

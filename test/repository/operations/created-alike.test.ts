@@ -101,7 +101,9 @@ describeOnEngine('a bucket', {timeout: 60_000}, () => {
     await prepared(configuration)
     await scene.limiter().acquire({...USER, consume: {q: 1}})
     expect(await splitBucket(scene.tenant, USER.entity, USER.resource, 1)).toBe(2)
-    const ofShard = /^(PK|GSI\dSK|wn_\d|lr|rq|b_.*_(tk|tc|gc))$/
+    // The first of several shards never expires.
+    expect(await item(0)).not.toHaveProperty('ttl')
+    const ofShard = /^(PK|GSI\dSK|wn_\d|lr|rq|ttl|b_.*_(tk|tc|gc))$/
     expect(comparable(await item(1), ofShard)).toEqual(comparable(await item(0), ofShard))
   })
 

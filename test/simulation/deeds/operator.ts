@@ -79,15 +79,16 @@ async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void>
 /** As a script does that knows its key: repeats what has failed. */
 async function topUp(stage: Stage, writer: Writer, deed: Deed & {readonly kind: 'top-up'}): Promise<void> {
   const {world, oracles} = stage
-  const {entity, tokens, key: idempotencyKey} = deed
+  const {entity, tokens, key: idempotencyKey, limit} = deed
   const tenant = world.repository(writer).namespaceById(world.namespace)
-  const {topUps} = oracles.quotas
   const bucket = bucketId(world.namespace, entity, RESOURCE)
-  topUps.noteAsked(bucket, idempotencyKey, tokens)
+  if (limit) oracles.topUps.noteAsked(bucket, idempotencyKey, limit, tokens)
+  else oracles.quotas.topUps.noteAsked(bucket, idempotencyKey, tokens)
   for (let tries = 0; ; tries++) {
     try {
-      await tenant.topUpBucket(entity, RESOURCE, {q: tokens}, {idempotencyKey})
-      return topUps.noteDone(bucket, idempotencyKey)
+      await tenant.topUpBucket(entity, RESOURCE, {[limit ?? 'q']: tokens}, {idempotencyKey})
+      if (limit) return oracles.topUps.noteDone(bucket, idempotencyKey, limit)
+      return oracles.quotas.topUps.noteDone(bucket, idempotencyKey)
     } catch (error) {
       const isLost = error instanceof ZaelError && error.kind === 'failed'
       if (!isLost || tries >= MOST_TRIES) throw error

@@ -33,7 +33,11 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   // Shards that have not been used since are no quotas yet: their first period begins with the next reset.
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
-  await time.runUntil(restedMs(world, family))
+  // A lease may settle long after its request: then the next window is waited for.
+  for (let consumed: bigint | undefined; consumed !== consumedBy(world, family); ) {
+    consumed = consumedBy(world, family)
+    await time.runUntil(restedMs(world, family))
+  }
   const whole = wholeAllowance(world, family)
   if (whole === undefined) return
   const refusal = await ask(whole)
@@ -63,6 +67,11 @@ function wholeAllowance(world: World, family: readonly string[]): number | undef
   })
   if (capacities.length < family.length) return undefined
   return Number(capacities.reduce((least, each) => (each < least ? each : least)) / 1000n)
+}
+
+/** Net millitokens that all of these have ever consumed. */
+function consumedBy(world: World, family: readonly string[]): bigint {
+  return family.flatMap(entity => quotas(world, entity)).reduce((sum, {consumed}) => sum + consumed, 0n)
 }
 
 /** When every window of these is over. */

@@ -24,6 +24,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['limit-steps', ['burst', 'config']],
   ['namespace-limiter', ['cascade', 'family']],
   ['family', ['family']],
+  ['operations', ['lifecycle', 'quotas']],
   ['lease', ['lifecycle', 'faults', 'bypass']],
   ['bucket-queue', ['cascade', 'faults', 'lifecycle']],
 ]

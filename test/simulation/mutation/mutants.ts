@@ -315,6 +315,16 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['a parent that an entity has left stays charged', 'if (shared) void this.queues.refund(shared.holdings)', ''],
   ]),
+  ...inFile('repository/operations/ledger.ts', [
+    [
+      'a top-up is made again under its key',
+      'if (incarnation === NO_INCARNATION) e.condition(isMissing)',
+      'if (incarnation === NO_INCARNATION) e.condition(`${isMissing} OR NOT ${isMissing}`)',
+    ],
+  ]),
+  ...inFile('repository/operations/divide.ts', [
+    ['a top-up adds more than was asked for', 'const given = total < room ? total : room', 'const given = room'],
+  ]),
   ...inFile('repository/sync/family-sync.ts', [
     [
       'a move does not reach buckets',

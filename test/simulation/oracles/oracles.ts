@@ -9,6 +9,7 @@ import {Costs} from './costs.js'
 import {Families} from './families.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
+import {RateTopUps} from './rate-top-ups.js'
 import {Refills} from './refills.js'
 import {Refusals} from './refusals.js'
 import {SoftLimits} from './soft-limits.js'
@@ -35,6 +36,7 @@ export class Oracles {
   readonly refusals: Refusals
   readonly families: Families
   readonly soft: SoftLimits
+  readonly topUps: RateTopUps
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
@@ -68,6 +70,7 @@ export class Oracles {
     this.refusals = new Refusals(verdicts)
     this.families = new Families(world.scenario, verdicts)
     this.soft = new SoftLimits(world.scenario, verdicts)
+    this.topUps = new RateTopUps(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
   }
@@ -95,8 +98,10 @@ export class Oracles {
       if (before?.bypass !== undefined || after?.bypass !== undefined) this.#bypassed.add(bucket)
     const taken = shards.map(change => withoutCounted(change, this.#bypassed.has(change.bucket)))
     const rates = {...write, shards: this.#kinded.size === 0 ? taken : taken.map(change => this.#ratesOf(change))}
+    const toppedUp = this.topUps.observe(write)
+    for (const {bucket, name, milli} of toppedUp) this.rates.credit(bucket, name, milli, atMs)
     this.rates.observe(rates)
-    this.refills.observe(rates)
+    this.refills.observe(rates, new Set(toppedUp.map(({name}) => name)))
     this.books.observe(write)
     this.families.observe(write)
     this.soft.observe(write)

@@ -45,6 +45,11 @@ export class RateBound {
     if (ideal) ideal.forced += milli
   }
 
+  /** An operator adds tokens, up to the capacity. */
+  credit(bucket: string, name: string, milli: bigint, atMs: number): void {
+    this.#take(bucket, name, -milli, atMs)
+  }
+
   /** A client that creates tokens has been here: from now on nothing can be judged by what may be left. */
   exempt(bucket: string): void {
     this.#exempt.add(bucket)

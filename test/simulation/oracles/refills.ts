@@ -36,9 +36,10 @@ export class Refills {
     this.#verdicts = verdicts
   }
 
-  observe(write: TableWrite): void {
+  /** `toppedUp` are limits that an operator has added to with this write: what it may credit is judged elsewhere. */
+  observe(write: TableWrite, toppedUp: ReadonlySet<string> = new Set()): void {
     for (const {bucket, after} of write.shards) if ((after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
-    this.#check(write)
+    this.#check(write, toppedUp)
     for (const change of write.shards) this.#levels.observe(change, write.atMs)
   }
 
@@ -47,7 +48,7 @@ export class Refills {
     if (!this.#sharded.has(bucket)) this.#decided.add(`${process}.${generation} ${bucket}`)
   }
 
-  #check(write: TableWrite): void {
+  #check(write: TableWrite, toppedUp: ReadonlySet<string>): void {
     const {writer, shards} = write
     for (const change of shards) this.#checkMarks(change, writer)
     if (writer.kind === 'python' || writer.kind === 'expiry' || writer.kind === 'setup') return
@@ -55,7 +56,7 @@ export class Refills {
     // A split moves tokens between items: only their sum tells.
     const isMove = shards.some(({shard, before, after}) => shard > 0 && !before?.refilledAt && after?.refilledAt)
     if (isMove) this.#checkMove(shards)
-    else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change)
+    else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change, toppedUp)
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
   }
 
@@ -102,10 +103,11 @@ export class Refills {
     }
   }
 
-  #checkCredit(change: ShardChange): void {
+  #checkCredit(change: ShardChange, toppedUp: ReadonlySet<string>): void {
     const {bucket, shard, before, after} = change
     if (!after) return
     for (const [name, limit] of after.limits) {
+      if (toppedUp.has(name)) continue
       const stored = before?.limits.get(name)
       const credit = creditOf(change, name)
       const isNew = before?.refilledAt === undefined || !stored || stored.capacity <= 0n

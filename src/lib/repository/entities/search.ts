@@ -1,8 +1,8 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {keyNames} from '../../schema/attributes.js'
 import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
-import {parseItemKey, parseKey} from '../../schema/keys.js'
-import {ranges} from '../../schema/ranges.js'
+import {parseItemKey} from '../../schema/keys.js'
+import {ranges, wireStartKey} from '../../schema/ranges.js'
 import {badCursor, decodeCursor} from '../table/cursor.js'
 import {checkPageLimit, cursorAfter, type PageRequest, queryInput, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
@@ -69,8 +69,7 @@ export function childrenAfter(
   cursor: string | undefined,
 ): RecordPage<EntityRecord> {
   if (cursor === undefined) return {records: children, next: undefined}
-  const [PK = '', SK = ''] = decodeCursor('entities', cursor)
-  const last = parseKey({PK, SK})
+  const last = parseItemKey(wireStartKey(decodeCursor('entities', cursor), undefined))
   if (last?.record !== 'entity' || last.namespace !== namespace) throw badCursor(cursor)
   return {records: children.filter(({entity}) => entity > last.entity), next: undefined}
 }

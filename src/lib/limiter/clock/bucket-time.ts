@@ -1,5 +1,5 @@
-import {type BucketState, nextBoundary} from '../core/bucket.js'
-import type {BucketRecord} from '../schema/bucket-record.js'
+import {type BucketState, nextBoundary} from '../../core/bucket.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
 
 /** Clocks that are kept right differ by less; an instant further ahead is waited for. */
 const MOST_AHEAD_MS = 60_000

@@ -112,6 +112,8 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   ],
   why: [
     ['why user-2 gpt-4 rpm=1', 0],
+    ['why user-2', 0],
+    ['why user-l', 3],
     ['why user-l gpt-4', 0],
   ],
 }

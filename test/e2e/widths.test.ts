@@ -42,6 +42,7 @@ const LINES = [
   `usage top ${DAY}`,
   'watch --once --entity user-1',
   'why user-2 gpt-4 rpm=1',
+  'why user-1',
   'namespace create width-WIDTH',
   'namespace delete width-WIDTH --yes',
   'namespace recover width-WIDTH',

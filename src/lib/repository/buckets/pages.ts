@@ -4,6 +4,7 @@ import {queryPages} from '../../dynamo/paging.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
+import {type BucketCounts, readBucketCounts} from '../../schema/bucket-counts.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
@@ -61,15 +62,21 @@ export async function readAddressPage(
   return {addresses: [], next: undefined}
 }
 
+/** A shard with the requests that it has counted; absent where they were not read. */
+export type CountedShard = StoredBucket & {readonly counts?: BucketCounts | undefined}
+
 /** The existing shards at some addresses. Eventually consistent: half the price, and a moment old at worst. */
 export async function readShardsAt(
   {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],
   signal?: AbortSignal,
-): Promise<StoredBucket[]> {
+): Promise<CountedShard[]> {
   const wanted = addresses.map(({entity, resource, shard}) => keys.bucket(namespace, entity, resource, shard))
   const items = await batchGet(transport, name, wanted, {backoff, signal})
-  return [...items.values()].flatMap(item => decodeBucket(item) ?? [])
+  return [...items.values()].flatMap(item => {
+    const stored = decodeBucket(item)
+    return stored ? [{...stored, counts: readBucketCounts(item)}] : []
+  })
 }
 
 function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {BucketCounts} from '../../src/lib/schema/bucket-counts.js'
+import type {BucketCounts} from '../../src/lib/schema/refusal-counts.js'
 import {
   isBeingRefused,
   nextRequestCounts,

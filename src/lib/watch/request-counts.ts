@@ -1,6 +1,6 @@
 import {addressOf} from '../repository/buckets/buckets.js'
 import type {CountedShard} from '../repository/buckets/pages.js'
-import type {BucketCounts} from '../schema/bucket-counts.js'
+import type {BucketCounts} from '../schema/refusal-counts.js'
 
 /** Limiters write the refusals of a bucket that only refuses at most this often, so a shorter time shows nothing or a heap. */
 const WINDOW_MS = 10_000

@@ -149,11 +149,14 @@ describeOnEngine('limits with an end', () => {
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
     expect(await toldAt(resource)).toEqual(['tpm=50k/min,x0.5@"* 0-5 * * *"'])
     expect(await configs.boosts()).toEqual([])
+    // Windows of its own, as many as the boost had.
+    const windows = ['* 1 * * *', '* 2 * * *', '* 3 * * *'].map(cron => `1/min@"${cron}"`).join(',')
+    await put(tenant, encodeConfig({...record, limits: limits(`tpm=50k/min,${windows}`)}))
+    expect(await toldAt(resource)).toEqual([`tpm=50k/min,${windows}`])
+    await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
     // The record that is left over is in nobody's way.
     await boost(resource, ['tpm=80k/min'])
-    expect(await toldAt(resource)).toEqual([
-      'tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"',
-    ])
+    expect(await toldAt(resource)).toEqual(['tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"'])
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)

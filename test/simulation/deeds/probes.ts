@@ -53,10 +53,15 @@ export async function checkHealing(stage: Stage): Promise<void> {
   if (waits.includes(undefined)) return
   await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + MESSAGES_MS)
   const limiter = world.freshLimiter()
+  const boosted = new Set(
+    scenario.steps.flatMap(({deed}) => (deed.kind === 'boost' ? deed.limits.map(({name}) => name) : [])),
+  )
   for (const entity of [...entities].sort()) {
     const family = familyOf(stage, entity)
     const consume: Record<string, number> = {}
     for (const [name, {capacity}] of oracles.timeline.now(family[0] as string)) {
+      // The debts of a limit with a boost are in the books of schedules, so how long it takes to fill is not known here.
+      if (boosted.has(name)) continue
       const capacities = family.map(bucket => oracles.timeline.now(bucket).get(name)?.capacity ?? capacity)
       consume[name] = Math.min(...capacities.map(milli => Number(milli) / 1000))
     }

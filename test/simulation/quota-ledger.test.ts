@@ -49,6 +49,26 @@ function found(entersAfterMs: number, tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A shard that no client has marked the window of is told so long after the last one has begun that the next one did. */
+function foundAfterAnnouncement(afterMs: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const unmarked = (tokens: number, ws: number): Item => {
+    const {b_q_wa: _, ...item} = shard(0, {tokens, atMs: START_MS + 1, ws, wa: 0})
+    return item
+  }
+  const before = shard(0, {tokens: 0, atMs: BEFORE_MS, ws: BEFORE_MS, wa: BEFORE_MS})
+  const [held, told] = [unmarked(6000, START_MS), unmarked(6000, START_MS + afterMs)]
+  for (const [old, now, atMs] of [[before, held, START_MS + 1] as const, [held, told, START_MS + afterMs] as const])
+    ledger.observe({
+      atMs,
+      writer: {kind: 'limiter', process: 0},
+      changes: [{table: 'sim', sequence: 0, atMs, before: old, after: now}],
+      shards: [],
+    })
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 /** A top-up of a session by 8 tokens, and a reset that ends it; then one begins with so much. */
 function foundAfterReset(tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
@@ -81,6 +101,11 @@ describe('the ledger of quotas', () => {
     expect(found(MINUTE_MS, 12_000)).toEqual(['S3-grant', 'S1-quota'])
     expect(found(30 * MINUTE_MS, 18_001)).toEqual(['S3-grant', 'S1-quota'])
     expect(found(30 * MINUTE_MS, 6000)).toEqual(['S2-short'])
+  })
+
+  it('finds a session that is announced before the last one has ended, and only then', () => {
+    expect(foundAfterAnnouncement(5 * 3_600_000)).toEqual([])
+    expect(foundAfterAnnouncement(5 * 3_600_000 - 1)).toEqual(['S3-window-again'])
   })
 
   it('counts what was bought for a session that a reset has ended to none', () => {

@@ -111,7 +111,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     migrate: ['output', 'results'],
     stack: ['base', 'output', 'results'],
     verify: ['output', 'results'],
-    watch: ['base', 'output', 'results', 'flags', 'stack'],
+    watch: ['base', 'output', 'results', 'flags', 'stack', 'acquire'],
   },
 }
 

@@ -18,8 +18,8 @@ export default class Watch extends StackCommand<typeof Watch> {
 
   static override examples = [
     {command: 'zael watch', description: 'All buckets, emptiest first'},
-    {command: 'zael watch --resource gpt-4 --sort rate', description: 'Largest consumers of one resource'},
-    {command: 'zael watch --once --filter status:over', description: 'Buckets over their limit now, as a table'},
+    {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
+    {command: 'zael watch --once --filter status:over', description: 'Buckets that refuse requests now, as a table'},
     {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
   ]
 

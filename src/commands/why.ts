@@ -1,46 +1,70 @@
 import {string} from '@oclif/core/args'
-import {whyJson, whyLines} from '../lib/cli/acquire/why-presenter.js'
+import {boolean, string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import type {WhyResult} from '../lib/cli/results/acquire.js'
+import type {Streamed} from '../lib/cli/results/shared.js'
 
 export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
 
   static override description =
     'For each limit: how much is left, where it is set, how often it refused lately, the level of each shard, which entities consumed a shared one in ' +
-    'this hour, when the request would be admitted, and which commands help. Nothing is consumed or changed.'
+    'this hour, when the request would be admitted, and which commands help. Without a resource: all that the entity uses or has limits for, ' +
+    'worst first. Nothing is consumed or changed.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
-    amounts: string({
+    // oclif takes several words for the last argument only, so it is the resource and the amounts.
+    resource: string({
       description:
-        'Amount per limit, such as rpm=1 or usd=$0.05; defaults to the average request of the last 24 hours.',
+        'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. All resources of the entity when omitted; ' +
+        'amounts default to the average request of the last 24 hours.',
       multiple: true,
       ignoreStdin: true,
     }),
   }
 
+  static override flags = {
+    follow: boolean({
+      char: 'f',
+      description: 'Keep looking until Ctrl-C; without a terminal, prints a line per resource each time.',
+    }),
+    interval: stringFlag({
+      description: 'Time between two looks; 5s by default.',
+      dependsOn: ['follow'],
+      helpValue: 'DURATION',
+    }),
+  }
+
   static override examples = [
     {command: 'zael why user-1 gpt-4', description: 'The average request of the last 24 hours'},
+    {command: 'zael why user-1', description: 'All resources of an entity, worst first'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
-    {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
+    {command: 'zael why user-1 --follow', description: 'Keep looking until Ctrl-C'},
   ]
 
-  protected async work(stack: StackContext): Promise<WhyResult> {
-    const {entity, resource, amounts = []} = this.args
-    const [{explain}, {parseAmounts, tokensIn}] = await Promise.all([
-      import('../lib/inspect/explain.js'),
-      import('../lib/core/syntax/amounts.js'),
-    ])
-    const asked = parseAmounts(amounts)
-    const namespace = await stack.namespace()
-    const consume = asked.size === 0 ? undefined : tokensIn(asked, await namespace.configs.units())
-    const explanation = await explain(namespace, {entity, resource, consume}, stack.table.clock)
+  #isStream = false
+
+  protected async work(stack: StackContext): Promise<WhyResult | Streamed> {
+    const {whyRequest, lookWith, presentWhy, runFollow} = await import('../lib/cli/acquire/why-run.js')
+    const {entity, resource: [resource, ...amounts] = []} = this.args
+    const request = whyRequest({entity, resource, amounts, ...this.flags})
+    const look = await lookWith(stack, request)
     const where = typedFlags(this.settings)
-    this.print(whyLines(explanation, where))
-    return whyJson(explanation, where)
+    if (!request.follow) {
+      const {lines, json} = presentWhy(await look(), request, where)
+      this.print(lines)
+      return json
+    }
+    this.#isStream = true
+    process.exitCode = await runFollow(look, request, {isJson: this.jsonEnabled(), where})
+    return {}
+  }
+
+  /** The documents of a stream were printed as they came. */
+  override logJson(json: unknown): void {
+    if (!this.#isStream) super.logJson(json)
   }
 }

@@ -64,7 +64,8 @@ describeOnEngine('usage records', () => {
     faults.start()
     const {handle} = loggingAggregator({table: tableOver(faults, table.name, () => NOON_MS + 90_000)})
     expect((await handle({Records})).counts).toMatchObject({records: 52, snapshots: 3, failed: 0})
-    expect(faults.calls).toHaveLength(3)
+    // Besides one look for limits that have ended.
+    expect(faults.calls.filter(call => !call.startsWith('Query'))).toHaveLength(3)
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 53, events: 52})
   })
 

@@ -1,9 +1,10 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {beforeAll, expect, it} from 'vitest'
+import {beforeAll, expect, inject, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {RunningHere} from './running-zael.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 import {BIN, zael} from './zael.js'
@@ -128,6 +129,25 @@ describeOnEngine('requests from the shell', () => {
     expect(raised.retryAfterMs).toBeLessThanOrEqual(why.retryAfterMs / 2)
   })
 
+  it('explains all resources of an entity, and keeps looking until Ctrl-C', async () => {
+    const limits = [parseLimit('rpd=7/day')]
+    await namespace.setLimits({level: 'entity', entity: 'looker', resource: 'gpt-4'}, limits, {replace: true})
+    const all = await tell('why looker')
+    expect(all).toMatchObject({entity: 'looker', resources: [{resource: 'gpt-4', entity: 'looker'}]})
+    expect(await cli.show('why looker', 80)).toMatch(/^looker: 1 resource, /)
+    const follow = async (...flags: string[]) => {
+      const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+      const running = new RunningHere(['why', 'looker', '--follow', '--interval', '1s', ...place, ...flags])
+      await running.until(/\n.*\n/)
+      return running.stop('SIGINT')
+    }
+    const lines = await follow()
+    expect({code: lines.code, stderr: lines.stderr}).toEqual({code: 130, stderr: ''})
+    expect(lines.stdout).toMatch(/^(\S+Z {2}looker gpt-4 {2}(refused|fits): .*\n){2,}$/)
+    const documents = (await follow('--json')).stdout.trimEnd().split('\n')
+    expect(documents.flatMap(line => schemaProblems('why', JSON.parse(line)))).toEqual([])
+  })
+
   it('explains a request that fits', async () => {
     expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
       "user-9 can have 1 rpm of slow now.
@@ -162,6 +182,9 @@ describeOnEngine('requests from the shell', () => {
     ['acquire user-1 gpt-4 rpd=1000', 'request.too-large'],
     ['acquire user-1 gpt-4 rpd=1 --wait 0s', 'duration.syntax'],
     ['why user-1 gpt-4 rpx=1', 'limit.unknown'],
+    ['why user-1 rpd=1', 'why.resource'],
+    ['why user-1 --follow --interval 10ms', 'why.interval'],
+    ['why user-1 --interval 5s', 'command.usage'],
   ])('%s is bad input (%s)', async (command, expected) => {
     const {code, error} = await cli.fail(command)
     expect({code, error: error.code}).toEqual({code: 2, error: expected})

@@ -45,11 +45,11 @@ describeOnEngine('zael entity import', () => {
     expect(await cli.tell('entity list -m plan=gold')).toMatchObject({entities: [{id: 'acme', name: 'Acme Ltd.'}]})
     expect(await cli.fail('entity list --parent nobody')).toMatchObject({code: 3})
     expect((await cli.run('limits export --output csv')).stdout).toBe(
-      'level,entity,resource,limit,value,capacity,refill-amount,refill-period-seconds,unit\n' +
-        'resource,,gpt-4,rpm,10/min,10,10,60,\n' +
-        'resource,,gpt-4,tpm,1k/min,1000,1000,60,\n' +
-        'entity,acme,gpt-4,rpm,50/min,50,50,60,\n' +
-        'entity,acme,gpt-4,tpm,1k/min,1000,1000,60,\n',
+      'level,entity,resource,limit,value,capacity,refill-amount,refill-period-seconds,boosted-to,boosted-until,unit\n' +
+        'resource,,gpt-4,rpm,10/min,10,10,60,,,\n' +
+        'resource,,gpt-4,tpm,1k/min,1000,1000,60,,,\n' +
+        'entity,acme,gpt-4,rpm,50/min,50,50,60,,,\n' +
+        'entity,acme,gpt-4,tpm,1k/min,1000,1000,60,,,\n',
     )
   })
 

@@ -53,6 +53,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['entity show user-l', 3],
   ],
   'limits apply': [['limits apply --file FILE --dry-run', 0]],
+  'limits boosts': [['limits boosts', 0]],
   'limits diff': [['limits diff --file FILE', 0]],
   'limits export': [
     ['limits export', 0],
@@ -111,6 +112,8 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   ],
   why: [
     ['why user-2 gpt-4 rpm=1', 0],
+    ['why user-2', 0],
+    ['why user-l', 3],
     ['why user-l gpt-4', 0],
   ],
 }

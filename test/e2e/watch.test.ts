@@ -59,17 +59,17 @@ describeOnEngine('zael watch', () => {
 
   it('--once is a table', async () => {
     expect(await cli.show('watch --once', 80)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
-      over    user-1  gpt-4     rpm      -20       100    0%    20      1.67       2
-      ok      user-2  gpt-4     rpm       60       100   60%     0      1.67       1
-      ok      user-2  search    rpm       60        60  100%     0         1       1
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED
+      over    user-1  gpt-4     rpm      -20       100    0%    20      1.67        0
+      ok      user-2  gpt-4     rpm       60       100   60%     0      1.67        0
+      ok      user-2  search    rpm       60        60  100%     0         1        0
 
       3 buckets, 1 over, 0 near, 1 in debt; 2.5 read units
       "
     `)
     expect(await cli.show('watch --once --resource gpt-4 --sort entity --top 1', 120)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
-      over    user-1  gpt-4     rpm      -20       100    0%    20      1.67       2
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED  LAST REFUSED  SHARDS
+      over    user-1  gpt-4     rpm      -20       100    0%    20      1.67        0             -       2
 
       1 of 2 buckets, 1 over, 0 near, 1 in debt; 2 read units
       "

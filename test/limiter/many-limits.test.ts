@@ -38,6 +38,26 @@ describeOnEngine('as many limits as can be set', () => {
     await configs.set(resource, parseLimits([texts[0] as string], calendarCheck))
   })
 
+  it.each([
+    ['calendar quotas', 35, (at: number) => `quota-${at}=100/day@UTC`],
+    ['session quotas', 35, (at: number) => `session-${at}=100/5h!`],
+    ['rates', 47, (at: number) => `rate-${at}=100/min`],
+  ])('can replace as many others in a bucket that is used: %s', async (_, count, text) => {
+    const scene = new Scene(table)
+    const configs = new Configs(scene.tenant, {audit: newAudit(scene.tenant)})
+    const others = Array.from({length: 35}, (_, at) => `other-${at}=100/day@UTC`)
+    await configs.set(resource, parseLimits(others, calendarCheck))
+    await scene.limiter().acquire(request({'other-0': 1}))
+    const limits = parseLimits(
+      Array.from({length: count}, (_, at) => text(at)),
+      calendarCheck,
+    )
+    await configs.set(resource, limits, {replace: true})
+    const name = limits[0]?.name as string
+    await scene.limiter().acquire(request({[name]: 1}))
+    expect(await scene.totals('user-1', 'gpt-4', name)).toMatchObject({consumed: 1})
+  })
+
   it('are as many as can be the default of a limiter', () => {
     const defaultLimits = parseLimits(Array.from({length: 48}, (_, at) => `limit-${at}=1/min`))
     const refused = {code: 'limit.too-many', message: 'defaultLimits: 48 limits are too many: a bucket can have 47.'}

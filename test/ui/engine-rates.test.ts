@@ -25,7 +25,7 @@ async function allBuckets(names: NamespaceRepository): Promise<ShardedBucket[]> 
 function rowOf(screen: string, {entity, resource}: BucketView) {
   const line = screen.split('\n').find(each => new RegExp(`^.. ${entity} +${resource} `).test(each)) ?? ''
   const [, mark, limit = '', used, writes] =
-    /^.(.) .*?\S\/\S+ +(\S+) +(\S+) [▁▂▃▄▅▆▇█·]+ +\S+ +(?:▲ )?(\S+) +\S+$/.exec(line) ?? []
+    /^.(.) .*?\S\/\S+ +(\S+) +(\S+) +\S+ [▁▂▃▄▅▆▇█·]+ +\S+ +(?:▲ )?(\S+) +\S+$/.exec(line) ?? []
   return {mark, limit, used, writes}
 }
 

@@ -20,6 +20,8 @@ export function watchDataOf(readings: readonly Reading[], rest: Partial<WatchDat
     problem: undefined,
     health: undefined,
     detail: undefined,
+    why: undefined,
+    names: new Map(),
     intervalMs: 2000,
     isPaused: false,
     ...rest,
@@ -67,6 +69,7 @@ export class FakeWatch implements Watch {
   stop = async (): Promise<void> => {}
   pollNow = (): void => void this.calls.push('poll')
   setDetail = (id: string | undefined): void => void this.calls.push(`detail ${id}`)
+  setWhy = (id: string | undefined): void => void this.calls.push(`why ${id}`)
   watchHealth = (isWatched: boolean): void => void this.calls.push(`health ${isWatched}`)
 
   focus(ids: readonly string[]): void {

@@ -26,8 +26,10 @@ describe('columns of the overview', () => {
   })
 
   it('come in three layouts', () => {
-    expect(keysAt(79)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'eta'])
-    expect(keysAt(119)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'rate', 'shards', 'eta'])
+    expect(keysAt(60)).toEqual(['entity', 'resource', 'gauge', 'level', 'refused'])
+    expect(keysAt(79)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'refused', 'eta'])
+    expect(keysAt(80)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'rate', 'refused', 'eta'])
+    expect(keysAt(119)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'rate', 'refused', 'shards', 'eta'])
     expect(keysAt(120)).toEqual([
       'entity',
       'resource',
@@ -35,6 +37,7 @@ describe('columns of the overview', () => {
       'level',
       'limit',
       'rate',
+      'refused',
       'history',
       'shards',
       'pressure',
@@ -43,9 +46,9 @@ describe('columns of the overview', () => {
   })
 
   it('are fewer with wide names', () => {
-    expect(keysAt(120, true)).toEqual(['entity', 'resource', 'level', 'rate', 'eta'])
+    expect(keysAt(120, true)).toEqual(['entity', 'resource', 'level', 'rate', 'refused', 'eta'])
     const [entity, resource] = overviewColumns(120, true)
-    expect([entity?.width, resource?.width]).toEqual([40, 46])
+    expect([entity?.width, resource?.width]).toEqual([40, 36])
   })
 })
 

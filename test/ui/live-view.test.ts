@@ -285,8 +285,8 @@ describe('names of wide characters', () => {
     const view = await show(names.map(name => readingOf(bucketOf(`${name}#gpt-4`, {limits}))))
     const rows = view.terminal.cells.slice(3, 8)
     // Column by column, also where a character takes two.
-    expect(new Set(rows.map(cells => cells.slice(19, 25).join('')))).toEqual(new Set(['gpt-4 ']))
-    expect(new Set(rows.map(cells => cells.slice(28, 36).join('')))).toEqual(new Set(['████▊░░░']))
+    expect(new Set(rows.map(cells => cells.slice(17, 23).join('')))).toEqual(new Set(['gpt-4 ']))
+    expect(new Set(rows.map(cells => cells.slice(26, 34).join('')))).toEqual(new Set(['████▊░░░']))
   })
 })
 

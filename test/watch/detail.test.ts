@@ -72,7 +72,7 @@ describeOnEngine('the detail of a bucket', () => {
     if (!detail.parent || !parent) throw new Error('no parent')
     expect(viewBucket(detail.parent.bucket, tenant.nowMs)).toEqual(viewBucket(parent, tenant.nowMs))
     expect(detail.usage.map(({start, counters, requests}) => [start, counters.rpm, requests])).toEqual(
-      [8, 7, 6, 5, 4, 3].map(hour => [`2026-11-01T0${hour}:00:00Z`, hour, hour]),
+      [8, 7, 6, 5, 4, 3, 2, 1].map(hour => [`2026-11-01T0${hour}:00:00Z`, hour, hour]),
     )
     expect(detail.audit.map(({action}) => action)).toEqual(['limits_set', 'entity_created'])
   })
@@ -103,6 +103,6 @@ describeOnEngine('the detail of a bucket', () => {
     }
     const detail = await loadDetail({table: tenant, known: () => undefined}, reading, never)
     expect(detail).toMatchObject({audit: [], problems: ['audit: not allowed'], parent: {id: 'team#gpt-4'}})
-    expect(detail.usage).toHaveLength(6)
+    expect(detail.usage).toHaveLength(8)
   })
 })

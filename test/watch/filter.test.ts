@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {filterProblem} from '../../src/lib/watch/filter.js'
 import {rank} from '../../src/lib/watch/rank.js'
 import {bucketOf, READ_AT_MS, readingOf} from './support.js'
 
@@ -34,4 +35,19 @@ it('a whole status is that one only, and its beginning all that begin so', () =>
   expect(found('overdrawn')).toEqual(['soft#r'])
   expect(found('overd')).toEqual(['soft#r'])
   expect(found('ove')).toEqual(['hard#r', 'soft#r'])
+})
+
+it.each([
+  ['', undefined],
+  ['anything', undefined],
+  ['status:', undefined],
+  ['status:ov', undefined],
+  ['!STATUS:Over', undefined],
+  ['status:nonsense', '"nonsense" is not a status: ok, overdrawn, near, over, gone'],
+  ['!status:x', '"x" is not a status: ok, overdrawn, near, over, gone'],
+  ['resource:gpt-4', undefined],
+  ['entity:a#b', expect.stringContaining('a#b')],
+  ['resource:', expect.any(String)],
+])('the filter "%s" has the problem %s', (filter, problem) => {
+  expect(filterProblem(filter)).toEqual(problem)
 })

@@ -1,16 +1,22 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Row, SORT_KEYS, type SortKey} from '../../src/lib/watch/model.js'
+import {type Reading, type Row, SORT_KEYS, type SortKey} from '../../src/lib/watch/model.js'
 import {rank, ranking} from '../../src/lib/watch/rank.js'
+import {NO_REQUESTS, type RequestCounts, refusedPerSecond} from '../../src/lib/watch/request-counts.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
 
 /** The value of a row in the sorted column; the rate is that of the limit which all are sorted by. */
 const SHOWN: Readonly<Record<SortKey, (row: Row, rateLimit: string | undefined) => number | string | undefined>> = {
-  left: ({tightest}) => tightest && tightest.level / tightest.capacity,
+  // What refuses comes first.
+  left: ({tightest, status}) => tightest && tightest.level / tightest.capacity - (status === 'over' ? 1e9 : 0),
   rate: ({rates}, rateLimit = '') => {
     const rate = rates.get(rateLimit)
     return rate === undefined ? undefined : -rate
+  },
+  refused: ({requests}) => {
+    const rate = refusedPerSecond(requests)
+    return rate ? -rate : undefined
   },
   empty: ({emptyInMs}) => emptyInMs ?? undefined,
   pressure: ({writePressure}) => -writePressure,
@@ -85,6 +91,38 @@ describe('ranking', () => {
     expect(by('new')).toEqual({ids: ['new#gpt-4'], rateLimit: undefined})
     expect(by('', true).ids.slice(0, 3)).toEqual(['idle#gpt-4', 'many-small#gpt-4', 'few-large#gpt-4'])
     expect(ranking(readings, READ_AT_MS, {sort: 'left', reversed: false, filter: ''}).rateLimit).toBeUndefined()
+  })
+
+  it('by refused requests has the highest rate first, then the latest refusal, then the others', () => {
+    const of = (id: string, requests: Partial<RequestCounts>) =>
+      readingOf(bucketOf(id, {limits: {rpm: {capacity: 10}}}), {requests: {...NO_REQUESTS, ...requests}})
+    const readings = [
+      of('never#r', {}),
+      of('earlier#r', {lastRefusedAtMs: 1000}),
+      of('later#r', {lastRefusedAtMs: 2000, refusedPerSecond: {own: 0, byParent: 0}}),
+      of('little#r', {lastRefusedAtMs: 10, refusedPerSecond: {own: 0.1, byParent: 0}}),
+      of('much#r', {lastRefusedAtMs: 10, refusedPerSecond: {own: 1, byParent: 5}}),
+    ]
+    const ids = rank(readings, READ_AT_MS, {sort: 'refused', reversed: false, filter: ''})
+    expect(ids).toEqual(['much#r', 'little#r', 'later#r', 'earlier#r', 'never#r'])
+  })
+
+  it('by what is left has those first that refuse: also a child whose parent is empty, and a request that is large', () => {
+    const of = (id: string, left: number, rest: Partial<Reading> = {}) =>
+      readingOf(bucketOf(id, {limits: {tpm: {capacity: 1000, refillPerSecond: 0.001, left}}}), rest)
+    const readings = new Map(
+      [
+        of('child#r', 1000, {chargedTo: 'team#r'}),
+        of('large#r', 500, {typical: [501]}),
+        of('near#r', 100),
+        of('team#r', 0),
+      ].map(reading => [reading.id, reading]),
+    )
+    const selection = {sort: 'left', reversed: false, filter: ''} as const
+    const ids = rank(readings.values(), READ_AT_MS, selection, id => readings.get(id))
+    expect(ids).toEqual(['team#r', 'large#r', 'child#r', 'near#r'])
+    const over = rank(readings.values(), READ_AT_MS, {...selection, filter: 'status:over'}, id => readings.get(id))
+    expect(over).toEqual(['team#r', 'large#r', 'child#r'])
   })
 
   const limits = (left: number) => ({limits: {rpm: {capacity: 100, refillPerSecond: 0.001, left}}})

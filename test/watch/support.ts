@@ -7,6 +7,7 @@ import {batchWrite} from '../../src/lib/dynamo/batch.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {encodeBucket, type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
 import type {Reading} from '../../src/lib/watch/model.js'
+import {NO_REQUESTS} from '../../src/lib/watch/request-counts.js'
 import type {TestTenant} from '../repository/namespace-table.js'
 
 /** Read time of everything in these tests. */
@@ -111,6 +112,8 @@ export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): R
     readAtMs: READ_AT_MS,
     chargedTo: undefined,
     ratePerSecond: new Map(),
+    requests: NO_REQUESTS,
+    typical: [],
     countedFrom: undefined,
     writePressure: 0,
     writePressures: new Map(),
@@ -161,9 +164,15 @@ export const anyReading: fc.Arbitrary<Reading> = fc
     rates: fc.dictionary(fc.constantFrom('rpm', 'tpm', 'rps'), fc.integer({min: -500, max: 100_000})),
     writePressure: fc.double({min: 0, max: 2, noNaN: true}),
     isGone: fc.boolean(),
+    refused: fc.option(fc.integer({min: 0, max: 100}), {nil: undefined}),
   })
-  .map(({bucket, rates, writePressure, isGone}) =>
-    readingOf(bucket, {ratePerSecond: new Map(Object.entries(rates)), writePressure, isGone}),
+  .map(({bucket, rates, writePressure, isGone, refused}) =>
+    readingOf(bucket, {
+      ratePerSecond: new Map(Object.entries(rates)),
+      writePressure,
+      isGone,
+      requests: {...NO_REQUESTS, refusedPerSecond: refused === undefined ? undefined : {own: refused, byParent: 0}},
+    }),
   )
 
 /** Instants before and after everything was read. */

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
+import {NO_REQUESTS, refusedPerSecond} from '../../src/lib/watch/request-counts.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {resourcesAt, totalsAt} from '../../src/lib/watch/totals.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
@@ -21,6 +22,7 @@ describe('totals', () => {
           overdrawn: rows.filter(({status}) => status === 'overdrawn').length,
           inDebt: rows.filter(({view}) => view.limits.some(({debt}) => debt > 0)).length,
           shards: sum(rows.map(({shardCount}) => shardCount)),
+          refusedPerSecond: sum(rows.map(({requests}) => refusedPerSecond(requests) ?? 0)),
         })
         for (const name of ['rpm', 'tpm', 'rps']) {
           const rates = live.flatMap(reading => reading.ratePerSecond.get(name) ?? [])
@@ -28,6 +30,22 @@ describe('totals', () => {
         }
       }),
     )
+  })
+})
+
+describe('refused requests in the totals', () => {
+  it('count once where the parent has counted them too, and with the child where the parent is not watched', () => {
+    const of = (id: string, own: number, byParent: number, chargedTo?: string) =>
+      readingOf(bucketOf(id, {limits: {}}), {
+        requests: {...NO_REQUESTS, refusedPerSecond: {own, byParent}},
+        chargedTo,
+      })
+    const readings = [of('team#r', 7, 0), of('a#r', 1, 3, 'team#r'), of('b#r', 0, 4, 'team#r'), of('c#r', 0, 2, 'x#r')]
+    const byId = new Map(readings.map(reading => [reading.id, reading]))
+    expect(totalsAt(readings, READ_AT_MS, id => byId.get(id)).refusedPerSecond).toBe(7 + 1 + 2)
+    expect(resourcesAt(readings, READ_AT_MS, id => byId.get(id))[0]?.refusedPerSecond).toBe(10)
+    const children = readings.slice(1)
+    expect(totalsAt(children, READ_AT_MS).refusedPerSecond).toBe(1 + 3 + 4 + 2)
   })
 })
 

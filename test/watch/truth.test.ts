@@ -11,6 +11,14 @@ import {resourcesAt, totalsAt} from '../../src/lib/watch/totals.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 
+/** The one request of each bucket, with its adjustment. */
+const REQUESTS: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'ada#gpt-4': {tpm: 12_000},
+  'team#gpt-4': {tpm: 12_000},
+  'ben#gpt-4': {rpm: 60},
+  'ben#search': {rpm: 2},
+}
+
 describeOnEngine('L6 the data of a watch after real traffic', () => {
   const table = useTable()
   const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
@@ -52,10 +60,11 @@ describeOnEngine('L6 the data of a watch after real traffic', () => {
         if (!reading) throw new Error(`nothing of ${view.entity}`)
         expect(rowAt(reading, nowMs).view).toEqual(view)
       }
-      const refuses = ({shards, limits}: BucketView) =>
+      const refuses = ({entity, resource, shards, limits}: BucketView) =>
         limits.some(({name}) => {
           const levels = shards.flatMap(shard => shard.limits.filter(limit => limit.name === name))
-          return sum(levels.map(({level}) => Math.max(0, level))) < 1
+          const asked = REQUESTS[`${entity}#${resource}`]?.[name] ?? 1
+          return sum(levels.map(({level}) => Math.max(0, level))) < asked
         })
       const totals = totalsAt(readings.values(), nowMs)
       expect(totals).toMatchObject({
@@ -79,12 +88,16 @@ describeOnEngine('L6 the data of a watch after real traffic', () => {
       for (const {entity, resource, limits} of document.buckets) {
         const view = views.find(each => each.entity === entity && each.resource === resource)
         const rates = readings.get(`${entity}#${resource}`)?.ratePerSecond
-        const rated = view?.limits.map(limit => ({...limit, ratePerSecond: rates?.get(limit.name) ?? null}))
+        const rated = view?.limits.map(limit => ({
+          ...limit,
+          ratePerSecond: rates?.get(limit.name) ?? null,
+          typical: REQUESTS[`${entity}#${resource}`]?.[limit.name] ?? 1,
+        }))
         expect(limits).toEqual(rated)
       }
       expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
     }
-    expect(totalsAt(readings.values(), tenant.nowMs)).toMatchObject({over: 2, near: 2, inDebt: 2})
+    expect(totalsAt(readings.values(), tenant.nowMs)).toMatchObject({over: 3, near: 1, inDebt: 2})
     // The adjustment within the two seconds, of the child and of its parent.
     expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
     expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)

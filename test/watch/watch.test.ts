@@ -4,7 +4,7 @@ import type {HealthLine, Watch} from '../../src/lib/watch/model.js'
 import type {WatchOptions} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {putBucket} from '../repository/namespace-table.js'
-import {pollNumber, until, WatchFixture} from './watch-fixture.js'
+import {pollNumber, settled, until, WatchFixture} from './watch-fixture.js'
 
 const limits = parseLimits(['rpm=100'])
 
@@ -190,6 +190,31 @@ describeOnEngine('a watch', () => {
     watch.watchHealth(false)
     timers.advance(100_000)
     expect(asked).toBe(2)
+    await watch.stop()
+  })
+
+  it('explains a bucket while that is open, every 5 s, and says why it cannot', async () => {
+    const asked: string[] = []
+    const why: WatchOptions['why'] = async ({entity, resource}) => {
+      asked.push(`${entity} ${resource}`)
+      if (asked.length === 2) throw new Error('throttled')
+      return [`look ${asked.length}`]
+    }
+    const watch = open({why, intervalMs: 3_600_000})
+    await watch.start()
+    watch.setWhy('ada#r')
+    await until(watch, () => watch.data().why !== undefined)
+    expect(watch.data().why).toEqual({id: 'ada#r', loadedAtMs: tenant.nowMs, lines: ['look 1']})
+    const first = watch.data().why
+    await settled()
+    timers.advance(5000)
+    await until(watch, () => watch.data().why !== first)
+    expect(watch.data().why?.lines).toEqual(['Cannot be explained now: throttled'])
+    await settled()
+    watch.setWhy(undefined)
+    expect(watch.data().why).toBeUndefined()
+    timers.advance(60_000)
+    expect(asked).toEqual(['ada r', 'ada r'])
     await watch.stop()
   })
 })

@@ -6,7 +6,7 @@ import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
-import {endLines} from '../../lib/cli/limits/boost.js'
+import {asBoosted, endLines} from '../../lib/cli/limits/boost.js'
 import {
   appliedJson,
   changeLines,
@@ -79,7 +79,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const namespace = await stack.namespace()
     const preview = await namespace.configs.preview(scope, limits, options)
     const effect = await effectOf(namespace, preview, stack.table.clock())
-    const seen = this.flags.impact ? await readImpact(namespace, [preview], stack.table.clock()) : undefined
+    const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(preview)], stack.table.clock()) : undefined
     if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})

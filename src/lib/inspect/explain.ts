@@ -73,6 +73,8 @@ export interface Explanation {
   readonly entity: string
   readonly resource: string
   readonly isRegistered: boolean
+  /** The name of the entity; absent where it has none but its id. */
+  readonly name?: string | undefined
   /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
   /** Whether charges are shared, and what says so; `undefined` for an entity without a parent. */
@@ -120,7 +122,7 @@ export async function explain(
   clock: () => number,
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
-  const {own, parent, isRegistered, cascade} = await resolveFamily(namespace, entity, resource)
+  const {own, parent, isRegistered, name, cascade} = await resolveFamily(namespace, entity, resource)
   const switched = (which: AccessSwitch) =>
     [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
       each => each ?? [],
@@ -147,6 +149,7 @@ export async function explain(
     entity,
     resource,
     isRegistered,
+    name,
     parent: parent?.entity,
     cascade,
     atMs,

@@ -14,6 +14,8 @@ export interface FamilyLimits {
   readonly resource: string
   /** Whether the entity has a record; limits apply without one too. */
   readonly isRegistered: boolean
+  /** The name of the entity; absent where it has none but its id. */
+  readonly name?: string | undefined
   readonly own: Resolution
   /** `undefined` for an entity without a parent. */
   readonly cascade: SharedCharge | undefined
@@ -55,6 +57,7 @@ export async function resolveFamily(
     entity,
     resource,
     isRegistered: record !== undefined,
+    name: record?.name === entity ? undefined : record?.name,
     own: inUnits(own, units),
     cascade,
     parent: parent === undefined ? undefined : {entity: parent, resolution: inUnits(await resolve(parent), units)},

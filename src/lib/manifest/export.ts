@@ -50,7 +50,10 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
     ...systemForm(system),
     ...section(
       'resources',
-      resources.map(withoutCopy).filter(saysSomething).map(record => [resourceOf(record), scopeForm(record)]),
+      resources
+        .map(withoutCopy)
+        .filter(saysSomething)
+        .map(record => [resourceOf(record), scopeForm(record)]),
     ),
     ...section('entities', entityForms(entities.records, entityConfigs.map(withoutCopy).filter(saysSomething))),
   }

@@ -158,7 +158,7 @@ export class NamespaceRepository {
    */
   async endBoosts(
     scope: ConfigScope,
-    names: readonly string[] | undefined,
+    names?: readonly string[] | undefined,
     options: SyncOptions = {},
   ): Promise<LimitsChange> {
     return this.#synced(await this.configs.endBoosts(scope, names), options)

@@ -9,6 +9,7 @@ import {readBigInt, readNumber, readString} from './read.js'
 
 const names = attributes.bucket
 
+/** What is stored of the kind of a limit in a bucket; instants in epoch ms, amounts in millitokens. */
 const FIELDS = {
   windows: 'sched',
   resets: 'rsched',
@@ -24,9 +25,6 @@ const FIELDS = {
 } as const
 
 type KindField = keyof typeof FIELDS
-
-/** What is stored of the kind of a limit in a bucket; instants in epoch ms, amounts in millitokens. */
-export const KIND_FIELDS = Object.keys(FIELDS) as KindField[]
 
 /** What the names of these attributes end with. */
 export const KIND_SUFFIXES: readonly string[] = Object.values(FIELDS)

@@ -131,3 +131,25 @@ export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
   }
   return {requests, byParent, lastAtMs, limits}
 }
+
+/** Requests that a bucket item has counted since it exists. Other clients count none of them. */
+export interface BucketCounts {
+  /** Admitted, net. */
+  readonly requests: number
+  /** Refused by this bucket. */
+  readonly refused: number
+  /** Requests of this entity that only its parent's bucket refused. */
+  readonly refusedByParent: number
+  /** Epoch ms of the last refusal of either kind; 0: none. */
+  readonly lastRefusedAtMs: number
+}
+
+/** The counts of one bucket item; zeros where it has none. */
+export function readBucketCounts(item: Item): BucketCounts {
+  return {
+    requests: readNumber(item, attributes.bucket.requests) ?? 0,
+    refused: readNumber(item, names.requests) ?? 0,
+    refusedByParent: readNumber(item, names.byParent) ?? 0,
+    lastRefusedAtMs: readNumber(item, names.lastAt) ?? 0,
+  }
+}

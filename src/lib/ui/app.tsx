@@ -69,16 +69,19 @@ export function LiveView({watch, feed, settings, palette, selection, forMs}: Liv
 
 /** Tells the watch what the screen needs. */
 function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
-  const {detailId, tab, pausedAtMs, intervalMs, refreshes} = state
+  const {detailId, whyId, tab, pausedAtMs, intervalMs, refreshes} = state
   const parent = data.detail?.parent
-  const ids = detailId === undefined ? rows.map(({id}) => id) : [detailId, ...(parent ? [parent.id] : [])]
+  const open = whyId ?? detailId
+  const ids = open === undefined ? rows.map(({id}) => id) : [open, ...(parent ? [parent.id] : [])]
   useChange(detailId, () => watch.setDetail(detailId))
+  useChange(whyId, () => watch.setWhy(whyId))
   useChange(tab === 'health', isHealth => watch.watchHealth(isHealth))
   useChange(pausedAtMs !== undefined, isPaused => watch.setPaused(isPaused))
   useChange(intervalMs, () => watch.setIntervalMs(intervalMs))
   useChange(refreshes, () => {
     watch.pollNow()
     if (detailId !== undefined) watch.setDetail(detailId)
+    if (whyId !== undefined) watch.setWhy(whyId)
   })
   const focused = useRef<readonly string[]>([])
   useEffect(() => {

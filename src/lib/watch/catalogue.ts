@@ -1,6 +1,6 @@
 import {groupBy} from '../core/group-by.js'
 import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets/buckets.js'
-import type {ShardAddress} from '../repository/buckets/pages.js'
+import type {CountedShard, ShardAddress} from '../repository/buckets/pages.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import type {Reading} from './model.js'
 import type {PollCandidate} from './poll-plan.js'
@@ -94,7 +94,7 @@ export class Catalogue {
   /**
    * Stores what was read of these buckets; returns how many of them exist. A deleted bucket stays for one more poll.
    */
-  update(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): number {
+  update(ids: readonly string[], stored: readonly CountedShard[], readAtMs: number): number {
     const found = byBucket(stored)
     let existing = 0
     this.#gone.clear()
@@ -147,5 +147,5 @@ function rememberShards(entry: CatalogueEntry, present: readonly number[], shard
   entry.absent = absent.length === 0 ? NONE : new Set(absent)
 }
 
-const byBucket = (stored: readonly StoredBucket[]): Map<string, StoredBucket[]> =>
+const byBucket = <T extends StoredBucket>(stored: readonly T[]): Map<string, T[]> =>
   groupBy(stored, shard => bucketId(addressOf(shard)))

@@ -6,10 +6,9 @@ import {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
 import {type NamespaceTable, untilAborted} from '../repository/table/table.js'
 import {Usage} from '../repository/usage/usage.js'
-import type {Detail, Reading} from './model.js'
+import {type Detail, type Reading, USAGE_HOURS} from './model.js'
 import {bucketId, nextReading} from './reading.js'
 
-const HOURS = 6
 const EVENTS = 5
 
 const LEVEL_WORDS: Readonly<Record<Level, string>> = {
@@ -68,10 +67,11 @@ async function loadLimits(table: NamespaceTable, entity: string, resource: strin
 }
 
 async function loadUsage(table: NamespaceTable, entity: string, resource: string): Promise<Detail['usage']> {
-  const {records} = await new Usage(table).ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
-  return records.map(({start, tokens, totalEvents}) => ({
+  const {records} = await new Usage(table).ofEntity(entity, {resource, window: 'hourly', limit: USAGE_HOURS})
+  return records.map(({start, tokens, totalEvents, refused}) => ({
     start,
     counters: Object.fromEntries(tokens),
     requests: totalEvents,
+    refused: (refused?.requests ?? 0) + (refused?.byParent ?? 0),
   }))
 }

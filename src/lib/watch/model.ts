@@ -2,12 +2,16 @@ import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import type {BucketScope} from '../repository/buckets/pages.js'
 import type {BucketView, LimitLevel} from '../repository/buckets/view.js'
 import type {AuditRecord} from '../schema/audit-record.js'
+import type {RequestCounts} from './request-counts.js'
 
 /** Which buckets are watched. */
 export type WatchScope = BucketScope
 
 /** Samples in a sparkline; one per reading of the bucket. */
 export const SAMPLES = 60
+
+/** Hours of usage in the detail of a bucket, the current one included. */
+export const USAGE_HOURS = 24
 
 /** The last read of one bucket. A new object with every read. */
 export interface Reading {
@@ -18,6 +22,10 @@ export interface Reading {
   readonly readAtMs: number
   /** Tokens per second between the last two readings, net, by limit; empty after the first. */
   readonly ratePerSecond: ReadonlyMap<string, number>
+  /** Admitted and refused requests. */
+  readonly requests: RequestCounts
+  /** Whole tokens that its average request takes, at least one; in the order of the names of its limits. */
+  readonly typical: readonly number[]
   /** Base of the next rates, when this reading came too soon after it; `undefined`: this reading. */
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
   /** Id of the parent's bucket that is charged for the same requests; `undefined`: none. */
@@ -32,11 +40,18 @@ export interface Reading {
   readonly isGone: boolean
 }
 
+/** The last reading of a bucket, by id; `undefined` when it is not watched. */
+export type FindReading = (id: string) => Reading | undefined
+
 /**
- * Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate.
- * `overdrawn`: as `over`, but the limit is soft and never refuses; a limit that may refuse soon is more important.
+ * `over`: the average request does not fit now, into this bucket or into that of the parent, or requests were just refused.
+ * `near`: a limit is below a fifth, or empty within a minute at this rate. `overdrawn`: the average request does not fit into
+ * a limit that is soft and never refuses; a limit that may refuse soon is more important.
  */
 export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'gone'] as const
+
+/** As levels are named elsewhere. */
+export type RefusedBy = 'entity' | 'parent'
 
 export type RowStatus = (typeof ROW_STATUSES)[number]
 
@@ -59,6 +74,11 @@ export interface Row {
   /** As of the last reading. */
   readonly writePressure: number
   readonly status: RowStatus
+  /** Whose limits refuse, where it is over: its own or those of its parent; otherwise `undefined`. */
+  readonly refusedBy: RefusedBy | undefined
+  readonly requests: RequestCounts
+  /** Whole tokens that its average request takes, by limit. */
+  readonly typical: ReadonlyMap<string, number>
   /** Ms until the tightest limit is empty at this rate; `null`: never, or unknown. */
   readonly emptyInMs: number | null
   /** Ms until the tightest limit is full at this rate; `null`: never, or unknown; 0: it is full. */
@@ -67,9 +87,18 @@ export interface Row {
   readonly ageMs: number
 }
 
-export type SortKey = 'left' | 'rate' | 'entity' | 'resource' | 'shards' | 'pressure' | 'empty'
+export type SortKey = 'left' | 'rate' | 'refused' | 'entity' | 'resource' | 'shards' | 'pressure' | 'empty'
 
-export const SORT_KEYS: readonly SortKey[] = ['left', 'rate', 'empty', 'pressure', 'shards', 'entity', 'resource']
+export const SORT_KEYS: readonly SortKey[] = [
+  'left',
+  'rate',
+  'refused',
+  'empty',
+  'pressure',
+  'shards',
+  'entity',
+  'resource',
+]
 
 /** Filter and order of the rows. */
 export interface Selection {
@@ -109,6 +138,8 @@ export interface Totals {
   readonly inDebt: number
   /** Tokens per second by limit name, over all buckets with a known rate; a request charged to a parent too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
+  /** Requests, over all buckets that were read twice; one that a parent refused counts once. */
+  readonly refusedPerSecond: number
   readonly shards: number
 }
 
@@ -122,6 +153,8 @@ export interface ResourceRow {
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly over: number
   readonly near: number
+  /** As in the totals. */
+  readonly refusedPerSecond: number
   /** The largest consumers of the limit with the highest rate. */
   readonly top: readonly {readonly entity: string; readonly ratePerSecond: number; readonly limit: string}[]
 }
@@ -148,11 +181,26 @@ export interface Detail {
     readonly start: string
     readonly counters: Readonly<Record<string, number>>
     readonly requests: number | null
+    /** Requests, by its own limits or by those of its parent. */
+    readonly refused: number
   }[]
   /** Newest first. */
   readonly audit: readonly AuditRecord[]
   /** Parts that could not be loaded, with the reason. */
   readonly problems: readonly string[]
+}
+
+/** Explains a bucket, in lines of text; writes nothing. */
+export type WhySource = (
+  bucket: {readonly entity: string; readonly resource: string},
+  signal: AbortSignal,
+) => Promise<readonly string[]>
+
+/** Why the average request of a bucket would be admitted or refused. Loaded when it is opened, and every 5 s while it is. */
+export interface WhyText {
+  readonly id: string
+  readonly loadedAtMs: number
+  readonly lines: readonly string[]
 }
 
 /** The buckets found in the index so far. */
@@ -169,10 +217,13 @@ export interface WatchData {
   readonly scope: WatchScope
   readonly readings: ReadonlyMap<string, Reading>
   readonly known: Known
+  /** Of entities on the screen, by id; only those that have a name besides. */
+  readonly names: ReadonlyMap<string, string>
   readonly lastPoll: PollFacts | undefined
   readonly problem: PollProblem | undefined
   readonly health: readonly HealthLine[] | undefined
   readonly detail: Detail | undefined
+  readonly why: WhyText | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
 }
@@ -195,6 +246,8 @@ export interface Watch {
   focus(ids: readonly string[]): void
   /** Loads the detail of a bucket and keeps it fresh; `undefined` closes it. */
   setDetail(id: string | undefined): void
+  /** Loads the explanation of a bucket and keeps it fresh; `undefined` closes it. */
+  setWhy(id: string | undefined): void
   /** Loads health now and keeps it fresh until `false`. */
   watchHealth(isWatched: boolean): void
 }

@@ -3,11 +3,13 @@ import {readAddressPage, readShardsAt} from '../repository/buckets/pages.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {Item} from '../schema/attribute-value.js'
 import {Catalogue} from './catalogue.js'
+import {EntityNames} from './entity-names.js'
 import type {PollFacts, WatchData, WatchScope} from './model.js'
 import {affordableShards, isListingDue, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
+import {entityOf} from './reading.js'
 
 /** The result of a poll. */
-export type PollResult = Pick<WatchData, 'readings' | 'known'> & {readonly lastPoll: PollFacts}
+export type PollResult = Pick<WatchData, 'readings' | 'known' | 'names'> & {readonly lastPoll: PollFacts}
 
 /** A listing of the index, one page per poll. */
 interface Listing {
@@ -23,6 +25,7 @@ export class BucketPoller {
   readonly #scope: WatchScope
   readonly #meter = new CapacityMeter()
   readonly #catalogue = new Catalogue()
+  readonly #names: EntityNames
   #listing: Listing = {start: undefined, pages: 0, endedAtMs: undefined}
   #isComplete = false
   #unitsPerAddress: number | undefined
@@ -32,6 +35,7 @@ export class BucketPoller {
   constructor(table: NamespaceTable, scope: WatchScope) {
     const transport = meteredTransport(table.transport, this.#meter, table.clock)
     this.#table = {...table, transport}
+    this.#names = new EntityNames(this.#table)
     this.#scope = scope
   }
 
@@ -40,12 +44,16 @@ export class BucketPoller {
     return this.#meter.snapshot().read
   }
 
-  /** One poll: a page of the index if it is due, then as many buckets as the budget allows. */
+  /** One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows. */
   async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
     const {clock} = this.#table
     const startedAtMs = clock()
     const before = this.#meter.snapshot()
     await this.#list(signal)
+    await this.#names.load(
+      Array.from(focus, id => entityOf(id)),
+      signal,
+    )
     const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
     const ids = planReads(this.#catalogue.candidates(), focus, affordable)
     const bucketsRead = await this.#read(ids, signal)
@@ -55,6 +63,7 @@ export class BucketPoller {
     this.#polls++
     return {
       readings: this.#catalogue.readings(),
+      names: this.#names.names,
       known: {count, isComplete: this.#isComplete, unreadable},
       lastPoll: {
         number: this.#polls,

@@ -1,24 +1,40 @@
-import type {Reading, RowStatus, Selection, SortKey} from './model.js'
-import {type LimitSummary, statusOf, worstLimitAt} from './rows.js'
+import {parseFilter} from './filter.js'
+import type {FindReading, Reading, Selection, SortKey} from './model.js'
+import {refusedPerSecond} from './request-counts.js'
+import {type BucketStatus, statusAt} from './status.js'
 import {mostConsumed, totalConsumption} from './totals.js'
 
 /** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
 type SortValue = number | string | undefined
 
 /** A bucket that matches the filter. */
-interface Candidate {
+interface Candidate extends BucketStatus {
   readonly reading: Reading
-  readonly worst: LimitSummary | undefined
 }
 
-/** The most urgent come first: little left, much consumed, soon empty, many shards. */
+/** Before every fraction that is left. */
+const FIRST = -1e9
+
+/** The most urgent come first: refusing, little left, much consumed, soon empty, many shards. */
 const SORT_VALUES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) => SortValue>> = {
-  left: ({worst}) => worst?.left,
+  left: ({worst, status}) => worst && (status === 'over' ? FIRST + worst.left : worst.left),
+  refused: ({reading}) => refusedValue(reading),
   empty: ({worst}) => worst?.emptyInMs ?? undefined,
   pressure: ({reading}) => -reading.writePressure,
   shards: ({reading}) => -reading.bucket.shardCount,
   entity: ({reading}) => reading.bucket.entity,
   resource: ({reading}) => reading.bucket.resource,
+}
+
+/** Above every epoch in ms. */
+const AFTER_ALL_INSTANTS = 1e15
+
+/** The highest rate first, then the most recent refusal; `undefined` where nothing was refused. */
+function refusedValue({requests}: Reading): number | undefined {
+  const rate = refusedPerSecond(requests) ?? 0
+  if (rate > 0) return -1 - rate
+  const {lastRefusedAtMs} = requests
+  return lastRefusedAtMs > 0 ? -lastRefusedAtMs / AFTER_ALL_INSTANTS : undefined
 }
 
 /** The buckets of a selection, by id. */
@@ -30,13 +46,13 @@ export interface Ranked {
 }
 
 /** Filters and sorts buckets. */
-export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection): Ranked {
+export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): Ranked {
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
   const candidates: Candidate[] = []
   for (const reading of readings) {
-    const worst = worstLimitAt(reading, nowMs)
-    if (matches(reading, statusOf(reading, worst))) candidates.push({reading, worst})
+    const candidate = {reading, ...statusAt(reading, nowMs, find)}
+    if (matches(reading, candidate.status)) candidates.push(candidate)
   }
   const rateLimit = sort === 'rate' ? rateLimitOf(candidates) : undefined
   const sortValueOf = sort === 'rate' ? byRateOf(rateLimit) : SORT_VALUES[sort]
@@ -47,8 +63,8 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
 }
 
 /** The ids alone. */
-export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection): string[] {
-  return ranking(readings, nowMs, selection).ids
+export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): string[] {
+  return ranking(readings, nowMs, selection, find).ids
 }
 
 /** Rates of different limits cannot be compared, so all buckets are sorted by the limit with the highest total rate. */
@@ -67,47 +83,4 @@ function byRateOf(limit: string | undefined): (candidate: Candidate) => SortValu
 function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a === b ? 0 : a < b ? -direction : direction
-}
-
-/** Whether a bucket matches a filter. */
-type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
-
-const STATUSES: readonly RowStatus[] = ['ok', 'overdrawn', 'near', 'over', 'gone']
-
-/** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
-const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
-  status: wanted => {
-    const typed = wanted.toLowerCase()
-    const isWhole = STATUSES.some(each => each === typed)
-    return (_, status) => (isWhole ? status === typed : status.startsWith(typed))
-  },
-  entity:
-    wanted =>
-    ({bucket}) =>
-      bucket.entity === wanted,
-  resource:
-    wanted =>
-    ({bucket}) =>
-      bucket.resource === wanted,
-}
-
-/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
-function parseFilter(filter: string): BucketFilter {
-  const typed = filter.trim()
-  const isInverted = typed.startsWith('!')
-  const text = isInverted ? typed.slice(1) : typed
-  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
-  // Still being typed.
-  if (wanted === '') return () => true
-  const matches = FIELDS[field.toLowerCase()]?.(wanted) ?? partOfName(text)
-  return (reading, status) => matches(reading, status) !== isInverted
-}
-
-/** The filter for the buckets of exactly one resource. */
-export const resourceFilter = (resource: string): string => `resource:${resource}`
-
-function partOfName(text: string): BucketFilter {
-  const part = text.toLowerCase()
-  const has = (name: string) => name.toLowerCase().includes(part)
-  return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }

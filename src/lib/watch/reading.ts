@@ -1,11 +1,14 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {addressOf, type ShardedBucket} from '../repository/buckets/buckets.js'
+import type {CountedShard} from '../repository/buckets/pages.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
 import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
-import {worstLimitAt} from './rows.js'
+import {nextRequestCounts} from './request-counts.js'
+import {worstLimitAt} from './status.js'
+import {typicalRequest} from './typical.js'
 
 /** Readings closer together than this give no reliable rate. */
 const MIN_OBSERVATION_MS = 500
@@ -20,18 +23,26 @@ const NO_PRESSURES: Reading['writePressures'] = new Map()
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
   `${entity}#${resource}`
 
+/** The entity of such an id. */
+export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
+
+/** A bucket with the requests that its shards have counted. */
+export type CountedBucket = ShardedBucket & {readonly shards: readonly CountedShard[]}
+
 /** The reading of a bucket that was read again, or for the first time. */
-export function nextReading(previous: Reading | undefined, current: ShardedBucket, readAtMs: number): Reading {
+export function nextReading(previous: Reading | undefined, current: CountedBucket, readAtMs: number): Reading {
   const before = previous && recordsByShard(previous.bucket)
   const bucket = compactRecord(
     before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current,
   )
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
-  const worst = worstLimitAt({bucket, ...rates}, readAtMs)
+  const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
+  const typical = typicalRequest(bucket, requests.admitted)
+  const worst = worstLimitAt({bucket, typical, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
-  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...rates, used, isGone: false}
+  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), requests, typical, ...rates, used, isGone: false}
 }
 
 function chargedTo({resource, shards}: ShardedBucket): string | undefined {

@@ -18,13 +18,14 @@ export async function readOnce(
   const noFocus = new Set<string>()
   let calls = 0
   for (;;) {
-    const {readings, known, lastPoll} = await poller.poll(noFocus, signal)
+    const {readings, known, names, lastPoll} = await poller.poll(noFocus, signal)
     calls += lastPoll.calls
     const read = [...readings.values()].filter(({isGone}) => !isGone)
     if (!known.isComplete || read.length < known.count) continue
     return {
       readings: new Map(read.map(reading => [reading.id, reading])),
       known,
+      names,
       lastPoll: {
         ...lastPoll,
         durationMs: Math.max(0, lastPoll.atMs - startedAtMs),

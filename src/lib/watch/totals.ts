@@ -1,8 +1,8 @@
 import {groupBy} from '../core/group-by.js'
 import type {LimitLevel} from '../repository/buckets/view.js'
 import {levelsAt, visitLevels} from './levels.js'
-import type {Reading, ResourceRow, Totals} from './model.js'
-import {statusOf, worstLimitAt} from './rows.js'
+import type {FindReading, Reading, ResourceRow, Totals} from './model.js'
+import {statusAt} from './status.js'
 
 /** Levels of parents that are followed: other clients can store a cycle of parents. */
 const MAX_PARENT_LEVELS = 8
@@ -11,11 +11,11 @@ const MAX_PARENT_LEVELS = 8
 const TOP_CONSUMERS = 3
 
 /** Totals over all buckets at an instant; deleted buckets do not count. */
-export function totalsAt(readings: Iterable<Reading>, nowMs: number): Totals {
+export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, inDebt: 0, shards: 0}
   const live = [...readings].filter(({isGone}) => !isGone)
   for (const reading of live) {
-    const status = statusOf(reading, worstLimitAt(reading, nowMs))
+    const {status} = statusAt(reading, nowMs, find)
     count.buckets++
     count.shards += reading.bucket.shardCount
     if (status === 'over') count.over++
@@ -23,7 +23,7 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number): Totals {
     if (status === 'overdrawn') count.overdrawn++
     if (isInDebt(reading, nowMs)) count.inDebt++
   }
-  return {...count, ratePerSecond: totalConsumption(live)}
+  return {...count, ratePerSecond: totalConsumption(live), refusedPerSecond: totalRefused(live, find)}
 }
 
 /** Number of buckets with a reading, whatever the filter; deleted buckets do not count. */
@@ -70,6 +70,17 @@ export function totalConsumption(readings: Iterable<Reading>): Map<string, numbe
   return sums
 }
 
+/** Refused requests per second. A parent has counted what it refused of its children, unless it is not watched. */
+function totalRefused(readings: Iterable<Reading>, find: FindReading | undefined): number {
+  let sum = 0
+  for (const {requests, chargedTo} of readings) {
+    const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
+    const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
+    sum += own + (parent?.requests.refusedPerSecond ? 0 : byParent)
+  }
+  return sum
+}
+
 /** The limit with the highest rate, the first by name among equals; `undefined` when no rate is known. */
 export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
   let most: {readonly name: string; readonly rate: number} | undefined
@@ -81,18 +92,24 @@ export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string
 }
 
 /** Totals of each resource at an instant, by name; deleted buckets do not count. */
-export function resourcesAt(readings: Iterable<Reading>, nowMs: number): ResourceRow[] {
+export function resourcesAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): ResourceRow[] {
   const live = [...readings].filter(({isGone}) => !isGone)
   const groups = [...groupBy(live, ({bucket}) => bucket.resource)]
-  return groups.sort(([a], [b]) => (a < b ? -1 : 1)).map(([resource, group]) => resourceRow(resource, group, nowMs))
+  groups.sort(([a], [b]) => (a < b ? -1 : 1))
+  return groups.map(([resource, group]) => resourceRow(resource, group, nowMs, find))
 }
 
-function resourceRow(resource: string, readings: readonly Reading[], nowMs: number): ResourceRow {
+function resourceRow(
+  resource: string,
+  readings: readonly Reading[],
+  nowMs: number,
+  find: FindReading | undefined,
+): ResourceRow {
   const ratePerSecond = totalConsumption(readings)
   const limits = new Map<string, LimitLevel>()
   let [over, near] = [0, 0]
   for (const reading of readings) {
-    const status = statusOf(reading, worstLimitAt(reading, nowMs))
+    const {status} = statusAt(reading, nowMs, find)
     if (status === 'over') over++
     if (status === 'near') near++
     for (const limit of levelsAt(reading.bucket, nowMs)) {
@@ -107,6 +124,7 @@ function resourceRow(resource: string, readings: readonly Reading[], nowMs: numb
     ratePerSecond,
     over,
     near,
+    refusedPerSecond: totalRefused(readings, find),
     top: topConsumers(readings, ratePerSecond),
   }
 }

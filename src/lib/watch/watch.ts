@@ -1,7 +1,17 @@
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {Table} from '../repository/table/table.js'
 import {loadDetail} from './detail.js'
-import type {Detail, HealthLine, HealthSource, Reading, Watch, WatchData, WatchScope} from './model.js'
+import type {
+  Detail,
+  HealthLine,
+  HealthSource,
+  Reading,
+  Watch,
+  WatchData,
+  WatchScope,
+  WhySource,
+  WhyText,
+} from './model.js'
 import {NODE_TIMERS, PeriodicLoad, type Timers} from './periodic-load.js'
 import {PollStats} from './poll-stats.js'
 import {BucketPoller} from './poller.js'
@@ -14,6 +24,8 @@ export interface WatchOptions {
   readonly intervalMs: number
   /** Absent: the health panel shows only the state of the polls. */
   readonly health?: HealthSource | undefined
+  /** Absent: there are no explanations. */
+  readonly why?: WhySource | undefined
   readonly timers?: Timers
 }
 
@@ -25,6 +37,9 @@ const POLL_ATTEMPTS = 2
 
 /** A detail costs a few read units, and little of it changes between polls. */
 const DETAIL_INTERVAL_MS = 20_000
+
+/** An explanation costs several read units. */
+const WHY_INTERVAL_MS = 5000
 
 /** A watch over the buckets of a scope; reads nothing before `start`, and never writes. */
 export function openWatch(options: WatchOptions): Watch {
@@ -46,6 +61,7 @@ class RunningWatch implements Watch {
   #pollTimer: unknown
   #healthLoad: PeriodicLoad<readonly HealthLine[]> | undefined
   #detailLoad: PeriodicLoad<Detail> | undefined
+  #whyLoad: PeriodicLoad<WhyText> | undefined
 
   constructor(options: WatchOptions) {
     const {table, repository, scope, intervalMs, timers = NODE_TIMERS} = options
@@ -57,10 +73,12 @@ class RunningWatch implements Watch {
       scope,
       readings: new Map(),
       known: {count: 0, isComplete: false, unreadable: 0},
+      names: new Map(),
       lastPoll: undefined,
       problem: undefined,
       health: undefined,
       detail: undefined,
+      why: undefined,
       intervalMs,
       isPaused: false,
     }
@@ -89,6 +107,7 @@ class RunningWatch implements Watch {
     this.#timers.clearTimeout(this.#pollTimer)
     this.#healthLoad?.stop()
     this.#detailLoad?.stop()
+    this.#whyLoad?.stop()
     await this.#pending
   }
 
@@ -127,6 +146,23 @@ class RunningWatch implements Watch {
       DETAIL_INTERVAL_MS,
       signal => loadDetail(source, this.#reading(reading.id) ?? reading, signal),
       detail => this.#change({detail}),
+    )
+  }
+
+  setWhy(id: string | undefined): void {
+    this.#whyLoad?.stop()
+    this.#whyLoad = undefined
+    if (id !== this.#data.why?.id) this.#change({why: undefined})
+    const reading = id === undefined ? undefined : this.#reading(id)
+    if (id === undefined || !reading || this.#isStopped) return
+    const {entity, resource} = reading.bucket
+    this.#whyLoad = this.#loadPeriodically(
+      WHY_INTERVAL_MS,
+      async signal => {
+        const lines = (await this.#options.why?.({entity, resource}, signal).catch(problemLines)) ?? []
+        return {id, loadedAtMs: this.now(), lines}
+      },
+      why => this.#change({why}),
     )
   }
 
@@ -203,6 +239,10 @@ class RunningWatch implements Watch {
     for (const listener of [...this.#listeners]) listener()
   }
 }
+
+const problemLines = (error: unknown) => [
+  `Cannot be explained now: ${error instanceof Error ? error.message : String(error)}`,
+]
 
 const unknownHealth = (error: unknown) => [
   {name: 'health', state: 'unknown' as const, text: error instanceof Error ? error.message : String(error)},

@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {whyAllJson, whyAllLines, whyShortLines} from '../../../src/lib/cli/acquire/why-all-presenter.js'
 import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
@@ -216,5 +217,52 @@ describe('a quota', () => {
     const text = whyLines(explanation([money])).join('\n')
     expect(text).toContain('$1.25 of $500 left, $2 requested')
     expect(text).toContain("zael limits set --entity user-1 --resource gpt-4 'usd=$1000/month@UTC'")
+  })
+})
+
+describe('all resources of an entity', () => {
+  const refusing = explanation([limit({...empty, level: 'parent', entity: 'team'})], {
+    name: 'Acme',
+    refused: {requests: 0, byParent: 7, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)},
+  })
+  const fine = explanation([limit({available: 40, requested: 3})], {resource: 'search'})
+  const report = {entity: 'user-1', atMs: fine.atMs, explanations: [refusing, fine]}
+
+  it('are told worst first: what refuses in full, the rest in a sentence each', () => {
+    expect(whyAllLines(report, ' --stack x')).toEqual([
+      'user-1: 2 resources, 1 refusing now.',
+      '',
+      ...whyLines(refusing, ' --stack x'),
+      '',
+      'user-1 can have 3 rpm of search now.',
+    ])
+    expect(whyLines(refusing)[0]).toMatch(/^user-1 \(Acme\) cannot have /)
+    expect(whyAllLines({...report, explanations: [fine]})[0]).toBe('user-1: 1 resource, none refuses now.')
+    expect(whyAllLines({...report, explanations: []})).toEqual(['user-1 uses no resource that has limits.'])
+  })
+
+  it('are a line each where lines are wanted', () => {
+    expect(whyShortLines(report)).toEqual([
+      '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +
+        '7 requests refused by the parent alone since 2026-01-02T02:00:00Z, last 4 s ago',
+      '2026-01-02T03:04:05Z  user-1 search  fits: rpm 40 of 100 left, 3 requested',
+    ])
+    const never = explanation([limit({...empty, requested: 200, retryAfterMs: Infinity})])
+    expect(whyShortLines({...report, explanations: [never]})[0]).toContain(', waiting does not help')
+    const scope = {level: 'resource', resource: 'gpt-4'} as const
+    const disabled = {...fine, disabled: {entity: 'user-1', scope}}
+    expect(whyShortLines({...report, explanations: [disabled]})[0]).toContain('  disabled for user-1')
+  })
+
+  it('are one document in JSON', () => {
+    expect(whyAllJson(report)).toMatchObject({
+      entity: 'user-1',
+      at: '2026-01-02T03:04:05.000Z',
+      admitted: false,
+      resources: [
+        {resource: 'gpt-4', admitted: false, name: 'Acme'},
+        {resource: 'search', admitted: true, name: null},
+      ],
+    })
   })
 })

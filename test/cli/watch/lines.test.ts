@@ -54,7 +54,11 @@ describe('a document', () => {
           const rated = ids.map(id => {
             const {bucket, ratePerSecond} = byId.get(id) as Reading
             const {limits} = viewBucket(bucket, nowMs)
-            return limits.map(limit => ({...limit, ratePerSecond: ratePerSecond.get(limit.name) ?? null}))
+            return limits.map(limit => ({
+              ...limit,
+              ratePerSecond: ratePerSecond.get(limit.name) ?? null,
+              typical: 1,
+            }))
           })
           expect(document.buckets.map(({limits}) => limits)).toEqual(rated)
           const {ratePerSecond, ...totals} = totalsAt(
@@ -160,18 +164,18 @@ describe('a poll in one line', () => {
 describe('a snapshot', () => {
   it('is a table and a line with totals', async () => {
     expect(await lines(told(ALL), 80)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
-      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
-      near    ada     gpt-4     rpm    12.99       100   12%     0         1       1
-      ok      zoe     search    rpm       60        60  100%     0         6       2
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01        0
+      near    ada     gpt-4     rpm    12.99       100   12%     0         1        0
+      ok      zoe     search    rpm       60        60  100%     0         6        0
 
       3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
       "
     `)
     expect(await lines(told(ALL), 120, {sort: 'entity', reversed: true, filter: ''}, 2)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
-      ok      zoe     search    rpm       60        60  100%     0         6       2
-      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED  LAST REFUSED  SHARDS
+      ok      zoe     search    rpm       60        60  100%     0         6        0             -       2
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01        0             -       1
 
       2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
       "

@@ -1,5 +1,7 @@
 import {createAggregator} from '../../../src/lib/aggregator/aggregator.js'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
+import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {streamRecord, tableOver} from '../../aggregator/fixtures/stream.js'
@@ -8,7 +10,10 @@ import type {TestTable} from '../../helpers/table.js'
 import {splitInto} from '../../limiter/visit.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
-/** Every kind of call that the aggregator makes: usage, a refill, a split, shards that another client has announced. */
+/**
+ * Every kind of call that the aggregator makes: usage, a refill, a split, shards that another client has announced, and
+ * boosts of two levels that have ended.
+ */
 export async function recordAggregator(table: TestTable): Promise<Authorisation[]> {
   const scene = new Scene(table)
   await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60:60')
@@ -29,11 +34,30 @@ export async function recordAggregator(table: TestTable): Promise<Authorisation[
   await table.transport.send('PutItem', {TableName: table.name, Item: announced})
   const filled = await handle({Records: [streamRecord(drained, announced, {atMs: scene.nowMs})]})
 
+  const boosted = new NamespaceRepository(scene.tenant, undefined)
+  const [gpt4, hotOnly] = [
+    {level: 'resource', resource: 'gpt-4'},
+    {level: 'entity', entity: 'hot', resource: 'gpt-4'},
+  ] as const
+  const inHours = (hours: number) => new Date(scene.nowMs + hours * 3_600_000)
+  await boosted.setLimits(gpt4, parseLimits(['other=1']))
+  await boosted.setLimits(gpt4, parseLimits(['rpm=90']), {until: inHours(1)})
+  await boosted.setLimits(gpt4, parseLimits(['other=2']), {until: inHours(9)})
+  await boosted.setLimits(hotOnly, parseLimits(['rpm=99', 'other=3']), {until: inHours(1)})
+  scene.nowMs += 2 * 3_600_000
+  await handle({Records: [streamRecord(undefined, drained, {atMs: scene.nowMs})]})
+  const left = (await boosted.configs.boosts()).map(({limit}) => limit.name)
+
   const {length: shards} = await scene.shards('drained', 'gpt-4', 8)
   const done = {snapshots: refilled.counts.snapshots, refills: refilled.counts.refills, splits: split.counts.splits}
   const isAll =
-    done.snapshots > 0 && done.refills > 0 && done.splits > 0 && shards === 8 && filled.failures.length === 0
-  if (!isAll) throw new Error(`the aggregator left something out: ${JSON.stringify({...done, shards})}`)
+    done.snapshots > 0 &&
+    done.refills > 0 &&
+    done.splits > 0 &&
+    shards === 8 &&
+    filled.failures.length === 0 &&
+    left.join() === 'other'
+  if (!isAll) throw new Error(`the aggregator left something out: ${JSON.stringify({...done, shards, left})}`)
   return transport.take()
 }
 

@@ -20,6 +20,8 @@ const NOTE = {entity: 'child', action: 'noted', details: {}}
 const ofResource = {level: 'resource', resource: RESOURCE} as const
 const request = (entity: string, consume: Record<string, number> = {rpm: 1}) => ({entity, resource: RESOURCE, consume})
 
+const anHourFrom = (ms: number): Date => new Date(ms + 3_600_000)
+
 /** Everything that a program can do with a rate limiter. */
 const LIMITER: Steps<RateLimiter> = {
   resolveLimits: limiter => limiter.resolveLimits({entity: 'child', resource: RESOURCE}),
@@ -47,6 +49,7 @@ const LIMITER: Steps<RateLimiter> = {
 
 /** Methods that read one namespace. */
 const LOOKS: Steps<NamespaceRepository> = {
+  'audit.author': tenant => tenant.audit.author(),
   'audit.get': tenant => tenant.audit.get('child', 'none'),
   'audit.find': tenant => tenant.audit.find('none'),
   'audit.list': tenant => tenant.audit.list({entity: 'child'}),
@@ -61,6 +64,8 @@ const LOOKS: Steps<NamespaceRepository> = {
   'configs.readableLimits': tenant => tenant.configs.readableLimits([ofResource, {level: 'system'}]),
   'configs.resolve': tenant => tenant.configs.resolve('child', RESOURCE),
   'configs.onUnavailable': tenant => tenant.configs.onUnavailable(),
+  'configs.withBoosts': async tenant => tenant.configs.withBoosts(await tenant.configs.resolve('child', RESOURCE)),
+  'configs.boosts': tenant => tenant.configs.boosts(),
   'configs.units': tenant => tenant.configs.units(),
   'configs.keepUnits': async tenant => tenant.configs.keepUnits(),
   'configs.resources': tenant => tenant.configs.resources(),
@@ -98,6 +103,16 @@ const CHANGES: Steps<NamespaceRepository> = {
   'entities.update': tenant => tenant.entities.update('new', {parent: null}),
   'entities.change': tenant => tenant.entities.change('child', {name: 'Child', cascade: false}),
   'configs.set': tenant => tenant.configs.set({level: 'system'}, parseLimits(['rpm=1k', 'rpd=1M/day'])),
+  'configs.endBoosts': async tenant => {
+    await tenant.configs.set({level: 'system'}, parseLimits(['rpm=2k']), {until: anHourFrom(Date.now())})
+    await tenant.configs.endBoosts({level: 'system'})
+  },
+  'configs.tidy': async tenant => {
+    await tenant.configs.set({level: 'system'}, parseLimits(['rpm=2k']), {until: anHourFrom(Date.now())})
+    laterMs += 2 * 3_600_000
+    await tenant.configs.tidy({level: 'system'})
+    laterMs -= 2 * 3_600_000
+  },
   'configs.unset': tenant => tenant.configs.unset({level: 'system'}, 'rpm'),
   'configs.delete': tenant => tenant.configs.delete({level: 'system'}),
   'configs.setAccess': tenant => tenant.configs.setAccess(ofResource, 'enabled'),
@@ -107,6 +122,10 @@ const CHANGES: Steps<NamespaceRepository> = {
   setLimits: async tenant => {
     await tenant.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
     await tenant.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))
+  },
+  endBoosts: async tenant => {
+    await tenant.setLimits(ofResource, parseLimits(['rpm=250']), {until: anHourFrom(Date.now())})
+    await tenant.endBoosts(ofResource, undefined)
   },
   unsetLimit: tenant => tenant.unsetLimit(ofResource, 'tpm'),
   resetBucket: tenant => tenant.resetBucket('child', RESOURCE),

@@ -3,7 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {actionOf, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
 import type {Mode, ScreenAction, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
-const MODES: Mode[] = ['list', 'filter', 'detail', 'help']
+const MODES: Mode[] = ['list', 'filter', 'detail', 'why', 'help']
 const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => actionOf(input, key, 'list', tab)
 
 describe('in the list', () => {
@@ -26,13 +26,15 @@ describe('in the list', () => {
     ['u', {ctrl: true}, {type: 'move', move: {pages: -0.5}}],
     ['d', {ctrl: true}, {type: 'move', move: {pages: 0.5}}],
     ['', {return: true}, {type: 'open'}],
+    ['y', {}, {type: 'why'}],
     ['p', {}, {type: 'pause'}],
     [' ', {}, {type: 'pause'}],
     ['r', {}, {type: 'refresh'}],
     ['s', {}, {type: 'sort-next'}],
     ['S', {}, {type: 'sort-reverse'}],
     ['1', {}, {type: 'sort-by', key: 'entity'}],
-    ['7', {}, {type: 'sort-by', key: 'empty'}],
+    ['5', {}, {type: 'sort-by', key: 'refused'}],
+    ['8', {}, {type: 'sort-by', key: 'empty'}],
     ['+', {}, {type: 'poll', often: 'more'}],
     ['-', {}, {type: 'poll', often: 'less'}],
     ['z', {ctrl: true}, {type: 'suspend'}],
@@ -44,7 +46,7 @@ describe('in the list', () => {
   })
 
   it('ignores unbound keys', () => {
-    for (const input of ['x', '8', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
+    for (const input of ['x', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
     expect(list('q', {meta: true})).toBeUndefined()
     expect(list('s', {ctrl: true})).toBeUndefined()
     expect(list('p', {meta: true})).toBeUndefined()

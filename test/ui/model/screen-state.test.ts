@@ -103,6 +103,29 @@ describe('filter', () => {
   })
 })
 
+describe('why', () => {
+  it('explains the selected bucket, and goes back to where it was opened', () => {
+    const fromList = stateAfter(down, {type: 'why'})
+    expect(fromList).toMatchObject({mode: 'why', whyId: 'e1#r', detailId: undefined})
+    expect(reduce(fromList, {type: 'back'}, () => STAGE)).toMatchObject({mode: 'list', whyId: undefined})
+    const fromDetail = stateAfter(down, {type: 'open'}, {type: 'why'})
+    expect(fromDetail).toMatchObject({mode: 'why', whyId: 'e1#r', detailId: 'e1#r'})
+    expect(reduce(fromDetail, {type: 'back'}, () => STAGE)).toMatchObject({mode: 'detail', whyId: undefined})
+    const help = reduce(fromList, {type: 'help'}, () => STAGE)
+    expect(help).toMatchObject({mode: 'help', helpOver: 'why'})
+    expect(reduce(help, {type: 'back'}, () => STAGE).mode).toBe('why')
+    expect(reduce(fromList, {type: 'show-command'}, () => STAGE).note).toContain('bucket show e1 ')
+  })
+})
+
+describe('a filter that can match nothing', () => {
+  it('is not kept: enter says what is wrong with it', () => {
+    const typed = stateAfter({type: 'filter'}, type('status:nonsense'), {type: 'filter-keep'})
+    expect(typed).toMatchObject({mode: 'filter', note: expect.stringContaining('"nonsense" is not a status')})
+    expect(stateAfter({type: 'filter'}, type('status:over'), {type: 'filter-keep'}).mode).toBe('list')
+  })
+})
+
 describe('back', () => {
   it('goes one step at a time', () => {
     const deep = stateAfter({type: 'filter'}, type('e'), {type: 'filter-keep'}, down, {type: 'open'}, {type: 'help'})

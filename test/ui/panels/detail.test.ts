@@ -19,6 +19,43 @@ describe('the drill-in', () => {
     }
   })
 
+  it('draws the usage of the last 24 hours, scaled to the busiest hour', () => {
+    const usage = [0, 1, 2, 25].map(hours => ({
+      start: new Date(READ_AT_MS - hours * 3_600_000).toISOString().replace(/:.*/, ':00:00Z'),
+      counters: {tpm: hours === 25 ? 9_000_000 : 1000 * hours},
+      requests: 5,
+      refused: hours === 1 ? 12 : 0,
+    }))
+    const lines = linesOf({state: inDetail(DETAIL.id), data: {detail: {...DETAIL, usage}}})
+    const from = lines.findIndex(line => line.startsWith('Usage'))
+    expect(lines.slice(from + 1, from + 3)).toEqual([
+      `  tpm          ${'▁'.repeat(21)}█▅▁  3k in 24 h, at most 2k/h`,
+      `  refused      ${'▁'.repeat(22)}█▁  12 in 24 h, at most 12/h`,
+    ])
+    expect(lines[from + 4]).toMatch(/tpm 1,?000, 5 requests, 12 refused$/)
+  })
+
+  it('lists the children that drain a parent, with their shares and names', () => {
+    const limits = {limits: {tpm: {capacity: 100, left: 1, refillPerSecond: 0.001}}}
+    const child = (id: string, rate: number) =>
+      readingOf(bucketOf(id, limits), {chargedTo: 'team#r', ratePerSecond: new Map([['tpm', rate]])})
+    const readings = [readingOf(bucketOf('team#r', limits)), child('ada#r', 1), child('ben#r', 3)]
+    const names = new Map([
+      ['ben', 'Ben Inc.'],
+      ['team', 'The Team'],
+    ])
+    const lines = linesOf({readings, state: inDetail('team#r'), data: {names}})
+    expect(lines[3]).toContain('team (The Team) · r')
+    const from = lines.indexOf('Children, share of tpm used now')
+    expect(lines.slice(from + 1, from + 3)).toEqual([
+      '   75% ███████▌░░ ben Ben Inc.  3/s',
+      '   25% ██▌░░░░░░░ ada  1/s',
+    ])
+    const ofChild = linesOf({readings, state: inDetail('ada#r'), data: {names}})
+    expect(ofChild.join()).not.toContain('Children')
+    expect(ofChild[3]).not.toContain('by its parent')
+  })
+
   it('keeps counting ages while it is paused', () => {
     const state = {...inDetail(DETAIL.id), pausedAtMs: READ_AT_MS + 1000}
     const text = draw({columns: 100, rows: 40, ageMs: 9000, state, data: {detail: DETAIL}})

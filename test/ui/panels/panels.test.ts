@@ -27,16 +27,16 @@ describe('other panels', () => {
         tpm 100000/min  entity
 
       Usage  read 1s ago
-        2027-01-15T08:00:00Z  tpm 120,345, rpm 41, 41 requests
+        rpm          ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██  41 in 24 h, at most 41/h
+        tpm          ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▆▆██  218k in 24 h, at most 120k/h
+        refused      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██  7 in 24 h, at most 7/h
+        2027-01-15T08:00:00Z  tpm 120,345, rpm 41, 41 requests, 7 refused
         2027-01-15T07:00:00Z  tpm 98,000
 
       Changes  read 1s ago
         2027-01-14T09:30:00Z  limits_set by alice\\x1b[2J
-      ▲ usage: the request was throttled
-
-
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      esc back · ? help · r refresh · q quit
+      esc back · y why · ? help · r refresh · q quit
       "
     `)
   })
@@ -60,7 +60,7 @@ describe('other panels', () => {
       Loading the rest.
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      esc back · ? help · r refresh · q quit
+      esc back · y why · ? help · r refresh · q quit
       "
     `)
   })
@@ -85,10 +85,10 @@ describe('other panels', () => {
       "
       zael watch · prod/default · eu-west-1                                                       overview [resources] health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-        RESOURCE           ENTITIES LEVEL      LEFT/CAP      LIMIT  USED/S   OVER   NEAR MOST USED BY
-      ▸ a-resource-with-a…        1 ██████████     60/60     rpm         –      0      0
-        gpt-4                     2 ◂▚░░░░░░░░ -11.6k/200k   tpm      2.5k     ✖1     ▲1 team-research 2.5k/s (tpm)
-        search                    2 ██████░░░░  1.22k/2.01k  rps        14     ✖1      0 hot-key 10/s, user-empty 4/s (rps)
+        RESOURCE       ENTITIES LEVEL    LEFT/CAP      LIMIT  USED/S REFUSED/S   OVER   NEAR MOST USED BY
+      ▸ a-resource-wi…        1 ████████     60/60     rpm         –         0      0      0
+        gpt-4                 2 ◂▚░░░░░░ -11.6k/200k   tpm      2.5k         0     ✖1     ▲1 team-research 2.5k/s (tpm)
+        search                2 ████▊░░░  1.22k/2.01k  rps        14         0     ✖1      0 hot-key 10/s (rps)
 
 
 
@@ -128,22 +128,22 @@ describe('other panels', () => {
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
       Keys here
-      Ctrl-C quit                             / filter as you type
-      Ctrl-Z suspend; fg resumes              s S next sort, reverse
-      q quit                                  1-7 sort by column; again: reverse
-      ? this help                             w wide names
-      esc back, or clear the filter           tab next panel
-      ↑ ↓ j k move                            p space pause
-      g G first, last                         r refresh now
-      PgUp PgDn a page                        + - poll more often, less often
-      Ctrl-u Ctrl-d half a page               c show a command for this bucket
-      enter drill in
+      Ctrl-C quit                             y why it is refused, or not
+      Ctrl-Z suspend; fg resumes              / filter as you type
+      q quit                                  s S next sort, reverse
+      ? this help                             1-8 sort by column; again: reverse
+      esc back, or clear the filter           w wide names
+      ↑ ↓ j k move                            tab next panel
+      g G first, last                         p space pause
+      PgUp PgDn a page                        r refresh now
+      Ctrl-u Ctrl-d half a page               + - poll more often, less often
+      enter drill in                          c show a command for this bucket
 
       Filters:  gpt part of a name  !gpt all others  status:over
       resource:gpt-4 or entity:ada exactly that one
 
-      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ◆ soft and empty
-      ○ gone
+      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing
+      ↑ parent its parent is  ◆ soft and empty  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       ~ not read for three polls, because polls sample

@@ -21,7 +21,7 @@ describe('the resources', () => {
       return rows.map(row => row.slice(title.indexOf('MOST USED BY')))
     }
     expect(mostAt(80)).toEqual(['team-re… 2.5k/s (tpm)', 'hot-key 10/s (rps)'])
-    expect(mostAt(120)).toEqual(['team-research 2.5k/s (tpm)', 'hot-key 10/s, user-empty 4/s (rps)'])
+    expect(mostAt(120)).toEqual(['team-research 2.5k/s (tpm)', 'hot-key 10/s (rps)'])
   })
 
   it('count over and near on every screen, and list consumers from 80 columns on', () => {
@@ -29,6 +29,17 @@ describe('the resources', () => {
     expect(keysAt(40)).toEqual(['resource', 'level', 'over', 'near'])
     expect(keysAt(60)).toEqual(['resource', 'level', 'limit', 'rate', 'over', 'near'])
     expect(keysAt(80)).toEqual(['resource', 'level', 'limit', 'rate', 'over', 'near', 'top'])
-    expect(keysAt(120)).toEqual(['resource', 'entities', 'gauge', 'level', 'limit', 'rate', 'over', 'near', 'top'])
+    expect(keysAt(120)).toEqual([
+      'resource',
+      'entities',
+      'gauge',
+      'level',
+      'limit',
+      'rate',
+      'refused',
+      'over',
+      'near',
+      'top',
+    ])
   })
 })

@@ -1,22 +1,100 @@
 import {describe, expect, it} from 'vitest'
 import type {ScreenState} from '../../../src/lib/ui/model/screen-state.js'
+import type {Reading} from '../../../src/lib/watch/model.js'
+import {NO_REQUESTS} from '../../../src/lib/watch/request-counts.js'
 import {bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
 import {draw} from '../draw.js'
 import {DETAIL, HEALTH} from '../fixtures.js'
 
 describe('the overview', () => {
+  it('shows what is refused, and what only the parent refuses', () => {
+    const of = (id: string, left: number, own: number, byParent: number, rest: Partial<Reading> = {}) =>
+      readingOf(bucketOf(id, {limits: {tpm: {capacity: 1000, left, refillPerSecond: 0.001}}}), {
+        requests: {...NO_REQUESTS, refusedPerSecond: {own, byParent}},
+        ...rest,
+      })
+    const readings = [
+      of('team#gpt-4', 200, 12, 0, {typical: [250]}),
+      of('child#gpt-4', 900, 0, 8.5, {chargedTo: 'team#gpt-4', typical: [250]}),
+      of('other#gpt-4', 900, 0, 0),
+    ]
+    const lines = (columns: number) => draw({rows: 9, columns, readings}).split('\n').slice(3, 8)
+    expect(lines(80).join('\n')).toMatchInlineSnapshot(`
+      "   ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ team          gpt-4    █▌░░░░░░    200/1k     tpm         –        12       –
+       ✖ child         gpt-4    ↑ parent    900/1k     tpm         –       8.5       –
+       ● other         gpt-4    ███████▏    900/1k     tpm         –         0       –
+      "
+    `)
+    expect(lines(40).join('\n')).toMatchInlineSnapshot(`
+      "   ENTITY         RESOURCE LEFT/CAP↑
+      ▸✖ team           gpt-4       200/1k
+       ✖ child          gpt-4    ↑ parent
+       ● other          gpt-4       900/1k
+      "
+    `)
+  })
+
+  it('has names beside ids where there is room', () => {
+    const names = new Map([
+      ['user-debt', 'Acme Corporation'],
+      ['team-research', 'R&D'],
+    ])
+    const lines = (columns: number) => draw({columns, data: {names}}).split('\n').slice(4, 7)
+    expect(lines(120).map(line => line.slice(0, 24))).toEqual([
+      '▸✖ user-debt Acme … gpt-',
+      ' ✖ user-empty       sear',
+      ' ▲ team-research    gpt-',
+    ])
+  })
+
+  it('explains a bucket, with commands on as many lines as they need', () => {
+    const id = 'user-debt#gpt-4'
+    const command =
+      '  zael limits set --entity user-debt --resource gpt-4 tpm=200k/min  double the rate of entity user-debt'
+    const why = {
+      id,
+      loadedAtMs: READ_AT_MS,
+      lines: ['user-debt cannot have 1 tpm now.', '', 'To admit it sooner:', command],
+    }
+    expect(draw({columns: 60, rows: 12, state: {mode: 'why', whyId: id}, data: {why}})).toMatchInlineSnapshot(`
+      "
+      zael watch · prod/default · eu-west-1             [overview]
+      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every…
+      Why user-debt · gpt-4  read 1s ago
+
+      user-debt cannot have 1 tpm now.
+
+      To admit it sooner:
+        zael limits set --entity user-debt --resource gpt-4
+            tpm=200k/min
+            double the rate of entity user-debt
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
+      esc back · ? help · r refresh · q quit
+      "
+    `)
+    expect(draw({state: {mode: 'why', whyId: id}})).toContain('Loading.')
+  })
+
+  it('says that a filter can match nothing', () => {
+    const selection = {sort: 'left', reversed: false, filter: 'status:nonsense'} as const
+    expect(draw({state: {mode: 'filter', selection}})).toContain(
+      '/status:nonsense_  "nonsense" is not a status: ok, overdrawn, near, over, gone',
+    )
+  })
+
   it('at 60 columns', () => {
     expect(draw({columns: 60})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1             [overview]
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every…
-         ENTITY      RESOURCE LEVEL    LEFT/CAP↑     LIMIT   UNTIL
-      ▸✖ user-debt   gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm   ↑20m49s
-       ✖ user-empty  search   ▏░░░░░░░    0.1/10     rps      ↓<1s
-       ▲ team-resea… gpt-4    █░░░░░░░  13.3k/100k   tpm       ↓8s
-       ● hot-key     search   ████▉░░░  1.22k/2k     rps    ↑1m18s
-       ● user-fresh  a-resou… ████████     60/60     rpm      full
-       ○ user-gone   gpt-4    ████████     1k/1k     tpm      full
+         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     REFUSED/S
+      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k           –
+       ✖ user-empty      search   ▏░░░░░░░    0.1/10             –
+       ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k           –
+       ● hot-key         search   ████▉░░░  1.22k/2k             –
+       ● user-fresh      a-resou… ████████     60/60             –
+       ○ user-gone       gpt-4    ████████     1k/1k             –
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
       ? help · q quit · / filter · s sort: left · enter drill in …
@@ -29,16 +107,16 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0       1 ↑20m49s
-       ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
-       ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
-       ● hot-key         search   ████▉░░░  1.22k/2k     rps        10   2±60%  ↑1m18s
-       ● user-fresh      a-resou… ████████     60/60     rpm         –       1    full
-       ○ user-gone       gpt-4    ████████     1k/1k     tpm         –       1    full
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
+       ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
+       ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
+       ● hot-key       search   ████▉░░░  1.22k/2k     rps        10         –  ↑1m18s
+       ● user-fresh    a-resou… ████████     60/60     rpm         –         –    full
+       ○ user-gone     gpt-4    ████████     1k/1k     tpm         –         –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -48,16 +126,16 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1                                                      [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY             RESOURCE     LEVEL    LEFT/CAP↑     LIMIT  USED/S IN USE                    SHARDS  WRITES   UNTIL
-      ▸✖ user-debt          gpt-4        ◂▚▚░░░░░ -24.9k/100k   tpm         0 ·····················▅██       1      0% ↑20m49s
-       ✖ user-empty         search       ▏░░░░░░░    0.1/10     rps         4 ·····················███       1      0%    ↓<1s
-       ▲ team-research      gpt-4        █░░░░░░░  13.3k/100k   tpm      2.5k ▇█·▂▃▄▅▅▆▇█▁▂▃▄·▅▆▇█▁▂▃▄       1      0%     ↓8s
-       ● hot-key            search       ████▉░░░  1.22k/2k     rps        10 ·····················▂▃▄   2±60%   ▲ 86%  ↑1m18s
-       ● user-fresh         a-resource-… ████████     60/60     rpm         – ························       1       –    full
-       ○ user-gone          gpt-4        ████████     1k/1k     tpm         – ························       1       –    full
+         ENTITY           RESOURCE     LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S IN USE            SHARDS  WRITES   UNTIL
+      ▸✖ user-debt        gpt-4        ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ·············▅██       1      0% ↑20m49s
+       ✖ user-empty       search       ▏░░░░░░░    0.1/10     rps         4         – ·············███       1      0%    ↓<1s
+       ▲ team-research    gpt-4        █░░░░░░░  13.3k/100k   tpm      2.5k         – ▆▇█▁▂▃▄·▅▆▇█▁▂▃▄       1      0%     ↓8s
+       ● hot-key          search       ████▉░░░  1.22k/2k     rps        10         – ·············▂▃▄   2±60%   ▲ 86%  ↑1m18s
+       ● user-fresh       a-resource-… ████████     60/60     rpm         –         – ················       1       –    full
+       ○ user-gone        gpt-4        ████████     1k/1k     tpm         –         – ················       1       –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p pause
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
       "
     `)
   })
@@ -67,16 +145,16 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1                                                                                                                                      [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY                               RESOURCE             LEVEL                 LEFT/CAP↑     LIMIT       USED/S IN USE                                                        SHARDS  WRITES   UNTIL
-      ▸✖ user-debt                            gpt-4                ◂▚▚▚▚▚░░░░░░░░░░░░░░░ -24.9k/100k   tpm              0 ·························································▅██       1      0% ↑20m49s
-       ✖ user-empty                           search               ▏░░░░░░░░░░░░░░░░░░░░    0.1/10     rps              4 ·························································███       1      0%    ↓<1s
-       ▲ team-research                        gpt-4                ██▊░░░░░░░░░░░░░░░░░░  13.3k/100k   tpm           2.5k ····················▁▂▃▄▅·▆▇█▁▂▃▄▅▅▆▇█·▂▃▄▅▅▆▇█▁▂▃▄·▅▆▇█▁▂▃▄       1      0%     ↓8s
-       ● hot-key                              search               ████████████▊░░░░░░░░  1.22k/2k     rps             10 ·························································▂▃▄   2±60%   ▲ 86%  ↑1m18s
-       ● user-fresh                           a-resource-with-a-l… █████████████████████     60/60     rpm              – ····························································       1       –    full
-       ○ user-gone                            gpt-4                █████████████████████     1k/1k     tpm              – ····························································       1       –    full
+         ENTITY                              RESOURCE             LEVEL        LEFT/CAP↑     LIMIT       USED/S REFUSED/S IN USE                                                        SHARDS  WRITES   UNTIL
+      ▸✖ user-debt                           gpt-4                ◂▚▚▚░░░░░░░░ -24.9k/100k   tpm              0         – ·························································▅██       1      0% ↑20m49s
+       ✖ user-empty                          search               ▏░░░░░░░░░░░    0.1/10     rps              4         – ·························································███       1      0%    ↓<1s
+       ▲ team-research                       gpt-4                █▌░░░░░░░░░░  13.3k/100k   tpm           2.5k         – ····················▁▂▃▄▅·▆▇█▁▂▃▄▅▅▆▇█·▂▃▄▅▅▆▇█▁▂▃▄·▅▆▇█▁▂▃▄       1      0%     ↓8s
+       ● hot-key                             search               ███████▎░░░░  1.22k/2k     rps             10         – ·························································▂▃▄   2±60%   ▲ 86%  ↑1m18s
+       ● user-fresh                          a-resource-with-a-l… ████████████     60/60     rpm              –         – ····························································       1       –    full
+       ○ user-gone                           gpt-4                ████████████     1k/1k     tpm              –         – ····························································       1       –    full
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p pause
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
       "
     `)
   })
@@ -101,12 +179,12 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY                                 RESOURCE LEFT/CAP↑      USED/S   UNTIL
-      ▸✖ user-debt                              gpt-4    -24.9k/100k         0 ↑20m49s
-       ✖ user-empty                             search      0.1/10           4    ↓<1s
-       ▲ team-research                          gpt-4     13.3k/100k      2.5k     ↓8s
+         ENTITY                       RESOURCE LEFT/CAP↑      USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt                    gpt-4    -24.9k/100k         0         – ↑20m49s
+       ✖ user-empty                   search      0.1/10           4         –    ↓<1s
+       ▲ team-research                gpt-4     13.3k/100k      2.5k         –     ↓8s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -118,16 +196,16 @@ describe('the overview', () => {
       "
       zael watch | prod/default | eu-west-1                                                      [overview] resources  health
       data 1s old | 12.5 read units/poll | 5 of 5 buckets | every 2s
-         ENTITY             RESOURCE     LEVEL    LEFT/CAP^     LIMIT  USED/S IN USE                    SHARDS  WRITES   UNTIL
-      >X user-debt          gpt-4        [<xx   ] -24.9k/100k   tpm         0                      =##       1      0% ^20m49s
-       X user-empty         search       [_     ]    0.1/10     rps         4                      ###       1      0%    v<1s
-       ! team-research      gpt-4        [+     ]  13.3k/100k   tpm      2.5k *# .:-==+*#_.:- =+*#_.:-       1      0%     v8s
-       o hot-key            search       [###=  ]  1.22k/2k     rps        10                      .:-   2~60%   ! 86%  ^1m18s
-       o user-fresh         a-resource-~ [######]     60/60     rpm         -                                1       -    full
-       - user-gone          gpt-4        [######]     1k/1k     tpm         -                                1       -    full
+         ENTITY           RESOURCE     LEVEL    LEFT/CAP^     LIMIT  USED/S REFUSED/S IN USE            SHARDS  WRITES   UNTIL
+      >X user-debt        gpt-4        [<xx   ] -24.9k/100k   tpm         0         -              =##       1      0% ^20m49s
+       X user-empty       search       [_     ]    0.1/10     rps         4         -              ###       1      0%    v<1s
+       ! team-research    gpt-4        [+     ]  13.3k/100k   tpm      2.5k         - +*#_.:- =+*#_.:-       1      0%     v8s
+       o hot-key          search       [###=  ]  1.22k/2k     rps        10         -              .:-   2~60%   ! 86%  ^1m18s
+       o user-fresh       a-resource-~ [######]     60/60     rpm         -         -                        1       -    full
+       - user-gone        gpt-4        [######]     1k/1k     tpm         -         -                        1       -    full
 
       5 buckets | X 2 over | ! 1 near | < 1 in debt | used rps 14/s, tpm 2.5k/s | 6 shards
-      ? help | q quit | / filter | s sort: left | enter drill in | tab resources | p pause
+      ? help | q quit | / filter | s sort: left | enter drill in | y why | tab resources | p pause
       "
     `)
   })
@@ -138,10 +216,10 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 3 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP      LIMIT  tpm/S↑  SHARDS   UNTIL
-      ▸▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
-       ● hot-key         search   ████▉░░░  1.22k/2k     rps         –   2±60%  ↑1m18s
-       ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         –       1    ↓<1s
+         ENTITY        RESOURCE LEVEL    LEFT/CAP      LIMIT  tpm/S↑ REFUSED/S   UNTIL
+      ▸▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
+       ● hot-key       search   ████▉░░░  1.22k/2k     rps         –         –  ↑1m18s
+       ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         –         –    ↓<1s
 
 
 
@@ -166,7 +244,7 @@ describe('the overview', () => {
     const selection = {sort: 'rate' as const, reversed: false, filter: ''}
     const [title, ada, ben] = draw({rows: 9, readings, state: {selection}}).split('\n').slice(3, 6)
     expect(title).toMatch(/ LIMIT req…\/S↓ /)
-    expect([ada, ben].map(line => line?.slice(51, 66).trim())).toEqual(['rpm        70', 'rpm         –'])
+    expect([ada, ben].map(line => line?.slice(49, 64).trim())).toEqual(['rpm        70', 'rpm         –'])
   })
 
   it('with a filter that nothing matches', () => {
@@ -175,12 +253,12 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 0 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
          Nothing matches "no-one"; esc clears the filter.
 
       0 of 5 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
       /no-one  0 buckets · esc clears it
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -190,12 +268,12 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 0 of 0 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
          No buckets: nothing was consumed yet, or all have expired.
 
 
       0 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -205,13 +283,13 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 2 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0       1 ↑20m49s
-       ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
+       ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
 
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -224,12 +302,12 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 49.5 read units/poll · 5 buckets, sampled 80 of 1,000+ · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0       1 ↑20m49s
-       ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
-       ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
+       ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
+       ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
+      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
       "
     `)
   })
@@ -262,11 +340,11 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       ▲ stale: data 7s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.3k/100k   tpm         0       1 ↑20m43s
-       ✖ user-empty      search   ▌░░░░░░░    0.7/10     rps         4       1    ↓<1s
-       ▲ team-research   gpt-4    █▌░░░░░░  19.3k/100k   tpm      2.5k       1    ↓12s
-       ● hot-key         search   █████▎░░  1.34k/2k     rps        10   2±60%  ↑1m06s
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.3k/100k   tpm         0         – ↑20m43s
+       ✖ user-empty    search   ▌░░░░░░░    0.7/10     rps         4         –    ↓<1s
+       ▲ team-research gpt-4    █▌░░░░░░  19.3k/100k   tpm      2.5k         –    ↓12s
+       ● hot-key       search   █████▎░░  1.34k/2k     rps        10         –  ↑1m06s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
       ✖ cannot read for 5s, next try in 5s: connect ECONNREFUSED 127.0.0.1:8000
       "
@@ -284,11 +362,11 @@ describe('the overview', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       ▲ stale: data 9s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-         ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-      ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0       1 ↑20m49s
-       ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
-       ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
-       ● hot-key         search   ████▉░░░  1.22k/2k     rps        10   2±60%  ↑1m18s
+         ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
+      ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
+       ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
+       ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
+       ● hot-key       search   ████▉░░░  1.22k/2k     rps        10         –  ↑1m18s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
       ‖ paused: levels of 08:00:01Z, 8s ago; p resumes
       "

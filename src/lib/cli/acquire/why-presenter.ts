@@ -2,16 +2,17 @@ import {isoMinute} from '../../calendar/windows-until.js'
 import {baseOf, boostedOf, isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatAmount} from '../../core/syntax/amount.js'
+import {rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
 import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
+import {scopeArguments, scopeWords} from '../limits/presenter.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
-import type {WhyResult} from '../results/acquire.js'
+import type {WhyOneResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
 
 /** A command that would admit the request sooner, and what it does. */
@@ -75,9 +76,8 @@ function enabling({entity, scope}: SetSwitch, where: string): Remedy {
 export function whyLines(explanation: Explanation, where = ''): string[] {
   const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
-    const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
     return [
-      `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until it is enabled.`,
+      verdict(explanation),
       ...factLines('', {'set for': scopeWords(disabled.scope)}).slice(1),
       ...nextLines([enabling(disabled, where)]),
     ]
@@ -96,6 +96,14 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   ]
 }
 
+/** An id, and the name of the entity where it has one. */
+const withName = ({entity, name}: Explanation): string => (name === undefined ? entity : `${entity} (${name})`)
+
+function disabledText({entity, resource}: Explanation, disabled: SetSwitch): string {
+  const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
+  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until it is enabled.`
+}
+
 /** The switches that let every request pass: where they are set, and how to end that. */
 function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
   if (bypassed.length === 0) return []
@@ -108,13 +116,19 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
 }
 
 /** How often requests were refused lately; nothing where none was. */
-function refusedLines({entity, refused, refusedSince, atMs}: Explanation): string[] {
+function refusedLines(explanation: Explanation): string[] {
+  const text = refusedLately(explanation)
+  return text === undefined ? [] : [`${explanation.entity}: ${text}.`]
+}
+
+/** The same without its subject; `undefined` where nothing was refused. */
+export function refusedLately({refused, refusedSince, atMs}: Explanation): string | undefined {
   const {requests, byParent, lastAtMs} = refused
-  if (requests + byParent === 0) return []
+  if (requests + byParent === 0) return undefined
   const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
   const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused by the parent alone`] : []
   const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
-  return [`${entity}: ${[...own, ...parent].join(', ')} since ${refusedSince}${last}.`]
+  return `${[...own, ...parent].join(', ')} since ${refusedSince}${last}`
 }
 
 /** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
@@ -125,7 +139,11 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
   return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
-function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}: Explanation): string {
+/** Whether the request would be admitted now, in a sentence. */
+export function verdict(explanation: Explanation): string {
+  const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
+  if (disabled) return disabledText(explanation, disabled)
+  const entity = withName(explanation)
   const own = limits.filter(({level}) => level === 'entity')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
@@ -186,7 +204,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 }
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
-export function whyJson(explanation: Explanation, where = ''): WhyResult {
+export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
   const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
@@ -194,6 +212,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     entity,
     resource,
     registered: isRegistered,
+    name: explanation.name ?? null,
     parent: parent ?? null,
     cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
@@ -231,12 +250,12 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
   }
 }
 
-function switchJson(each: SetSwitch, where: string): NonNullable<WhyResult['disabled']> {
+function switchJson(each: SetSwitch, where: string): NonNullable<WhyOneResult['disabled']> {
   const [command, purpose] = enabling(each, where)
   return {entity: each.entity, setFor: scopeJson(each.scope), remedies: [{command, purpose}]}
 }
 
-function refusedJson({refused, refusedSince}: Explanation): WhyResult['refused'] {
+function refusedJson({refused, refusedSince}: Explanation): WhyOneResult['refused'] {
   const {requests, byParent, lastAtMs} = refused
   const lastAt = lastAtMs === undefined ? null : new Date(lastAtMs).toISOString()
   return {requests, byParent, since: refusedSince, lastAt}

@@ -32,6 +32,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
       return `Set some: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
     return 'Run `zael limits list` to see what is configured.'
   },
+  'boost.missing': () => 'See `zael limits boosts`.',
+  'until.same': () => 'To end a boost now: `zael limits unset --boost`.',
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
   'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
   'namespace.state': ({id, name, remedy}) => {

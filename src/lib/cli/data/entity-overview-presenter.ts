@@ -1,7 +1,7 @@
+import {baseOf} from '../../core/limit.js'
 import type {Level} from '../../core/resolve.js'
+import {boostField, limitText} from '../../core/syntax/boost-text.js'
 import type {EntityOverview} from '../../inspect/entity-overview.js'
-import {kindJson} from '../limits/json.js'
-import {limitText} from '../limits/presenter.js'
 import {textTable} from '../output/text-table.js'
 import type {EntityShowResult} from '../results/entity.js'
 import {entityJson, entityLines} from './entity-presenter.js'
@@ -26,8 +26,9 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
       source: source ?? null,
       cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
       limits: limits.map(limit => {
-        const {name, capacity, refillAmount, refillPeriodSeconds, available = null} = limit
-        return {name, capacity, refillAmount, refillPeriodSeconds, available, ...kindJson(limit)}
+        const {available = null} = limit
+        const {boost: _, ...base} = baseOf(limit)
+        return {...base, available, ...boostField(limit)}
       }),
       shards,
     })),

@@ -1,12 +1,13 @@
 import {boostedOf, type Limit} from '../../core/limit.js'
 import {formatAmount} from '../../core/syntax/amount.js'
+import {plainRate} from '../../core/syntax/boost-text.js'
 import {formatList, formatMinute, shellWord} from '../../core/text.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import type {Listing} from '../output/listing.js'
 import type {LimitsBoostsResult} from '../results/limits.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
-import {plainRate, scopeArguments, scopeWords} from './presenter.js'
+import {scopeArguments, scopeWords} from './presenter.js'
 
 /** Boosts, one row per limit, the next end first. */
 export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLimit> {
@@ -40,6 +41,11 @@ export function boostsJson(boosts: readonly BoostedLimit[]): LimitsBoostsResult[
 
 function byEnd(boosts: readonly BoostedLimit[]): BoostedLimit[] {
   return [...boosts].sort((a, b) => (a.limit.boost?.untilMs ?? 0) - (b.limit.boost?.untilMs ?? 0))
+}
+
+/** A change for the comparison with recorded usage: what applies until the end counts, not what follows. */
+export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: T): T {
+  return {...change, after: change.after.map(limit => boostedOf(limit) ?? limit)}
 }
 
 /** What to know about limits that end by themselves: the end, what follows, and from when a quota has its new amount. */

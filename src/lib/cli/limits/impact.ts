@@ -1,11 +1,11 @@
 import {boolean} from '@oclif/core/flags'
+import {rateText} from '../../core/syntax/boost-text.js'
 import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
 import type {ScopeLimits} from '../../inspect/change-effect.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../inspect/impact.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type Listing, listingLines} from '../output/listing.js'
 import type {ImpactJson} from '../results/limits.js'
-import {rateText} from './presenter.js'
 
 /** For commands that show a change. */
 export const impactFlags = {

@@ -1,8 +1,8 @@
-import {baseOf, boostedOf, type Limit} from '../../core/limit.js'
+import {baseOf, type Limit} from '../../core/limit.js'
+import {boostField} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
-import {isoSeconds} from '../../schema/instant.js'
 import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 
@@ -10,16 +10,6 @@ import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 export function limitJson(limit: Limit): LimitJson {
   const {name, capacity, refillAmount, refillPeriodSeconds} = limit
   return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit), ...kindJson(limit)}
-}
-
-/** The values of a limit that end by themselves, in JSON; nothing for a limit without such. */
-function boostJson(limit: Limit): Pick<LimitJson, 'boost'> {
-  const boosted = boostedOf(limit)
-  if (!limit.boost || !boosted) return {}
-  const {capacity, refillAmount, refillPeriodSeconds} = boosted
-  const {untilMs, isEnded: ended} = limit.boost
-  const values = {capacity, refillAmount, refillPeriodSeconds, text: formatLimit(boosted)}
-  return {boost: {...values, until: isoSeconds(untilMs), ended}}
 }
 
 /** What makes a limit other than a plain rate, in JSON; nothing for a plain rate. */
@@ -31,7 +21,7 @@ export function kindJson(limit: Limit): Pick<LimitJson, 'reset' | 'schedule' | '
     ...(timeZone !== undefined && {timeZone}),
     ...(soft && {soft}),
     ...(unit !== undefined && {unit}),
-    ...boostJson(limit),
+    ...boostField(limit),
   }
 }
 

@@ -1,8 +1,9 @@
-import type {Limit} from '../../core/limit.js'
+import {isoMinute} from '../../calendar/windows-until.js'
+import {boostedOf, type Limit} from '../../core/limit.js'
+import {plainRate} from '../../core/syntax/boost-text.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
 import type {Listing} from '../output/listing.js'
 import {scopeJson} from './json.js'
-import {rateText} from './presenter.js'
 
 /** One limit of one scope. */
 type LimitRow = Pick<ConfigRecord, 'scope'> & {readonly limit: Limit}
@@ -16,10 +17,19 @@ export function limitRows(records: readonly ConfigRecord[]): Listing<LimitRow> {
       {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
       {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
       {name: 'limit', value: ({limit}) => limit.name},
-      {name: 'value', value: ({limit}) => rateText(limit)},
+      {name: 'value', value: ({limit}) => plainRate(limit)},
       {name: 'capacity', value: ({limit}) => limit.capacity},
       {name: 'refill-amount', value: ({limit}) => limit.refillAmount},
       {name: 'refill-period-seconds', value: ({limit}) => (limit.reset ? undefined : limit.refillPeriodSeconds)},
+      {
+        name: 'boosted-to',
+        value: ({limit}) =>
+          limit.boost?.isEnded ? undefined : boostedOf(limit) && plainRate(boostedOf(limit) as Limit),
+      },
+      {
+        name: 'boosted-until',
+        value: ({limit: {boost}}) => (boost && !boost.isEnded ? isoMinute(boost.untilMs) : undefined),
+      },
       {name: 'unit', value: ({limit}) => limit.unit},
     ],
     empty: '',

@@ -1,5 +1,6 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
+import {rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text.js'
 import type {ChangeReach} from '../../inspect/change-effect.js'
@@ -11,7 +12,7 @@ import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
 import {lossText} from './effect.js'
 import {limitChanges} from './json.js'
-import {bucketsText, cascadeText, changeText, policyText, rateText, scopeWords} from './presenter.js'
+import {bucketsText, cascadeText, changeText, policyText, scopeWords} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 

@@ -1,8 +1,8 @@
 import {isoMinute} from '../../calendar/windows-until.js'
-import {boostedOf, type Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
+import {limitText, rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList, formatMinute, shellWord} from '../../core/text.js'
+import {formatCount, formatList, shellWord} from '../../core/text.js'
 import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
@@ -28,19 +28,6 @@ export function scopeArguments(scope: ConfigScope): string {
   const entity = `--entity ${shellWord(scope.entity)}`
   return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
 }
-
-/** The rate of a limit without its name: `100/min:500`, or `200/min until 2026-11-17 14:37 UTC, then 100/min:500`. */
-export function rateText(limit: Limit): string {
-  const {boost} = limit
-  const boosted = boostedOf(limit)
-  const base = plainRate(limit)
-  if (!boost || !boosted) return base
-  const until = `${plainRate(boosted)} until ${formatMinute(boost.untilMs)}`
-  return boost.isEnded ? `${base} (${until}, ended)` : `${until}, then ${base}`
-}
-
-/** The rate of a limit as it is without its boost. */
-export const plainRate = (limit: Limit): string => formatLimit(limit).slice(limit.name.length + 1)
 
 /** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
 export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {
@@ -111,15 +98,6 @@ export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'ac
     ...(cascade === undefined ? [] : [cascade ? 'cascade' : 'no-cascade']),
   ]
   return [...policies, ...limits.map(limitText)].join(' ')
-}
-
-/** A limit as `zael limits set` takes it, and what applies instead until an end. */
-export function limitText(limit: Limit): string {
-  const {boost} = limit
-  const boosted = boostedOf(limit)
-  if (!boost || !boosted) return formatLimit(limit)
-  const until = `${plainRate(boosted)} until ${formatMinute(boost.untilMs)}`
-  return `${formatLimit(limit)} (${until}${boost.isEnded ? ', ended' : ''})`
 }
 
 /** Configured limits, one row per scope, in the syntax of `zael limits set`. */

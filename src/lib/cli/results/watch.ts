@@ -6,8 +6,27 @@ const watchedBucketSchema = z
     entity: z.string(),
     resource: z.string(),
     status: z.enum(['ok', 'overdrawn', 'near', 'over', 'gone']),
+    refusedBy: z
+      .enum(['entity', 'parent'])
+      .nullable()
+      .describe('Where the status is over: whether its own limits refuse, or only those of its parent.'),
     limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
     ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
+    refusedPerSecond: z
+      .number()
+      .nullable()
+      .describe(
+        'Requests refused per second in the last ten seconds, by itself or by its parent; null until it was read twice.',
+      ),
+    refused: z
+      .strictObject({
+        requests: z
+          .number()
+          .describe('By its own limits, since the bucket exists; of a parent, those of its children too'),
+        byParent: z.number().describe('By its parent alone'),
+        lastAt: z.string().nullable().describe('UTC, ISO 8601; null when there is none'),
+      })
+      .describe('Requests that limiters of zael refused.'),
     emptyInMs: z.number().nullable(),
     fullInMs: z.number().nullable(),
     shardCount: z.int(),
@@ -29,6 +48,7 @@ const watchedBucketSchema = z
             .number()
             .nullable()
             .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
+          typical: z.int().min(1).describe('Tokens that the average request takes, by what the bucket has counted.'),
         }),
       )
       .describe('All shards together.'),
@@ -68,11 +88,18 @@ export const watchResult = z
       .describe('Why the latest poll failed; everything else is as of the last one that went well.'),
     totals: z.strictObject({
       buckets: z.int(),
-      over: z.int().describe('Buckets in which some limit refuses one token now.'),
+      over: z
+        .int()
+        .describe(
+          'Buckets whose average request does not fit now, there or at the parent, or that have just refused one.',
+        ),
       near: z.int().describe('Buckets with a limit below a fifth, or empty within a minute at this rate.'),
-      overdrawn: z.int().describe('Of the others, buckets with a soft limit that has less than one token left.'),
+      overdrawn: z
+        .int()
+        .describe('Of the others, buckets with a soft limit that has too little left for the average request.'),
       inDebt: z.int(),
       shards: z.int(),
+      refusedPerSecond: z.number().describe('Requests; one that a parent refused counts once.'),
       ratePerSecond: z
         .record(z.string(), z.number())
         .describe('Tokens per second by limit name; what parents are charged counts there too.'),

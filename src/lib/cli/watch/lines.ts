@@ -23,14 +23,18 @@ export function pollLine(document: WatchResult): string {
 /** All buckets in a table, and a line with totals. */
 export async function snapshotLines(document: WatchResult, width: number | undefined): Promise<string[]> {
   const {buckets} = document
-  const listing: Listing<WatchedBucketJson> = {rows: buckets, columns: COLUMNS, empty: emptyText(document)}
+  const listing: Listing<WatchedBucketJson> = {
+    rows: buckets,
+    columns: columnsAt(Date.parse(document.at)),
+    empty: emptyText(document),
+  }
   const lines = [...(await listingLines(listing, {'no-header': false}, width))]
   if (buckets.length === 0) return lines
   return [...lines, '', `${shownText(document)}${countsText(document)}; ${units(document.readUnits)}`]
 }
 
-const COLUMNS: Listing<WatchedBucketJson>['columns'] = [
-  {name: 'status', value: ({status}) => status},
+const columnsAt = (nowMs: number): Listing<WatchedBucketJson>['columns'] => [
+  {name: 'status', value: ({status, refusedBy}) => (refusedBy === 'parent' ? `${status} (parent)` : status)},
   {name: 'entity', value: ({entity}) => entity},
   {name: 'resource', value: ({resource}) => resource},
   {name: 'limit', value: ({limit}) => limit},
@@ -39,8 +43,13 @@ const COLUMNS: Listing<WatchedBucketJson>['columns'] = [
   {name: 'left', align: 'right', value: bucket => leftText(bucket)},
   {name: 'debt', value: bucket => tightestOf(bucket)?.debt},
   {name: 'refill', header: 'REFILL/S', align: 'right', value: bucket => refillText(bucket)},
+  {name: 'refused', value: ({refused}) => refused.requests + refused.byParent},
+  {name: 'last-refused', header: 'LAST REFUSED', align: 'right', value: ({refused}) => agoText(refused.lastAt, nowMs)},
   {name: 'shards', value: ({shardCount}) => shardCount},
 ]
+
+const agoText = (at: string | null, nowMs: number): string | undefined =>
+  at === null ? undefined : `${formatShortSpan(Math.max(0, nowMs - Date.parse(at)))} ago`
 
 function emptyText(document: WatchResult): string {
   const {known} = document
@@ -61,12 +70,13 @@ function shownText({buckets, totals, bucketsWatched}: WatchResult): string {
 }
 
 function countsText({totals, bucketsWatched, known}: WatchResult): string {
-  const {buckets, over, near, overdrawn, inDebt} = totals
+  const {buckets, over, near, overdrawn, inDebt, refusedPerSecond} = totals
   const all = Math.max(buckets, bucketsWatched)
   const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
   const debt = inDebt === 0 ? '' : `, ${formatCount(inDebt)} in debt`
   const soft = overdrawn === 0 ? '' : `, ${formatCount(overdrawn)} overdrawn`
-  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${debt}${unreadableText(known)}`
+  const refused = refusedPerSecond === 0 ? '' : `, ${formatRate(refusedPerSecond)}/s refused`
+  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${debt}${refused}${unreadableText(known)}`
   return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
 }
 
@@ -78,7 +88,8 @@ function worstText(worst: WatchedBucketJson): string {
   if (!limit) return ''
   const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
   const level = `${levelText(worst)} of ${formatNumber(limit.capacity)} ${limit.name} (${leftText(worst)})`
-  return `worst ${worst.entity} ${worst.resource} ${level}${ends}`
+  const parent = worst.refusedBy === 'parent' ? ', refused by its parent' : ''
+  return `worst ${worst.entity} ${worst.resource} ${level}${ends}${parent}`
 }
 
 function ratesText({totals: {ratePerSecond}}: WatchResult): string {

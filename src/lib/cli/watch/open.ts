@@ -10,18 +10,20 @@ import {withinTime} from '../output/time-limit.js'
 import type {WatchResult} from '../results/watch.js'
 import {watchDocument} from './document.js'
 import {healthSource} from './health.js'
+import {whySource} from './why.js'
 
 /** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
 export async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
-  ourVersion: string,
+  {ourVersion, where}: {readonly ourVersion: string; readonly where: string},
   signal: AbortSignal,
 ): Promise<Watch> {
   const repository = await stack.namespace()
   signal.throwIfAborted()
   const {table} = stack
-  const watch = openWatch({repository, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
+  const health = healthSource(stack, ourVersion)
+  const watch = openWatch({repository, table, scope, intervalMs, health, why: whySource(repository, table, where)})
   signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {

@@ -36,7 +36,8 @@ export interface WatchSurface {
 export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<WatchEnd> {
   for (const flag of SMALL_HEAP_FLAGS) setFlagsFromString(flag)
   const startedAt = performance.now()
-  const watch = await withinTime(request.forMs, signal => startWatch(stack, request, surface.ourVersion, signal))
+  const place = {ourVersion: surface.ourVersion, where: typedFlags(surface.settings)}
+  const watch = await withinTime(request.forMs, signal => startWatch(stack, request, place, signal))
   const rest = {...request, forMs: request.forMs && Math.max(0, request.forMs - (performance.now() - startedAt))}
   try {
     return await (canDraw(surface) ? draw(stack, watch, rest, surface) : print(watch, rest, surface))

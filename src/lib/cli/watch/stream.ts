@@ -1,8 +1,8 @@
-import {EXIT} from '../../core/errors.js'
 import {countPoll, summaryLine, type ViewStats} from '../../ui/model/summary.js'
 import type {Selection, Watch, WatchData} from '../../watch/model.js'
 import {rank} from '../../watch/rank.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
+import {listenForEnd} from '../output/listen-for-end.js'
 import type {WatchResult} from '../results/watch.js'
 import {watchDocument} from './document.js'
 
@@ -50,31 +50,12 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
 function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
   const {readings} = watch.data()
   const nowMs = watch.now()
-  const ids = rank(readings.values(), nowMs, selection)
+  const find = (id: string) => readings.get(id)
+  const ids = rank(readings.values(), nowMs, selection, find)
   const totals = totalsAt(
     ids.flatMap(id => readings.get(id) ?? []),
     nowMs,
+    find,
   )
   return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
-}
-
-/** Resolves at the time limit or the first signal; a second signal ends the process at once. */
-function listenForEnd(forMs: number | undefined): {reached: Promise<number>; stop: () => void} {
-  let reach: (exitCode: number) => void = () => {}
-  const reached = new Promise<number>(resolve => {
-    reach = resolve
-  })
-  const onInterrupt = () => reach(EXIT.interrupted)
-  const onTerminate = () => reach(EXIT.terminated)
-  process.once('SIGINT', onInterrupt)
-  process.once('SIGTERM', onTerminate)
-  const timer = forMs === undefined ? undefined : setTimeout(() => reach(EXIT.ok), forMs)
-  return {
-    reached,
-    stop: () => {
-      process.off('SIGINT', onInterrupt)
-      process.off('SIGTERM', onTerminate)
-      clearTimeout(timer)
-    },
-  }
 }

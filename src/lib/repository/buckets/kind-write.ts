@@ -4,7 +4,7 @@ import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import {encodeCalendars, encodeKindState, KIND_FIELDS, kindAttribute} from '../../schema/kind-attributes.js'
+import {encodeCalendars, encodeKindState, kindAttribute} from '../../schema/kind-attributes.js'
 import {isFirstOfSeveral} from './expiry.js'
 import {type BucketPlan, type PlannedLimit, plannedLimits} from './plan.js'
 
@@ -70,7 +70,8 @@ export function planKinds(
 function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): void {
   const before = state.limits.get(name)?.kind
   if (kind === 'remove') {
-    if (before) for (const field of KIND_FIELDS) e.remove(kindAttribute(name, field))
+    // Not all that there can be: an expression has a limit, and many limits may be replaced at once.
+    if (before) for (const attribute of storedKind(name, before, state)) e.remove(attribute)
     return
   }
   if (!before && !after.kind) return
@@ -80,6 +81,19 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
   for (const [attribute, value] of encodeKindState(name, after.kind)) {
     if (JSON.stringify(value) !== JSON.stringify(stored.get(attribute))) store(e, attribute, value)
   }
+}
+
+/**
+ * The attributes that a kind may have in a bucket. Which schedules are stored for one limit alone is not known: not those
+ * that no limit has.
+ */
+function storedKind(name: string, kind: LimitKind, {limits}: BucketState): string[] {
+  const kinds = [...limits.values()].map(limit => limit.kind)
+  return [
+    ...[...encodeKindState(name, kind)].flatMap(([attribute, value]) => (value ? [attribute] : [])),
+    ...(kinds.some(each => each?.schedule) ? [kindAttribute(name, 'windows')] : []),
+    ...(kinds.some(each => each?.quota?.resets) ? [kindAttribute(name, 'resets')] : []),
+  ]
 }
 
 function isRedefined(name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): boolean {

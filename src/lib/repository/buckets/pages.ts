@@ -7,6 +7,7 @@ import {keyNames} from '../../schema/attributes.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
+import {type BucketCounts, readBucketCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import type {BucketAddress} from './writes.js'
 
@@ -61,15 +62,21 @@ export async function readAddressPage(
   return {addresses: [], next: undefined}
 }
 
+/** A shard with the requests that it has counted; absent where they were not read. */
+export type CountedShard = StoredBucket & {readonly counts?: BucketCounts | undefined}
+
 /** The existing shards at some addresses. Eventually consistent: half the price, and a moment old at worst. */
 export async function readShardsAt(
   {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],
   signal?: AbortSignal,
-): Promise<StoredBucket[]> {
+): Promise<CountedShard[]> {
   const wanted = addresses.map(({entity, resource, shard}) => keys.bucket(namespace, entity, resource, shard))
   const items = await batchGet(transport, name, wanted, {backoff, signal})
-  return [...items.values()].flatMap(item => decodeBucket(item) ?? [])
+  return [...items.values()].flatMap(item => {
+    const stored = decodeBucket(item)
+    return stored ? [{...stored, counts: readBucketCounts(item)}] : []
+  })
 }
 
 function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {

@@ -106,7 +106,7 @@ function checkSameKind(base: Limit, given: Limit): void {
   const isSame = (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
   if (isSame)
     throw new InvalidInput('until.same', `The limit "${name}" is ${formatLimit(base)} without an end already.`, {
-      hint: 'To end a boost now: zael limits unset --boost.',
+      hint: 'To end a boost now, end it instead of setting what applies after it.',
     })
 }
 

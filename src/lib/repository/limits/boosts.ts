@@ -77,7 +77,7 @@ function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: Store
 }
 
 /** What limits are without their boosts, in short: whether somebody else has changed them. */
-export function digestOf(limits: readonly Limit[]): string {
+function digestOf(limits: readonly Limit[]): string {
   const text = JSON.stringify(encodeConfigLimits(limits.map(baseOf)))
   return createHash('sha256').update(text).digest('base64url').slice(0, 22)
 }

@@ -150,7 +150,7 @@ export function notBoosted(scope: ConfigScope, limitName: string | undefined, ot
     'boost.missing',
     `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`,
     {
-      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'See zael limits boosts.',
+      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'Nothing of it ends by itself.',
       details: {scope, ...(limitName !== undefined && {limit: limitName})},
     },
   )

@@ -81,15 +81,16 @@ export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number
 /** Computes a frame; only visible rows are computed. */
 export function buildFrame(input: FrameInput): Frame {
   const {size, state, data, ranking, nowMs} = input
-  const isOverview = state.tab === 'overview' && state.detailId === undefined
+  const isList = state.detailId === undefined && state.whyId === undefined
+  const isOverview = state.tab === 'overview' && isList
   const hasFilterLine = isOverview && (state.mode === 'filter' || state.selection.filter !== '')
-  const heights = heightsOf(size.rows, state.tab !== 'health' && state.detailId === undefined, hasFilterLine)
+  const heights = heightsOf(size.rows, state.tab !== 'health' && isList, hasFilterLine)
   const cursor = resolveCursor(state.cursors[state.tab], listIds(state, data, ranking), heights.body)
   const levelsAtMs = levelsInstant(state, data, nowMs)
   const visible = isOverview ? ranking.ids.slice(cursor.top, cursor.top + heights.body) : []
   const rows = visible.flatMap(id => {
     const reading = data.readings.get(id)
-    return reading ? [knownRowAt(reading, levelsAtMs)] : []
+    return reading ? [knownRowAt(reading, levelsAtMs, data)] : []
   })
   return {...input, levelsAtMs, heights, cursor, rows}
 }
@@ -97,10 +98,10 @@ export function buildFrame(input: FrameInput): Frame {
 const knownRows = new WeakMap<Reading, {readonly atMs: number; readonly row: Row}>()
 
 /** The row of a reading; the same object for the same instant, so that its line need not be drawn again. */
-function knownRowAt(reading: Reading, atMs: number): Row {
+function knownRowAt(reading: Reading, atMs: number, {readings}: WatchData): Row {
   const known = knownRows.get(reading)
   if (known?.atMs === atMs) return known.row
-  const row = rowAt(reading, atMs)
+  const row = rowAt(reading, atMs, id => readings.get(id))
   knownRows.set(reading, {atMs, row})
   return row
 }

@@ -29,16 +29,26 @@ export interface KeyBinding {
 }
 
 /** Sort keys of the digits: the columns from left to right. */
-const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
+const COLUMN_SORTS: readonly SortKey[] = [
+  'entity',
+  'resource',
+  'left',
+  'rate',
+  'refused',
+  'shards',
+  'pressure',
+  'empty',
+]
 
 const outsideFilter = (mode: Mode): boolean => mode !== 'filter'
-const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail'
+const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail' || mode === 'why'
 const inList = (mode: Mode): boolean => mode === 'list'
 const inOverview = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab === 'overview'
 const inFilter = (mode: Mode): boolean => mode === 'filter'
 
 const canDrillIn = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab !== 'health'
-const hasBucket = (mode: Mode, tab: Tab): boolean => mode === 'detail' || inOverview(mode, tab)
+const hasBucket = (mode: Mode, tab: Tab): boolean => mode === 'detail' || mode === 'why' || inOverview(mode, tab)
+const canExplain = (mode: Mode, tab: Tab): boolean => mode === 'detail' || inOverview(mode, tab)
 
 const moveBy = (move: Move): ScreenAction => ({type: 'move', move})
 const UP = moveBy({by: -1})
@@ -85,6 +95,7 @@ export const BINDINGS: readonly KeyBinding[] = [
     keys: {'ctrl-u': moveBy({pages: -0.5}), 'ctrl-d': moveBy({pages: 0.5})},
   },
   {label: 'enter', description: 'drill in', isValid: canDrillIn, keys: {return: {type: 'open'}}},
+  {label: 'y', description: 'why it is refused, or not', isValid: canExplain, keys: {y: {type: 'why'}}},
   {label: '/', description: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
   {
     label: 's S',
@@ -92,7 +103,7 @@ export const BINDINGS: readonly KeyBinding[] = [
     isValid: inOverview,
     keys: {s: {type: 'sort-next'}, S: {type: 'sort-reverse'}},
   },
-  {label: '1-7', description: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
+  {label: '1-8', description: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
   {label: 'w', description: 'wide names', isValid: inOverview, keys: {w: {type: 'wide'}}},
   {label: 'tab', description: 'next panel', isValid: inList, keys: {tab: {type: 'tab'}}},
   {label: 'p space', description: 'pause', isValid: belowHelp, keys: {p: PAUSE, ' ': PAUSE}},

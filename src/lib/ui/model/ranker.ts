@@ -23,20 +23,21 @@ export class Ranker {
   /** Recomputed with a poll or a new second; the order also with another selection. */
   rankingAt(readings: WatchData['readings'], atMs: number, selection: Selection, tab: Tab): Ranking {
     const second = Math.floor(atMs / SECOND_MS)
+    const find = (id: string) => readings.get(id)
     const order = this.#order([readings, second, selection], () => this.#orderOf(readings, atMs, selection))
     // Only the overview is filtered.
     const filtered = tab === 'overview' && selection.filter !== '' ? order : undefined
     const totals = this.#totals([readings, second, filtered], () => ({
-      totals: totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs),
+      totals: totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs, find),
       all: liveCount(readings),
     }))
     const resources =
-      tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(readings.values(), atMs)) : []
+      tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(readings.values(), atMs, find)) : []
     return {...order.first, rateLimit: order.rateLimit, ...totals, resources}
   }
 
   #orderOf(readings: WatchData['readings'], atMs: number, selection: Selection): Order {
-    const ranked = ranking(readings.values(), atMs, selection)
+    const ranked = ranking(readings.values(), atMs, selection, id => readings.get(id))
     const ids = ranked.ids.slice(0, this.#top)
     return {...ranked, first: {ids, shown: readingsOf(ids, readings).filter(({isGone}) => !isGone).length}}
   }

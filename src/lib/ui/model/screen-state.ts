@@ -1,6 +1,6 @@
 import {shellWord} from '../../core/text.js'
+import {filterProblem, resourceFilter} from '../../watch/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
-import {resourceFilter} from '../../watch/rank.js'
 import {intervalText} from '../draw/interval.js'
 import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 
@@ -9,7 +9,10 @@ export type Tab = 'overview' | 'resources' | 'health'
 export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 
 /** Determines the meaning of keys. `help` is an overlay over one of the others. */
-export type Mode = 'list' | 'filter' | 'detail' | 'help'
+export type Mode = 'list' | 'filter' | Layer | 'help'
+
+/** A text about one bucket, over the list. */
+export type Layer = 'detail' | 'why'
 
 export type ExitCode = 0 | 130 | 143
 
@@ -20,7 +23,7 @@ const INTERVALS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_00
 export interface ScreenState {
   readonly mode: Mode
   /** The mode below the help. */
-  readonly helpOver: 'list' | 'detail'
+  readonly helpOver: 'list' | Layer
   /** First visible line of the help. */
   readonly helpTop: number
   readonly tab: Tab
@@ -31,6 +34,9 @@ export interface ScreenState {
   /** The bucket whose detail is open. */
   readonly detailId: string | undefined
   readonly detailTop: number
+  /** The bucket that is explained. */
+  readonly whyId: string | undefined
+  readonly whyTop: number
   readonly isWide: boolean
   /** The instant at which the screen is frozen; `undefined`: not paused. */
   readonly pausedAtMs: number | undefined
@@ -49,6 +55,7 @@ export interface ScreenState {
 export type ScreenAction =
   | {readonly type: 'move'; readonly move: Move}
   | {readonly type: 'open'}
+  | {readonly type: 'why'}
   | {readonly type: 'back'}
   | {readonly type: 'filter'}
   | {readonly type: 'filter-type'; readonly text: string}
@@ -94,6 +101,8 @@ export function initialState(selection: Selection, intervalMs: number): ScreenSt
     cursors: {overview: AT_START, resources: AT_START, health: AT_START},
     detailId: undefined,
     detailTop: 0,
+    whyId: undefined,
+    whyTop: 0,
     isWide: false,
     pausedAtMs: undefined,
     intervalMs,
@@ -112,6 +121,8 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
       return moved(state, action.move, context())
     case 'open':
       return opened(state, context())
+    case 'why':
+      return explained(state, context())
     case 'back':
       return back(state)
     case 'help':
@@ -125,7 +136,7 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
     case 'filter-empty':
       return filtered(state, '')
     case 'filter-keep':
-      return {...state, mode: 'list'}
+      return kept(state)
     case 'sort-next':
       return sorted(state, SORT_KEYS[(SORT_KEYS.indexOf(state.selection.sort) + 1) % SORT_KEYS.length] as SortKey)
     case 'sort-by':
@@ -151,10 +162,17 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
   }
 }
 
-const layerOf = ({mode}: ScreenState): 'list' | 'detail' => (mode === 'detail' ? 'detail' : 'list')
+const layerOf = ({mode}: ScreenState): 'list' | Layer => (mode === 'detail' || mode === 'why' ? mode : 'list')
+
+/** A filter that can match nothing is not kept. */
+function kept(state: ScreenState): ScreenState {
+  const problem = filterProblem(state.selection.filter)
+  return problem === undefined ? {...state, mode: 'list'} : {...state, note: problem}
+}
 
 function moved(state: ScreenState, how: Move, {ids, height, text}: ViewContext): ScreenState {
   if (state.mode === 'help') return {...state, helpTop: scroll(state.helpTop, how, text.length, text.height)}
+  if (state.mode === 'why') return {...state, whyTop: scroll(state.whyTop, how, text.length, text.height)}
   if (state.mode === 'detail') return {...state, detailTop: scroll(state.detailTop, how, text.length, text.height)}
   return withCursor(state, move(state.cursors[state.tab], how, ids, height))
 }
@@ -171,9 +189,18 @@ function opened(state: ScreenState, {ids, height}: ViewContext): ScreenState {
   return {...withCursor(state, selected), mode: 'detail', detailId: selected.id, detailTop: 0}
 }
 
+/** Explains the selected bucket, or that of the open detail. */
+function explained(state: ScreenState, {ids, height}: ViewContext): ScreenState {
+  if (state.detailId !== undefined) return {...state, mode: 'why', whyId: state.detailId, whyTop: 0}
+  const selected = move(state.cursors[state.tab], {by: 0}, ids, height)
+  if (selected.id === undefined) return state
+  return {...withCursor(state, selected), mode: 'why', whyId: selected.id, whyTop: 0}
+}
+
 /** One step back: closes the overlay, then returns to the resources or clears the filter, then deselects the line. */
 function back(state: ScreenState): ScreenState {
   if (state.mode === 'help') return {...state, mode: state.helpOver}
+  if (state.mode === 'why') return {...state, mode: state.detailId === undefined ? 'list' : 'detail', whyId: undefined}
   if (state.mode === 'detail') return {...state, mode: 'list', detailId: undefined}
   if (state.mode === 'filter') return filtered({...state, mode: 'list'}, '')
   if (state.tab !== 'overview') return {...state, tab: 'overview'}
@@ -205,7 +232,7 @@ function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
 
 /** Shown, not copied: the clipboard would be that of the machine that zael runs on, which may be remote. */
 function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext): ScreenState {
-  const id = state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
+  const id = state.whyId ?? state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
   if (id === undefined) return state
   const [entity = '', resource = ''] = id.split('#')
   return {...state, note: `zael bucket show ${shellWord(entity)} --resource ${shellWord(resource)}${typedFlags}`}

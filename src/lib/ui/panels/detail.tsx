@@ -9,6 +9,7 @@ import {
   formatShortSpan,
 } from '../../core/text.js'
 import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
+import {drainOf} from '../../watch/children.js'
 import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
 import type {GlyphSet} from '../draw/glyphs.js'
@@ -16,6 +17,7 @@ import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS, untilText} from './overview.js'
+import {usageChart} from './usage-chart.js'
 
 const NAME_WIDTH = 12
 const SHARD_GAUGE_WIDTH = 10
@@ -36,22 +38,23 @@ export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
   if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
-  const row = rowAt(reading, levelsAtMs)
+  const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
   const {glyphs} = settings
   const detail = data.detail?.id === row.id ? data.detail : undefined
   const width = gaugeWidth(size.columns)
   return [
-    titleLine(row, agoText(reading.readAtMs, nowMs), glyphs),
+    titleLine(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), glyphs),
     ...section('Limits', limitLines(row, reading, {levelsAtMs, width, glyphs})),
     [
       seg('  in use, last polls  ', 'dim'),
       seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
     ],
+    ...drainLines(row, data, glyphs),
     ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, glyphs)),
     ...(detail
       ? [
           ...parentLines(withLatestParent(detail, data), levelsAtMs, width, glyphs),
-          ...loadedLines(detail, nowMs, glyphs),
+          ...loadedLines(detail, {nowMs, width: size.columns, glyphs}),
         ]
       : [[], [seg('Loading the rest.', 'dim')]]),
   ]
@@ -73,15 +76,18 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
   return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
 }
 
-function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
-  const {view, status, shardCount} = row
+function titleLine(row: Row, name: string | undefined, age: string, glyphs: GlyphSet): Line {
+  const {view, status, shardCount, refusedBy} = row
+  const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
   const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
   const access = switchWord(view)
   const [until, tone] = untilText(row, glyphs)
   return [
     seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
-    seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
-    seg(`  ${formatPlural(shardCount, 'shard')}${charged}${access === undefined ? '' : `, ${access}`}, ${age}  `),
+    seg(`${row.entity}${name === undefined ? '' : ` (${name})`} ${glyphs.dot} ${row.resource}`, 'title'),
+    seg(
+      `  ${formatPlural(shardCount, 'shard')}${charged}${refused}${access === undefined ? '' : `, ${access}`}, ${age}  `,
+    ),
     seg(until, tone),
   ]
 }
@@ -129,8 +135,43 @@ function parentLines({parent}: Detail, atMs: number, width: number, glyphs: Glyp
   )
 }
 
+/** Children listed. */
+const MOST_CHILDREN = 8
+
+/** The children that are charged to this bucket, by their share of its tightest limit. */
+function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Line[] {
+  if (!tightest) return []
+  const {basis, children} = drainOf(data, id, tightest.name)
+  const shown = children.slice(0, MOST_CHILDREN).map(({entity, share, ratePerSecond}): Line => {
+    const name = data.names.get(entity)
+    const rate = ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond)
+    return [
+      seg(`  ${formatShortPercent(share).padStart(4)} `),
+      seg(gauge(share, 1, SHARD_GAUGE_WIDTH, glyphs), 'history'),
+      seg(` ${entity}`),
+      seg(`${name === undefined ? '' : ` ${name}`}  ${rate}/s`, 'dim'),
+    ]
+  })
+  const more = children.length - shown.length
+  const since = basis === 'rate' ? 'used now' : 'used since their buckets exist'
+  return section(
+    `Children, share of ${tightest.name} ${since}`,
+    more > 0 ? [...shown, [seg(`  and ${formatCount(more)} more`, 'dim')]] : shown,
+  )
+}
+
+/** Where and for when the loaded parts are drawn. */
+interface LoadedSpace {
+  readonly nowMs: number
+  readonly width: number
+  readonly glyphs: GlyphSet
+}
+
 /** The parts that polls do not read. */
-function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs: number, glyphs: GlyphSet): Line[] {
+function loadedLines(
+  {limits, usage, audit, problems, loadedAtMs}: Detail,
+  {nowMs, width, glyphs}: LoadedSpace,
+): Line[] {
   const age = agoText(loadedAtMs, nowMs)
   return [
     ...section(
@@ -140,7 +181,10 @@ function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs
     ),
     ...section(
       'Usage',
-      usage.map(({start, counters, requests}) => [seg(`  ${start}  `, 'dim'), seg(usageText(counters, requests))]),
+      [
+        ...usageChart(usage, {nowMs, width, glyphs}),
+        ...usage.slice(0, LISTED_HOURS).map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each))]),
+      ],
       age,
     ),
     ...section(
@@ -155,9 +199,13 @@ function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs
   ]
 }
 
-function usageText(counters: Readonly<Record<string, number>>, requests: number | null): string {
+/** Windows listed below the chart. */
+const LISTED_HOURS = 6
+
+function usageText({counters, requests, refused}: Detail['usage'][number]): string {
   const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${formatNumber(amount)}`)
-  return [...amounts, ...(requests === null ? [] : [formatPlural(requests, 'request')])].join(', ')
+  const counted = requests === null ? [] : [formatPlural(requests, 'request')]
+  return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])].join(', ')
 }
 
 /** Every shard of a bucket: its limits and its write pressure. */

@@ -1,4 +1,5 @@
 import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
+import {filterProblem} from '../../watch/filter.js'
 import type {WatchData} from '../../watch/model.js'
 import {joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
 import {ScreenLine} from '../draw/screen-line.js'
@@ -20,7 +21,7 @@ export function Footer({frame}: {readonly frame: Frame}) {
 
 /** Which lines of a long list are shown: `40–75 of 113`. */
 function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
-  if (state.detailId !== undefined || state.mode === 'help') return []
+  if (state.detailId !== undefined || state.whyId !== undefined || state.mode === 'help') return []
   const {length} = listIds(state, data, ranking)
   if (length <= heights.body) return []
   const last = Math.min(length, cursor.top + heights.body)
@@ -30,7 +31,7 @@ function positionOf({state, data, ranking, cursor, heights, settings}: Frame): L
 /** Totals over the selected buckets. */
 function totalsLine({ranking, settings}: Frame): Line {
   const {all, totals} = ranking
-  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond} = totals
+  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
   const selected =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
@@ -41,6 +42,7 @@ function totalsLine({ranking, settings}: Frame): Line {
       [seg(selected, 'strong')],
       [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
       [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
+      refusedPerSecond === 0 ? [] : [seg(`refused ${formatShortNumber(refusedPerSecond)}/s`, 'over')],
       overdrawn === 0 ? [] : [seg(`${status.overdrawn} ${formatCount(overdrawn)} overdrawn`, 'near')],
       [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
       used === '' ? [] : [seg(`used ${used}`)],
@@ -53,11 +55,16 @@ function totalsLine({ranking, settings}: Frame): Line {
 /** The filter, while it is typed and while it is active. */
 function filterLine({state, ranking, settings}: Frame): Line {
   const {selection, mode} = state
-  const matches = `  ${formatPlural(ranking.totals.buckets, 'bucket')}`
+  const problem = filterProblem(selection.filter)
+  const matches = `  ${problem ?? formatPlural(ranking.totals.buckets, 'bucket')}`
   const isTyping = mode === 'filter'
   const escapeHint = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
   const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${escapeHint}`
-  return [seg(`/${selection.filter}`, 'strong'), ...(isTyping ? [seg('_', 'strong')] : []), seg(matches + keys, 'dim')]
+  return [
+    seg(`/${selection.filter}`, 'strong'),
+    ...(isTyping ? [seg('_', 'strong')] : []),
+    seg(matches + keys, problem === undefined ? 'dim' : 'near'),
+  ]
 }
 
 /** Problem, pause and note; otherwise the most important keys. */
@@ -102,9 +109,11 @@ function hints({state}: Frame): Line[] {
   if (mode === 'help') return [hint('esc back'), hint('q quit')]
   if (mode === 'filter')
     return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
-  if (mode === 'detail') return [hint('esc back'), hint('? help'), hint('r refresh'), hint('q quit')]
+  if (mode === 'why') return [hint('esc back'), hint('? help'), hint('r refresh'), hint('q quit')]
+  if (mode === 'detail') return [hint('esc back'), hint('y why'), hint('? help'), hint('r refresh'), hint('q quit')]
   const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
   const inOverview = tab === 'overview' ? [hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
-  const drill = tab === 'health' ? [] : [hint('enter drill in')]
+  const why = tab === 'overview' ? [hint('y why')] : []
+  const drill = tab === 'health' ? [] : [hint('enter drill in'), ...why]
   return [hint('? help'), hint('q quit'), ...inOverview, ...drill, hint(`tab ${next}`), hint('p pause')]
 }

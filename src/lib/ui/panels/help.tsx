@@ -56,6 +56,7 @@ function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
       [seg(`${status.ok} ok`, 'ok')],
       [seg(`${status.near} below a fifth, or empty within a minute`, 'near')],
       [seg(`${status.over} refusing`, 'over')],
+      [seg(`${fills} parent its parent is`, 'over')],
       [seg(`${status.overdrawn} soft and empty`, 'near')],
       [seg(`${status.gone} gone`, 'dim')],
     ],

@@ -1,5 +1,6 @@
 import {memo, useMemo} from 'react'
 import {gauge, sparkline} from '../../core/gauge.js'
+import {printableText} from '../../core/printable.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
 import {
   formatShortNumber,
@@ -8,7 +9,9 @@ import {
   SHORT_NUMBER_WIDTH,
   SHORT_SPAN_WIDTH,
 } from '../../core/text.js'
+import {textWidth} from '../../core/text-width.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
+import {refusedPerSecond} from '../../watch/request-counts.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/line.js'
 import {ScreenLine} from '../draw/screen-line.js'
@@ -23,6 +26,7 @@ type OverviewKey =
   | 'level'
   | 'limit'
   | 'rate'
+  | 'refused'
   | 'history'
   | 'shards'
   | 'pressure'
@@ -40,6 +44,8 @@ const WIDE = 120
 export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
 /** An arrow and a span. */
 const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
+/** Its title. */
+export const REFUSED_WIDTH = 9
 /** The cursor, the status, a space. */
 export const MARGIN = 3
 
@@ -51,12 +57,25 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
     {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
     {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
+    {key: 'refused', title: 'REFUSED/S', sort: 'refused', least: REFUSED_WIDTH},
     {key: 'history', title: 'IN USE', least: 12, from: WIDE},
     {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
     {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},
     {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH},
   ],
-  importance: ['entity', 'resource', 'level', 'gauge', 'eta', 'rate', 'limit', 'shards', 'pressure', 'history'],
+  importance: [
+    'entity',
+    'resource',
+    'level',
+    'gauge',
+    'refused',
+    'eta',
+    'rate',
+    'limit',
+    'shards',
+    'pressure',
+    'history',
+  ],
   growth: [
     ['entity', 16],
     ['resource', 12],
@@ -75,7 +94,7 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
 /** Names as long as the screen allows, in place of some columns. */
 const WIDE_NAMES_PLAN: typeof PLAN = {
   ...PLAN,
-  importance: ['entity', 'resource', 'level', 'eta', 'rate'],
+  importance: ['entity', 'resource', 'level', 'refused', 'eta', 'rate'],
   growth: [
     ['entity', 40],
     ['resource', 64],
@@ -91,7 +110,7 @@ export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewC
 const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
 
 /** Sorts that are descending by default. */
-const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
+const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'refused', 'pressure', 'shards'])
 
 /** The colour of a status; its symbol conveys the same. */
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
@@ -122,9 +141,12 @@ function rateTitle({title}: OverviewColumn, limit: string | undefined, room: num
   return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
 }
 
+/** Number columns. */
+const ALIGNED_RIGHT: ReadonlySet<OverviewKey> = new Set(['rate', 'refused', 'shards', 'pressure', 'eta'])
+
 /** Aligned like the cells below. */
 function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
-  const isRight = key === 'rate' || key === 'shards' || key === 'pressure' || key === 'eta'
+  const isRight = ALIGNED_RIGHT.has(key)
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
@@ -150,6 +172,7 @@ export function Overview({frame}: {readonly frame: Frame}) {
             ratePerSecond={rateOf(row)}
             columns={columns}
             glyphs={settings.glyphs}
+            name={data.names.get(row.entity)}
             isSelected={row.id === selectedId}
             isOld={reading !== undefined && isOutdated(reading, data)}
             isGone={reading?.isGone === true}
@@ -171,6 +194,8 @@ interface RowProps {
   readonly ratePerSecond: number | null
   readonly columns: readonly OverviewColumn[]
   readonly glyphs: GlyphSet
+  /** Of the entity; `undefined`: none but its id. */
+  readonly name: string | undefined
   readonly isSelected: boolean
   /** Several polls did not read it: its figures lack what was consumed since. */
   readonly isOld: boolean
@@ -182,13 +207,39 @@ const OverviewRow = memo(function OverviewRow(props: RowProps) {
   return <ScreenLine line={props.isGone ? line.map(({text}) => seg(text, 'dim')) : line} />
 })
 
-function rowLine({ratePerSecond, columns, glyphs, isSelected, isOld, ...rest}: RowProps): Line {
+function rowLine({ratePerSecond, columns, glyphs, name, isSelected, isOld, ...rest}: RowProps): Line {
   const row = {...rest.row, ratePerSecond}
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
-  const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isSelected))
-  return [...margin, ...(first ? [first] : []), ...cells.flatMap(each => [seg(' '), each])]
+  const insteadOf = row.refusedBy === 'parent' ? parentColumn(columns) : undefined
+  const cells = columns.map(column => {
+    if (column.key === insteadOf) return [seg(cell(`${glyphs.fills} parent`, column.width, glyphs.ellipsis), 'over')]
+    if (column.key !== 'entity') return [cellOf(row, column, glyphs, isSelected)]
+    return entityCell(row.entity, name, column.width, glyphs, isSelected)
+  })
+  return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
 }
+
+/** Where the list says that the parent refuses: its own level has nothing to do with that. */
+const parentColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
+  columns.some(({key}) => key === 'gauge') ? 'gauge' : 'level'
+
+/** The id, and the name of the entity in what room is left beside it. */
+function entityCell(
+  entity: string,
+  name: string | undefined,
+  width: number,
+  {ellipsis}: GlyphSet,
+  isSelected: boolean,
+): Line {
+  const tone = isSelected ? 'chosen' : 'plain'
+  const room = width - textWidth(printableText(entity)) - 1
+  if (name === undefined || room < LEAST_NAME_WIDTH) return [seg(cell(entity, width, ellipsis), tone)]
+  return [seg(entity, tone), seg(` ${cell(name, room, ellipsis)}`, 'dim')]
+}
+
+/** Less of a name says nothing. */
+const LEAST_NAME_WIDTH = 3
 
 function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSelected: boolean): Segment {
   const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
@@ -208,6 +259,10 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
       return seg(cell(tightest?.name ?? '', width, glyphs.ellipsis), 'dim')
     case 'rate':
       return right(ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond))
+    case 'refused': {
+      const refused = refusedPerSecond(row.requests)
+      return right(refused === null ? glyphs.dash : formatShortNumber(refused), refused ? 'over' : 'plain')
+    }
     case 'history':
       return seg(sparkline(row.used, width, glyphs), 'history')
     case 'shards':

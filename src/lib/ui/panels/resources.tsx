@@ -8,9 +8,9 @@ import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/
 import {ScreenLine, ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
-import {LEVEL_WIDTH, levelText} from './overview.js'
+import {LEVEL_WIDTH, levelText, REFUSED_WIDTH} from './overview.js'
 
-type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'over' | 'near' | 'top'
+type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'refused' | 'over' | 'near' | 'top'
 
 /** The cursor and a space. */
 const MARGIN = 2
@@ -27,11 +27,12 @@ const PLAN: ColumnPlan<ResourceKey> = {
     {key: 'level', title: 'LEFT/CAP', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
     {key: 'rate', title: 'USED/S', least: SHORT_NUMBER_WIDTH + 1},
+    {key: 'refused', title: 'REFUSED/S', least: REFUSED_WIDTH},
     {key: 'over', title: 'OVER', least: MARK_WIDTH},
     {key: 'near', title: 'NEAR', least: MARK_WIDTH},
     {key: 'top', title: 'MOST USED BY', least: TOP_WIDTH},
   ],
-  importance: ['resource', 'level', 'over', 'near', 'rate', 'limit', 'top', 'gauge', 'entities'],
+  importance: ['resource', 'level', 'over', 'near', 'rate', 'limit', 'top', 'refused', 'gauge', 'entities'],
   growth: [
     ['resource', 14],
     ['top', 36],
@@ -50,7 +51,7 @@ const PLAN: ColumnPlan<ResourceKey> = {
 export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[] => fitColumns(PLAN, screenWidth)
 
 /** Number columns. */
-const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'over', 'near'])
+const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'refused', 'over', 'near'])
 
 /** One line per resource below the column titles. */
 export function Resources({frame}: {readonly frame: Frame}) {
@@ -99,6 +100,8 @@ function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: Glyp
       const rate = limit && row.ratePerSecond.get(limit.name)
       return text(rate === undefined ? glyphs.dash : formatShortNumber(rate))
     }
+    case 'refused':
+      return text(formatShortNumber(row.refusedPerSecond), row.refusedPerSecond > 0 ? 'over' : 'plain')
     case 'over':
     case 'near':
       return row[key] > 0 ? text(`${glyphs.status[key]}${formatCount(row[key])}`, key) : text('0', 'dim')

@@ -12,6 +12,7 @@ import {Health} from './health.js'
 import {Help, helpHeight, helpLines} from './help.js'
 import {Overview} from './overview.js'
 import {Resources} from './resources.js'
+import {explanationLines, Why} from './why.js'
 
 /** The whole screen: exactly as many lines as the terminal has, none wider than it. */
 export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
@@ -40,8 +41,9 @@ export function Screen({frame, palette}: {readonly frame: Frame; readonly palett
 }
 
 function Body({frame}: {readonly frame: Frame}) {
-  const {mode, tab, detailId} = frame.state
+  const {mode, tab, detailId, whyId} = frame.state
   if (mode === 'help') return <Help frame={frame} />
+  if (whyId !== undefined) return <Why frame={frame} />
   if (detailId !== undefined) return <DrillIn frame={frame} />
   if (tab === 'resources') return <Resources frame={frame} />
   return tab === 'health' ? <Health frame={frame} /> : <Overview frame={frame} />
@@ -58,5 +60,6 @@ export function extentOf(frame: Frame): Extent {
 function textExtent(frame: Frame): Extent['text'] {
   const {state, heights} = frame
   if (state.mode === 'help') return {length: helpLines(frame).length, height: helpHeight(frame)}
+  if (state.whyId !== undefined) return {length: explanationLines(frame).length, height: heights.text}
   return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
 }

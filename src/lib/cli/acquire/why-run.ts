@@ -1,0 +1,116 @@
+import {parseDuration} from '../../core/duration.js'
+import {InvalidInput} from '../../core/errors.js'
+import {checkEntityId, checkResourceName} from '../../core/names.js'
+import {parseAmounts, tokensIn} from '../../core/syntax/amounts.js'
+import {explain} from '../../inspect/explain.js'
+import {explainAll} from '../../inspect/explain-all.js'
+import type {StackContext} from '../base/context.js'
+import {jsonText} from '../output/json-text.js'
+import {listenForEnd} from '../output/listen-for-end.js'
+import {safeLine} from '../output/paint.js'
+import {redrawer} from '../output/redraw.js'
+import type {WhyResult} from '../results/acquire.js'
+import {type WhyReport, whyAllJson, whyAllLines, whyShortLines} from './why-all-presenter.js'
+import {followWhy} from './why-follow.js'
+import {whyJson, whyLines} from './why-presenter.js'
+
+const SHORTEST_INTERVAL_MS = 1000
+const LONGEST_INTERVAL_MS = 3_600_000
+
+/** What is asked on the command line. */
+interface WhyInput {
+  readonly entity: string
+  readonly resource?: string | undefined
+  readonly amounts?: readonly string[] | undefined
+  readonly follow?: boolean | undefined
+  readonly interval?: string | undefined
+}
+
+/** The same, checked. */
+export interface WhyRequest {
+  readonly entity: string
+  /** `undefined`: all of the entity. */
+  readonly resource: string | undefined
+  readonly asked: ReturnType<typeof parseAmounts>
+  readonly follow: boolean
+  readonly intervalMs: number
+}
+
+/** Reads arguments and flags; throws for invalid values. */
+export function whyRequest({entity, resource, amounts = [], follow = false, interval = '5s'}: WhyInput): WhyRequest {
+  checkEntityId(entity)
+  if (resource?.includes('=')) {
+    throw new InvalidInput('why.resource', `"${resource}" is an amount, and there is no resource before it.`, {
+      hint: `zael why ${entity} RESOURCE ${resource}`,
+      details: {resource},
+    })
+  }
+  if (resource !== undefined) checkResourceName(resource)
+  return {entity, resource, asked: parseAmounts(amounts), follow, intervalMs: intervalOf(interval)}
+}
+
+function intervalOf(text: string): number {
+  const ms = parseDuration(text)
+  if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
+  throw new InvalidInput('why.interval', `--interval: ${text} is not between 1s and 1h.`, {
+    hint: 'Every look costs several read units per resource; 5s is a good value.',
+    details: {interval: text},
+  })
+}
+
+/** How to look: once per call, at the stored state of that moment. */
+export async function lookWith(
+  {namespace: open, table}: StackContext,
+  {entity, resource, asked}: WhyRequest,
+): Promise<() => Promise<WhyReport>> {
+  const namespace = await open()
+  const consume = asked.size === 0 ? undefined : tokensIn(asked, await namespace.configs.units())
+  const {clock} = table
+  return async () => {
+    // The user may just have changed the limits.
+    namespace.configs.cache.invalidate()
+    const explanations =
+      resource === undefined
+        ? await explainAll(namespace, entity, clock)
+        : [await explain(namespace, {entity, resource, consume}, clock)]
+    return {entity, atMs: explanations[0]?.atMs ?? clock(), explanations}
+  }
+}
+
+/** A report for people and for programs. */
+export function presentWhy(
+  report: WhyReport,
+  {resource}: Pick<WhyRequest, 'resource'>,
+  where: string,
+): {readonly lines: string[]; readonly json: WhyResult} {
+  const [one] = report.explanations
+  if (resource === undefined || !one) return {lines: whyAllLines(report, where), json: whyAllJson(report, where)}
+  return {lines: whyLines(one, where), json: whyJson(one, where)}
+}
+
+/** Keeps looking until a signal; resolves to the exit code. On a terminal the report is drawn over the one before. */
+export async function runFollow(
+  look: () => Promise<WhyReport>,
+  request: WhyRequest,
+  {isJson, where}: {readonly isJson: boolean; readonly where: string},
+): Promise<number> {
+  const {stdout} = process
+  const redraw = stdout.isTTY && process.env.TERM !== 'dumb' && !isJson ? redrawer(stdout) : undefined
+  const show = (report: WhyReport, problem: string | undefined): void => {
+    const {lines, json} = presentWhy(report, request, where)
+    if (redraw) redraw([...timeLines(report, problem), ...lines])
+    else if (problem !== undefined) process.stderr.write(`${safeLine(problem)}\n`)
+    else stdout.write(`${isJson ? jsonText(json) : whyShortLines(report).map(safeLine).join('\n')}\n`)
+  }
+  const end = listenForEnd()
+  try {
+    return await followWhy({look, show, intervalMs: request.intervalMs, end})
+  } finally {
+    end.stop()
+  }
+}
+
+function timeLines({atMs}: WhyReport, problem: string | undefined): string[] {
+  const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
+  return [problem === undefined ? `${time}, Ctrl-C ends` : `As of ${time}. ${problem}`, '']
+}

@@ -1,0 +1,54 @@
+import {formatShortSpan} from '../../core/text.js'
+import {textWidth} from '../../core/text-width.js'
+import {type Line, seg} from '../draw/line.js'
+import {ScreenLines} from '../draw/screen-line.js'
+import type {Frame} from '../model/frame.js'
+
+/** Continued lines are indented by this much more. */
+const HANGING = 4
+
+/** The visible part of an explanation. */
+export function Why({frame}: {readonly frame: Frame}) {
+  const lines = explanationLines(frame)
+  const {state, heights} = frame
+  const top = Math.max(0, Math.min(state.whyTop, lines.length - heights.text))
+  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
+}
+
+/** Why the average request of a bucket is admitted or refused: what `zael why` prints. */
+export function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
+  const [entity = '', resource = ''] = (state.whyId ?? '').split('#')
+  const title = seg(`Why ${entity} ${settings.glyphs.dot} ${resource}`, 'title')
+  const why = data.why?.id === state.whyId ? data.why : undefined
+  if (!why) return [[title], [], [seg('Loading.', 'dim')]]
+  const age = seg(`  read ${formatShortSpan(nowMs - why.loadedAtMs)} ago`, 'dim')
+  const [verdict = '', ...rest] = why.lines
+  return [
+    [title, age],
+    [],
+    ...wrapped(verdict, size.columns).map((text): Line => [seg(text, 'strong')]),
+    ...rest.flatMap(line => wrapped(line, size.columns)).map((text): Line => [seg(text)]),
+  ]
+}
+
+/** A text in lines of at most `width` columns, broken where it has columns, and then at spaces. */
+function wrapped(text: string, width: number): string[] {
+  if (textWidth(text) <= width) return [text]
+  const [first = '', ...rest] = text.split(/(?<=\S) {2,}(?=\S)/)
+  const own = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
+  return [first, ...rest.map(part => own + part)].flatMap(part => brokenAtSpaces(part, width))
+}
+
+function brokenAtSpaces(text: string, width: number): string[] {
+  const indent = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/(?<= )(?=\S)/)) {
+    if (line.trim() !== '' && textWidth(line + word.trimEnd()) > width) {
+      lines.push(line.trimEnd())
+      line = indent
+    }
+    line += word
+  }
+  return [...lines, line.trimEnd()]
+}

@@ -1,0 +1,55 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {TIDY_AFTER_MS} from '../../src/lib/repository/limits/boosting.js'
+import {tidyBoosts} from '../../src/lib/repository/tidy-boosts.js'
+import {usePeers} from './peers.js'
+import {describeWithPeers, limit} from './python-client.js'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+
+describeWithPeers('limits with an end and zae-limiter 0.17', () => {
+  const peers = usePeers('0.17')
+
+  it('Python has the boosted limits while they last and the old ones from that minute on', async () => {
+    const scene = await peers.currentScene()
+    const python = async (times: number) => (await scene.client.acquire('u', 'gpt', {rpm: 1}, {times})).admitted
+    const resource = {level: 'resource', resource: 'gpt'} as const
+    await scene.repository.setLimits(resource, parseLimits(['rpm=10/min']))
+    expect(await python(40)).toBe(10)
+    await scene.pass(10 * MINUTE_MS)
+    const untilMs = Math.ceil((scene.nowMs + 25 * HOUR_MS) / MINUTE_MS) * MINUTE_MS
+    await scene.repository.setLimits({level: 'entity', entity: 'u', resource: 'gpt'}, parseLimits(['rpm=30/min']), {
+      until: new Date(untilMs),
+    })
+    // A minute in which the client may still know the old configuration.
+    await scene.pass(2 * MINUTE_MS)
+    expect(await python(60)).toBeGreaterThanOrEqual(30)
+    await scene.pass(20_000)
+    expect(await python(60)).toBe(10)
+    await scene.at(untilMs - 8000)
+    expect(await python(60)).toBeGreaterThanOrEqual(30)
+    // 8 seconds at 30 a minute and 12 seconds at 10: each has its own rate.
+    await scene.at(untilMs + 12_000)
+    expect(await python(60)).toBe(6)
+    await scene.pass(30_000)
+    expect(await python(60)).toBe(5)
+    // Python and zael agree, and so they do when it is tidied up.
+    await scene.pass(TIDY_AFTER_MS)
+    expect(await scene.ask('u', 'gpt', {rpm: 1}, 20)).toMatchObject({admitted: 10})
+    await tidyBoosts(scene.tenant)
+    expect(await scene.repository.configs.boosts()).toEqual([])
+    await scene.pass(30_000)
+    expect(await python(60)).toBe(5)
+  })
+
+  it('ends when Python sets limits', async () => {
+    const scene = await peers.currentScene()
+    const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const
+    await scene.repository.setLimits(scope, parseLimits(['rpm=10/min', 'tpm=5/min']))
+    await scene.repository.setLimits(scope, parseLimits(['rpm=30/min']), {until: new Date(scene.nowMs + HOUR_MS)})
+    await scene.client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 7)]})
+    expect(await scene.repository.configs.boosts()).toEqual([])
+    expect((await scene.repository.configs.get(scope))?.limits).toMatchObject([{name: 'rpm', capacity: 7}])
+  })
+})

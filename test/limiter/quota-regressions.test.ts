@@ -204,4 +204,17 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     scene.nowMs += error.retryAfterMs
     await (await client.acquire({...USER, consume: {q: 10}})).commit()
   })
+
+  it('L2 the same over several shards, which are asked together (seed 90355)', async () => {
+    const client = limiter([{...daily, schedule: [{cron: '0-29 * * * *', scale: 0.5}]}])
+    scene.nowMs += HOUR_MS / 2
+    await (await client.acquire({...USER, consume: {q: 3}})).commit()
+    await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
+    scene.nowMs = MIDNIGHT + SECOND_MS
+    const error = await client.acquire({...USER, consume: {q: 10}}).catch(refused => refused)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    expect(scene.nowMs + error.retryAfterMs).toBe(MIDNIGHT + HOUR_MS / 2 + 1)
+    scene.nowMs += error.retryAfterMs
+    await (await client.acquire({...USER, consume: {q: 10}})).commit()
+  })
 })

@@ -1,5 +1,6 @@
 import {expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
@@ -105,6 +106,20 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
     scene.nowMs = NOON + 22 * DAY_MS
     expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
+  })
+
+  it.each([
+    ['quota', 'q=10/day@UTC,40@"* 13 * * * UTC"'],
+    ['session', 'q=10/5h!,40@"* 13 * * * UTC"'],
+    ['rate', 'q=1/day:10,:40@"* 13 * * * UTC"'],
+  ])('a clock that is behind cuts nothing off a %s by a rule that is over for the bucket', async (_, text) => {
+    const [limit] = parseLimits([text]) as [Limit]
+    const {scene, right, wrong} = clients(limit, 6000)
+    scene.nowMs = NOON + HOUR_MS - 3000
+    expect(await admitted(scene, wrong, 2)).toBe(2)
+    expect(await admitted(scene, right, 1)).toBe(1)
+    scene.nowMs = NOON + HOUR_MS + 4000
+    expect(await admitted(scene, right, 38, 37, 1)).toBe(37)
   })
 
   it('a clock that stays far ahead gets at most one more allowance in every period', async () => {

@@ -49,6 +49,48 @@ function found(entersAfterMs: number, tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A shard that no client has marked the window of is told so long after the last one has begun that the next one did. */
+function foundAfterAnnouncement(afterMs: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const unmarked = (tokens: number, ws: number): Item => {
+    const {b_q_wa: _, ...item} = shard(0, {tokens, atMs: START_MS + 1, ws, wa: 0})
+    return item
+  }
+  const before = shard(0, {tokens: 0, atMs: BEFORE_MS, ws: BEFORE_MS, wa: BEFORE_MS})
+  const [held, told] = [unmarked(6000, START_MS), unmarked(6000, START_MS + afterMs)]
+  for (const [old, now, atMs] of [[before, held, START_MS + 1] as const, [held, told, START_MS + afterMs] as const])
+    ledger.observe({
+      atMs,
+      writer: {kind: 'limiter', process: 0},
+      changes: [{table: 'sim', sequence: 0, atMs, before: old, after: now}],
+      shards: [],
+    })
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
+/** A top-up of a session by 8 tokens, and a reset that ends it; then one begins with so much. */
+function foundAfterReset(tokens: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const write = (deed: TableWrite['writer']['deed'], before: Item, after: Item, atMs: number) => {
+    const kind = deed ? ('operator' as const) : ('limiter' as const)
+    const changes = [{table: 'sim', sequence: 0, atMs, before, after}]
+    ledger.observe({atMs, writer: {kind, process: 0, ...(deed && {deed})}, changes, shards: []})
+  }
+  const only = (item: Item, topUp: number): Item => ({...item, shard_count: n(1), b_q_tu: n(topUp)})
+  const [old, now] = [BEFORE_MS, START_MS + 5 * MINUTE_MS]
+  const ended = now - 5 * 3_600_000
+  const before = only(shard(0, {tokens: 0, atMs: old, ws: old, wa: old}), 0)
+  const bought = only(shard(0, {tokens: 20_000, atMs: START_MS, ws: START_MS, wa: START_MS}), 8000)
+  const reset = only(shard(0, {tokens: 20_000, atMs: now, ws: ended, wa: ended}), 8000)
+  const opened = only(shard(0, {tokens, atMs: now + 1, ws: now + 1, wa: now + 1}), 0)
+  write('top-up', before, bought, START_MS)
+  write('reset', bought, reset, now)
+  write(undefined, reset, opened, now + 1)
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
   it('allows a shard that enters a session late its share of the capacity in force then', () => {
     expect(found(MINUTE_MS, 6000)).toEqual([])
@@ -59,5 +101,15 @@ describe('the ledger of quotas', () => {
     expect(found(MINUTE_MS, 12_000)).toEqual(['S3-grant', 'S1-quota'])
     expect(found(30 * MINUTE_MS, 18_001)).toEqual(['S3-grant', 'S1-quota'])
     expect(found(30 * MINUTE_MS, 6000)).toEqual(['S2-short'])
+  })
+
+  it('finds a session that is announced before the last one has ended, and only then', () => {
+    expect(foundAfterAnnouncement(5 * 3_600_000)).toEqual([])
+    expect(foundAfterAnnouncement(5 * 3_600_000 - 1)).toEqual(['S3-window-again'])
+  })
+
+  it('counts what was bought for a session that a reset has ended to none', () => {
+    expect(foundAfterReset(12_000)).toEqual([])
+    expect(foundAfterReset(20_000)).toEqual(['S3-grant', 'S1-quota'])
   })
 })

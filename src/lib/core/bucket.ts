@@ -104,16 +104,22 @@ export function refillBucket(bucket: BucketState, nowMs: number, opensSessions =
   const elapsedMs = nowMs - refilledAtMs
   const isAhead = elapsedMs < -MAX_AHEAD_MS
   if (elapsedMs <= 0 && !isAhead && !hasKinds(bucket)) return bucket
-  const untilMs = isAhead ? setBackTo(bucket, nowMs) : Math.max(refilledAtMs, nowMs)
+  const untilMs = instantAt(bucket, nowMs)
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of bucket.limits) {
     if (limit.kind) {
       const held = sessionSetBack(isAhead ? setBack(limit, refilledAtMs, untilMs) : limit, nowMs, MAX_AHEAD_MS)
-      limits.set(name, advanceKind(held, refilledAtMs, nowMs, opensSessions))
+      limits.set(name, advanceKind(held, Math.min(refilledAtMs, untilMs), nowMs, opensSessions))
     } else if (elapsedMs > 0) limits.set(name, {...limit, ...refill(limit, limit, elapsedMs)})
     else limits.set(name, isAhead ? {...limit, ...takeBackRefill(limit, limit, refilledAtMs - untilMs)} : limit)
   }
   return {refilledAtMs: untilMs, limits}
+}
+
+/** The instant that a bucket is at when a clock shows `nowMs`: rules count as they are then, also if the clock is behind it. */
+export function instantAt(bucket: BucketState, nowMs: number): number {
+  const {refilledAtMs} = bucket
+  return refilledAtMs > nowMs + MAX_AHEAD_MS ? setBackTo(bucket, nowMs) : Math.max(refilledAtMs, nowMs)
 }
 
 /**

@@ -1,10 +1,10 @@
-import {type Amounts, type BucketState, hasKinds, inForceAt, isCurrentAt, refillBucket} from './bucket.js'
+import {type Amounts, type BucketState, hasKinds, inForceAt, instantAt, isCurrentAt, refillBucket} from './bucket.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 import type {Rate} from './token-math.js'
 
 /** Whether tokens that were returned late exceed what the shard may hold: the next write must cut them off. */
 export function isOverfull(share: BucketState, nowMs: number): boolean {
-  for (const [name, limit] of inForceAt(share, nowMs).limits) {
+  for (const [name, limit] of inForceAt(share, instantAt(share, nowMs)).limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
   }
   return false
@@ -88,7 +88,7 @@ const MOST_NAMES_IN_ROOM = 8
 /** Bounds for a bucket that was seen; empty when one of the limits may have overflowed as it was seen. */
 export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
   if (!isCurrentAt(seen, nowMs)) return []
-  const share = inForceAt(seen, nowMs)
+  const share = inForceAt(seen, instantAt(seen, nowMs))
   const elapsedMs = Math.max(0, nowMs - share.refilledAtMs)
   const first = roomAfter(share.limits, names, elapsedMs, nowMs)
   const isInside = (name: string) =>

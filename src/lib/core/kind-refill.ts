@@ -23,14 +23,15 @@ const MOST_PIECES = 4096
 /**
  * Brings a limit that has a kind forward from the instant it was credited to. A quota is restored when a reset lies
  * between; a session that has ended opens anew at `toMs`, as the first use then would, unless `opensSession` is false.
- * Parameters become those in force at `toMs`.
+ * Parameters become those in force at `toMs`, or at `fromMs` if that is later: a clock that is behind the bucket cuts nothing
+ * off by a rule of the past.
  */
 export function advanceKind<L extends KindedLimit>(limit: L, fromMs: number, toMs: number, opensSession = true): L {
   const quota = limit.kind?.quota
   const advanced = quota
     ? advanceQuota(limit, quota, fromMs, toMs, opensSession)
     : {...limit, ...refillPiecewise(limit, fromMs, toMs)}
-  return withRateAt(advanced, toMs)
+  return withRateAt(advanced, Math.max(fromMs, toMs))
 }
 
 /** The same limit with the parameters in force at an instant in place of others. */
@@ -138,6 +139,7 @@ function advanceQuota<L extends KindedLimit>(
   opensSession: boolean,
 ): L {
   const {resets, session} = quota
+  const ruleMs = Math.max(fromMs, toMs)
   if (resets) {
     const resetMs = resets.lastMs(toMs)
     const isHeld = resetMs === quota.heldMs
@@ -153,10 +155,10 @@ function advanceQuota<L extends KindedLimit>(
     }
     if (hasPendingWindow(quota, fromMs)) {
       const applied = {...quota, session: {...session, appliedMs: session.startMs}}
-      return granted(limit, applied, resetTarget(limit, toMs) - spentSinceMark(limit, quota))
+      return granted(limit, applied, resetTarget(limit, ruleMs) - spentSinceMark(limit, quota))
     }
   }
-  const {capacityMilli} = rateAt(limit, toMs).rate
+  const {capacityMilli} = rateAt(limit, ruleMs).rate
   return limit.tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli} : limit
 }
 
@@ -205,7 +207,7 @@ function refillPiecewise(limit: KindedLimit, fromMs: number, toMs: number): Bala
     atMs = skipTo
     if (tokensMilli > lowestMilli) tokensMilli = lowestMilli
   }
-  const {capacityMilli} = rateAt(limit, toMs).rate
+  const {capacityMilli} = rateAt(limit, Math.max(fromMs, toMs)).rate
   if (tokensMilli >= capacityMilli) return {tokensMilli: capacityMilli, remainder: 0n}
   return {tokensMilli, remainder: (part.numerator * storedPeriod) / part.denominator}
 }

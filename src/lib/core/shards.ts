@@ -3,6 +3,7 @@ import {
   type BucketState,
   hasKinds,
   inForceAt,
+  instantAt,
   type LimitState,
   nextBoundary,
   refillBucket,
@@ -117,7 +118,7 @@ const HORIZON_MS = 10 * 365 * 86_400_000
 /** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
 export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
   const limits = new Map<string, LimitState>()
-  for (const [name, limit] of inForceAt(bucket, nowMs).limits) {
+  for (const [name, limit] of inForceAt(bucket, instantAt(bucket, nowMs)).limits) {
     const {capacityMilli, tokensMilli} = limit
     limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)
   }

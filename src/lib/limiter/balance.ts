@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, type LimitState, refillBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, instantAt, type LimitState, refillBucket} from '../core/bucket.js'
 import {waitUntilFull} from '../core/kind-refill.js'
 import {wholeRateAt} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
@@ -48,7 +48,7 @@ function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number
   const balances = new Map<string, LimitBalance>()
   for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
-    const limit = {...stored, ...wholeRateAt(stored, nowMs).rate}
+    const limit = {...stored, ...wholeRateAt(stored, instantAt(state, nowMs)).rate}
     balances.set(name, {
       entity,
       level,

@@ -1,4 +1,4 @@
-import {type Amounts, periodsOf} from '../core/bucket.js'
+import {type Amounts, hasKinds, periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
 import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
@@ -125,22 +125,31 @@ export class ShardGatherer {
             : await this.#takeParts(request, plans, parts, applied)
         if (grant) return grant
       }
-      // What is left of a bypass that has ended does not admit any more.
-      const records = [...plans.values()].map(plan => ({...plannedRecord(plan), bypassUntilMs: undefined}))
       if (!parts) {
         // A single shard cannot tell what was bought on the others.
-        const tooLarge = impossibility(request, amounts, applied, topUpsOf(records))
+        const tooLarge = impossibility(
+          request,
+          amounts,
+          applied,
+          topUpsOf([...plans.values()].map(plan => plannedRecord(plan))),
+        )
         if (tooLarge) throw tooLarge
       }
       if (!parts || attempt >= ATTEMPTS) {
         for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
         // The wait is true only for shards that have the limits in force.
-        const outdated = [...plans.values()].filter(plan => changesLimits(plan) || !hasLimits(plan.seen, applied))
-        await Promise.all(
-          outdated.map(({seen: each}) => this.#bringInLine(planBucket(each, nowMs, applied.limits), applied)),
+        const told = await Promise.all(
+          [...plans.values()].map(async plan => {
+            const isOutdated = changesLimits(plan) || !hasLimits(plan.seen, applied)
+            if (!isOutdated) return hasKinds(plan.seen.record.state) ? plan.seen.record : plannedRecord(plan)
+            const inLine = planBucket(plan.seen, nowMs, applied.limits)
+            await this.#bringInLine(inLine, applied)
+            return plannedRecord(inLine)
+          }),
         )
-        return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
+        // A period that begins with the first use has not begun: its schedule may allow more by then.
+        return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, level)
       }
       await pause(attempt, {...table.backoff, baseMs: 5})
     }
@@ -235,5 +244,8 @@ function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: App
   if (level === 'entity' && isStrict) return amounts
   return knownAmounts(amounts, new Set(limits.map(({name}) => name)))
 }
+
+/** What is left of a bypass that has ended does not admit any more. */
+const enforced = (record: BucketRecord): BucketRecord => ({...record, bypassUntilMs: undefined})
 
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)

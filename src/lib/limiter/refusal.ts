@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, hasKinds, nextBoundary, refillBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, hasKinds, instantAt, nextBoundary, refillBucket} from '../core/bucket.js'
 import {isBypassedAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
@@ -42,7 +42,7 @@ export function explainRefusal(
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
-    const rate = limit && wholeRateAt(limit, nowMs).rate
+    const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
     const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
     // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
     const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined

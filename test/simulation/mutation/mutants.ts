@@ -205,8 +205,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     [
       'what was spent since a window was announced is granted again',
-      'resetTarget(limit, toMs) - spentSinceMark(limit, quota)',
-      'resetTarget(limit, toMs) - 0n * spentSinceMark(limit, quota)',
+      'resetTarget(limit, ruleMs) - spentSinceMark(limit, quota)',
+      'resetTarget(limit, ruleMs) - 0n * spentSinceMark(limit, quota)',
     ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
   ]),

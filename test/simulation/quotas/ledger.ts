@@ -170,12 +170,17 @@ export class QuotaLedger {
       return
     }
     this.#bump(key)
-    if (known && change.before?.definition === after.definition && deed !== 'reset' && windowMs < known.endMs) {
-      const message = `the window of ${iso(windowMs)} begins before that of ${iso(known.windowMs)} has ended`
+    // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
+    const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
+    const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
+    if (known && change.before?.definition === after.definition && deed !== 'reset' && beginMs < known.endMs) {
+      const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)
     }
-    // A copy of a shard whose window is over holds nothing until it is reset.
-    const isOver = kind === 'python' && !change.isItemBefore && endOf(after, windowMs) <= atMs
+    // A copy of a shard whose window is over holds nothing until it is reset, nor does a session that a reset has ended:
+    // what is left of it, with what was bought, is of the one before.
+    const isEnded = (kind === 'python' && !change.isItemBefore) || (deed === 'reset' && after.resets === '')
+    const isOver = isEnded && endOf(after, windowMs) <= atMs
     const granted = isOver ? 0n : after.tokens + change.taken
     const whole = wholeOf(change, after, windowMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition

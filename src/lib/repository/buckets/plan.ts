@@ -73,7 +73,7 @@ export function planBucket(
     const kind = rate.kind && withStateOf(rate.kind, credited.kind, shardCount)
     const after: LimitState = {...stored, ...parametersOf(rate), kind}
     const opened = opensSessions && !stored.kind?.quota?.session ? openedAnew(name, after, record, nowMs) : undefined
-    const ceiling = ceilingOf(name, after, record, nowMs)
+    const ceiling = ceilingOf(name, after, record, rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs}))
     // What was in force of a limit that had a kind may have been more than its stored capacity.
     const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
     const isClamped = isLowered && credited.tokensMilli > ceiling
@@ -145,6 +145,11 @@ export function ceilingOf(
   return withRateAt(shareOfLimit(name, limit, shard, shardCount), nowMs).capacityMilli
 }
 
+/** The instant whose rules a limit follows in a plan: that of the bucket, but a session begins by those of its first use. */
+export function rulesAt({kind}: LimitState, {nowMs, refilledAtMs}: Pick<BucketPlan, 'nowMs' | 'refilledAtMs'>): number {
+  return kind?.quota?.session?.startMs === nowMs ? nowMs : refilledAtMs
+}
+
 /** A limit that has become a session with this write starts it. */
 function openedAnew(
   name: string,
@@ -212,12 +217,12 @@ export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
 }
 
 /** Whether every limit holds all that it can after the plan. */
-export function isFull({changes, seen, nowMs}: BucketPlan): boolean {
-  return [...changes].every(
+export function isFull(plan: BucketPlan): boolean {
+  return [...plan.changes].every(
     ([name, {kind, after}]) =>
       kind === 'remove' ||
       name === WRITE_PRESSURE_LIMIT ||
-      after.tokensMilli >= ceilingOf(name, after, seen.record, nowMs),
+      after.tokensMilli >= ceilingOf(name, after, plan.seen.record, rulesAt(after, plan)),
   )
 }
 

@@ -20,7 +20,7 @@ import {readString} from '../../schema/read.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
-import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
+import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit, rulesAt} from './plan.js'
 import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
@@ -185,10 +185,11 @@ function guardLimit(
   e: ExpressionBuilder,
   name: string,
   change: PlannedLimit,
-  {seen, refilledAtMs, nowMs}: BucketPlan,
+  plan: BucketPlan,
   {amounts, isExact = false, isOperation = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
+  const {seen, refilledAtMs, nowMs} = plan
   const milli = amounts.get(name) ?? 0n
   const tk = limitAttribute(name, 'tokens')
   if (change.kind === 'init') {
@@ -199,7 +200,8 @@ function guardLimit(
   const {state} = seen.record
   const stored = state.limits.get(name)
   // Before or after the limit is changed: the credit was cut at the capacity that was in force until now.
-  const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, nowMs))
+  const ruleMs = rulesAt(change.after, plan)
+  const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, ruleMs))
   const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
   // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.

@@ -160,7 +160,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     await client.repository('set_resource_defaults', {resource: 'gpt', limits: [limit('rpm', 100)]})
     await client.acquire('u', 'gpt', {rpm: 1})
     const {PK, SK, ...known} = await scene.bucketItem('u', 'gpt')
-    const later = {later: s('of a release to come'), b_rpm_later: n(7)}
+    const later = {later: s('of a release to come')}
     await table.transport.send('PutItem', {TableName: table.name, Item: {PK, SK, ...known, ...later} as never})
     expect(Object.keys(known)).toEqual(expect.arrayContaining(['pgen', 'pinc']))
     expect(await splitBucket(tenant, 'u', 'gpt', 1)).toBe(2)

@@ -111,7 +111,8 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       })
       expect(code).toBe(4)
       expect(stderr).toBe(
-        'Error: Cannot read stack "anonymous": no valid AWS credentials: Could not load credentials from any providers\n' +
+        'Error: Cannot read stack "anonymous": no valid AWS credentials: Could not load credentials from any providers ' +
+          '(stack "anonymous", region "eu-west-1")\n' +
           'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.\n',
       )
     })
@@ -121,7 +122,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'nowhere'], {env})
       expect(code).toBe(1)
       expect(stderr).toBe(
-        'Error: Cannot read stack "nowhere": no usable AWS region is configured\n' +
+        'Error: Cannot read stack "nowhere": no usable AWS region is configured (stack "nowhere")\n' +
           'Try: Pass --region, set AWS_REGION, or choose a profile that has a region.\n',
       )
     })

@@ -9,7 +9,7 @@ import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
 import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
-import {type ConfigChange, Configs, type PolicyScope, type SetOptions} from './limits/configs.js'
+import {type ConfigChange, Configs, type DeleteOptions, type PolicyScope, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {type OperationOptions, type OperationResult, operateOnBucket} from './operations/operate.js'
@@ -165,10 +165,7 @@ export class NamespaceRepository {
   }
 
   /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
-  async deleteLimits(
-    scope: ConfigScope,
-    options: Pick<SetOptions, 'mayRemove'> & SyncOptions = {},
-  ): Promise<LimitsChange> {
+  async deleteLimits(scope: ConfigScope, options: DeleteOptions & SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope, {mayRemove: options.mayRemove}), options)
   }
 

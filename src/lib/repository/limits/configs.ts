@@ -82,8 +82,15 @@ export interface SetOptions extends SystemSettings {
 }
 
 /** How to delete. */
-interface DeleteOptions extends Pick<SetOptions, 'mayRemove'> {
+export interface DeleteOptions {
+  /** @internal */
   readonly withPolicies?: boolean
+  /**
+   * As in {@link SetOptions}.
+   *
+   * @internal
+   */
+  readonly mayRemove?: readonly string[] | undefined
 }
 
 /** The limits of a scope before and after a change. */
@@ -462,7 +469,8 @@ export class Configs {
    * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
    * `withPolicies`, which is internal, the former goes too.
    */
-  async delete(scope: ConfigScope, {withPolicies = false, mayRemove}: DeleteOptions = {}): Promise<ConfigChange> {
+  async delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
+    const {withPolicies = false, mayRemove} = options
     return this.#change(scope, async stored => {
       const {item, untidied: before} = stored
       requireRemovable(scope, {before: before?.limits}, mayRemove)

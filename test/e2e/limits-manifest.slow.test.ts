@@ -65,7 +65,12 @@ describeOnEngine('limits in a file', () => {
 
     expect(await cli.show(`limits plan -f ${path}`, 80)).toBe('No changes in namespace acme\n')
     expect(await cli.tell(`limits plan -f ${path}`)).toMatchObject({changes: [], counts: {create: 0, update: 0}})
-    expect(await cli.tell(`limits diff -f ${path}`)).toEqual({namespace: 'acme', drift: false, differences: []})
+    expect(await cli.tell(`limits diff -f ${path}`)).toEqual({
+      namespace: 'acme',
+      drift: false,
+      differences: [],
+      boosts: [],
+    })
 
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [parseLimit('rpm=1/min')])
     const drift = await cli.run(`limits diff -f ${path}`)

@@ -30,7 +30,7 @@ describe('ten thousand buckets', () => {
       ['G', '▸● user-9999 '],
       [KEY.enter, '● user-9999 · gpt-4'],
       [KEY.escape, '▸● user-9999 '],
-      ['S', '   ENTITY          RESOURCE LEVEL    LEFT/CAP↓'],
+      ['S', 'ENTITY        RESOURCE LEVEL    LEFT/CAP↓'],
       ['/', '/_'],
       ['9', '/9_'],
       [KEY.enter, '/9  3,439 buckets · esc clears it'],

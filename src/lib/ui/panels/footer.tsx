@@ -109,8 +109,8 @@ function hints({state}: Frame): Line[] {
   if (mode === 'help') return [hint('esc back'), hint('q quit')]
   if (mode === 'filter')
     return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
-  if (mode === 'why') return [hint('esc back'), hint('? help'), hint('r refresh'), hint('q quit')]
-  if (mode === 'detail') return [hint('esc back'), hint('y why'), hint('? help'), hint('r refresh'), hint('q quit')]
+  if (mode === 'why') return [hint('esc back'), hint('q quit'), hint('? help'), hint('r refresh')]
+  if (mode === 'detail') return [hint('esc back'), hint('q quit'), hint('y why'), hint('? help'), hint('r refresh')]
   const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
   const inOverview = tab === 'overview' ? [hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
   const why = tab === 'overview' ? [hint('y why')] : []

@@ -12,6 +12,7 @@ export type {
   CalendarReset,
   CronUse,
   Limit,
+  LimitBoost,
   ReplacedWindow,
   ScaledWindow,
   ScheduleEntry,
@@ -53,9 +54,17 @@ export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/rea
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
+export type {EntityFilter} from './repository/entities/search.js'
 export type {MetadataChange} from './repository/entities/update.js'
 export type {SystemSettings} from './repository/limits/checks.js'
-export type {ConfigChange, Configs, PolicyScope, SetOptions} from './repository/limits/configs.js'
+export type {
+  BoostedLimit,
+  ConfigChange,
+  Configs,
+  DeleteOptions,
+  PolicyScope,
+  SetOptions,
+} from './repository/limits/configs.js'
 export type {InheritedLimits} from './repository/limits/inherited.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'

@@ -39,7 +39,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       )
       expect(await terminal.state()).toEqual({isAlternate: true, isCursorShown: false})
       await terminal.resize(60, 10)
-      await terminal.until(/^zael watch[^\n]{0,50}\n(?:.*\n){8}\? help[^\n]*\n$/, /^(?![\s\S]*USED\/S)/)
+      await terminal.until(/^zael watch[^\n]{0,50}\n(?:.*\n){8}\? help[^\n]*\n$/, /^(?![\s\S]*\bUSED\/S)/)
       await terminal.resize(120, 24)
       await terminal.until(/IN USE/)
       await terminal.resize(80, 1)

@@ -36,7 +36,7 @@ describe('other panels', () => {
       Changes  read 1s ago
         2027-01-14T09:30:00Z  limits_set by alice\\x1b[2J
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      esc back · y why · ? help · r refresh · q quit
+      esc back · q quit · y why · ? help · r refresh
       "
     `)
   })
@@ -60,7 +60,7 @@ describe('other panels', () => {
       Loading the rest.
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      esc back · y why · ? help · r refresh · q quit
+      esc back · q quit · y why · ? help · r refresh
       "
     `)
   })

@@ -70,7 +70,7 @@ describe('the overview', () => {
             tpm=200k/min
             double the rate of entity user-debt
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
-      esc back · ? help · r refresh · q quit
+      esc back · q quit · ? help · r refresh
       "
     `)
     expect(draw({state: {mode: 'why', whyId: id}})).toContain('Loading.')

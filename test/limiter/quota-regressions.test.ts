@@ -217,4 +217,18 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     scene.nowMs += error.retryAfterMs
     await (await client.acquire({...USER, consume: {q: 10}})).commit()
   })
+
+  it('L6 a lease over several shards named a soft limit that is in debt on a shard it did not charge: it does not (seed 95310)', async () => {
+    const client = limiter([{...daily, capacity: 20}, soft])
+    await (await client.acquire({...USER, consume: {q: 0}})).commit()
+    for (const shards of [1, 2]) await splitBucket(scene.tenant, USER.entity, RESOURCE, shards)
+    // 5 on each shard: both take from two, the first also from the soft limit of one of them.
+    const overdrawn: (readonly string[])[] = []
+    for (const consume of [{q: 8, soft: 5}, {q: 8}]) {
+      const lease = await client.acquire({...USER, consume})
+      overdrawn.push(lease.overdrawn)
+      await lease.commit()
+    }
+    expect(overdrawn).toEqual([['soft'], []])
+  })
 })

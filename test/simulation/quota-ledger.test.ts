@@ -69,6 +69,26 @@ function foundAfterAnnouncement(afterMs: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A daily quota, of which 2 were taken, is made hourly by another client, and daily again; then so much is returned. */
+function foundAfterReturn(milli: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const bucket = (resets: string, consumed: number): Item => {
+    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, ...item} = shard(0, {tokens: 0, atMs: START_MS, ws: 0, wa: 0})
+    const balance = {b_q_tk: n(12_000 - consumed), b_q_tc: n(consumed)}
+    return {...item, ...balance, shard_count: n(1), rsched: s(resets)}
+  }
+  const [daily, hourly] = ['1m0h0', '1m0']
+  const states = [bucket(daily, 0), bucket(daily, 2000), bucket(hourly, 2000), bucket(daily, 2000)]
+  for (const [index, after] of [...states, bucket(daily, 2000 - milli)].entries()) {
+    const before = states[index - 1]
+    const writer = {kind: index === 2 ? ('python' as const) : ('limiter' as const), process: 0}
+    const change = {table: 'sim', sequence: 0, atMs: START_MS, before, after}
+    ledger.observe({atMs: START_MS, writer, changes: [change], shards: []})
+  }
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 /** A top-up of a session by 8 tokens, and a reset that ends it; then one begins with so much. */
 function foundAfterReset(tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
@@ -106,6 +126,11 @@ describe('the ledger of quotas', () => {
   it('finds a session that is announced before the last one has ended, and only then', () => {
     expect(foundAfterAnnouncement(5 * 3_600_000)).toEqual([])
     expect(foundAfterAnnouncement(5 * 3_600_000 - 1)).toEqual(['S3-window-again'])
+  })
+
+  it('allows what was taken to be returned to the same day, also if the quota was of another kind in between', () => {
+    expect(foundAfterReturn(2000)).toEqual([])
+    expect(foundAfterReturn(2001)).toEqual(['S3-returned'])
   })
 
   it('counts what was bought for a session that a reset has ended to none', () => {

@@ -235,7 +235,9 @@ export class ShardGatherer {
     const {nowMs: openedMs} = [...plans.values()][0] as BucketPlan
     const opened = opener && sessionsOpenedAt(opener, openedMs)
     if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
-    return {holdings, record: charged[0] as BucketRecord, shards: charged}
+    // What a soft limit is asked for is taken where the request is counted.
+    const record = charged.find(({shard}) => shard === countingShard) as BucketRecord
+    return {holdings, record, shards: charged}
   }
 }
 

@@ -33,15 +33,25 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   // Shards that have not been used since are no quotas yet: their first period begins with the next reset.
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
-  // A lease may settle long after its request: then the next window is waited for.
-  for (let consumed: bigint | undefined; consumed !== consumedBy(world, family); ) {
-    consumed = consumedBy(world, family)
-    await time.runUntil(restedMs(world, family))
+  const refused = await askForAll()
+  // Limits that were changed without may be brought in line by this request only: then it was for another allowance.
+  if (refused && refused.whole !== wholeAllowance(world, family)) await askForAll().then(report)
+  else report(refused)
+
+  function report(refusal: Awaited<ReturnType<typeof askForAll>>): void {
+    if (refusal) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${refusal.whole}`, refusal.message)
   }
-  const whole = wholeAllowance(world, family)
-  if (whole === undefined) return
-  const refusal = await ask(whole)
-  if (refusal) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${whole}`, refusal)
+
+  async function askForAll(): Promise<{whole: number; message: string} | undefined> {
+    // A lease may settle long after its request: then the next window is waited for.
+    for (let consumed: bigint | undefined; consumed !== consumedBy(world, family); ) {
+      consumed = consumedBy(world, family)
+      await time.runUntil(restedMs(world, family))
+    }
+    const whole = wholeAllowance(world, family)
+    const message = whole === undefined ? undefined : await ask(whole)
+    return whole === undefined || message === undefined ? undefined : {whole, message}
+  }
 
   async function ask(tokens: number): Promise<string | undefined> {
     let refused: string | undefined

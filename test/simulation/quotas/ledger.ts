@@ -53,6 +53,8 @@ export class QuotaLedger {
   readonly #slack: Slack
   /** By bucket and limit, then by shard; a shard that is gone is kept, since the window is not over. */
   readonly #holdings = new Map<string, Map<number, Holding>>()
+  /** What was taken in windows that a shard has left, in net millitokens: a quota may become another kind, and the same again. */
+  readonly #left = new Map<string, Map<string, bigint>>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
   readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
@@ -88,8 +90,12 @@ export class QuotaLedger {
 
   /** An operator who deletes a bucket gives a new allowance; expiry does not. */
   #noteGone({bucket, name, shard, isItemAfter}: QuotaChange, {kind}: Writer): void {
-    this.#bump(keyOf({bucket, name}))
-    if (isItemAfter || kind === 'operator') this.#holdings.get(keyOf({bucket, name}))?.delete(shard)
+    const key = keyOf({bucket, name})
+    const held = this.#holdings.get(key)?.get(shard)
+    this.#bump(key)
+    if (held && isItemAfter) this.#leftOf(key, shard).set(windowKey(held), held.taken)
+    if (!isItemAfter) this.#left.delete(`${key} ${shard}`)
+    if (isItemAfter || kind === 'operator') this.#holdings.get(key)?.delete(shard)
   }
 
   #noteCharge(change: QuotaChange, {process}: Writer, atMs: number): void {
@@ -186,6 +192,8 @@ export class QuotaLedger {
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     const extra = wasOther && granted > 0n ? granted : bought
     const {definition} = after
+    const left = this.#leftOf(key, change.shard)
+    if (known) left.set(windowKey(known), known.taken)
     const holding = {
       definition,
       windowMs,
@@ -193,7 +201,7 @@ export class QuotaLedger {
       whole,
       granted,
       extra,
-      taken: change.taken,
+      taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
       owed: 0n,
     }
     shards.set(change.shard, holding)
@@ -218,6 +226,12 @@ export class QuotaLedger {
     if (granted <= allowed + extra) return
     const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+  }
+
+  #leftOf(key: string, shard: number): Map<string, bigint> {
+    const left = this.#left.get(`${key} ${shard}`) ?? new Map<string, bigint>()
+    this.#left.set(`${key} ${shard}`, left)
+    return left
   }
 
   #bump(key: string): void {
@@ -267,6 +281,7 @@ function ceilingOf(quota: StoredQuota, shard: number, atMs: number): bigint {
   return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
 }
 
+const windowKey = ({definition, windowMs}: Pick<Holding, 'definition' | 'windowMs'>) => `${definition} ${windowMs}`
 const keyOf = ({bucket, name}: Pick<QuotaChange, 'bucket' | 'name'>): string => `${bucket} ${name}`
 const subjectOf = ({bucket, shard, name}: QuotaChange): string => `${bucket} shard ${shard} ${name}`
 const tokens = (milli: bigint): string => `${Number(milli) / 1000} tokens`

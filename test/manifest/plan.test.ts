@@ -168,7 +168,9 @@ describeOnEngine('drift', () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const differences = async (text: string) =>
-      (await diffManifest(repository, manifestOf(text))).differences.map(({kind, change}) => `${kind}: ${lineOf(change)}`)
+      (await diffManifest(repository, manifestOf(text))).differences.map(
+        ({kind, change}) => `${kind}: ${lineOf(change)}`,
+      )
     expect(await differences(TEXT)).toEqual([])
 
     await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpd=7/day']))

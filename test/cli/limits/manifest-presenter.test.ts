@@ -139,7 +139,10 @@ it('drift lists what is missing, changed and extra', () => {
     `  changed  ${changeLine(update)}`,
   ])
   expect(diffLines({manifest, differences: [], boosts: []})).toEqual(['No drift in namespace acme'])
-  expect(diffJson({manifest, differences, boosts: []})).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
+  expect(diffJson({manifest, differences, boosts: []})).toMatchObject({
+    drift: true,
+    differences: [{difference: 'missing'}, {}],
+  })
   expect(diffJson({manifest, differences: [], boosts: []})).toEqual({
     namespace: 'acme',
     drift: false,

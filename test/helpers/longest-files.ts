@@ -21,7 +21,7 @@ export const LONGEST = [
   'test/limiter/kinds.test.ts',
   'test/aggregator/buckets.test.ts',
   'test/simulation/simulation.test.ts',
-  'test/e2e/read-only.test.ts',
+  'test/e2e/read-only.slow.test.ts',
   'test/dynamo/transports/lean.test.ts',
   'test/limiter/faults/leases.test.ts',
 ]

@@ -2,33 +2,20 @@ import {describe, expect, it} from 'vitest'
 import {explore, SITUATIONS} from './explore.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
-import {PROFILES, type Profile} from './scenario.js'
+import {PROFILES} from './scenario.js'
 
-/** Seeds of every profile that every test run plays. */
-const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
-  burst: 6,
-  config: 4,
-  faults: 8,
-  cascade: 6,
-  shards: 5,
-  lifecycle: 6,
-  skew: 6,
-  aggregator: 4,
-  bypass: 6,
-  family: 6,
-  mixed: 4,
-  quotas: 6,
-}
+/** Seeds of every profile that every test run plays; the slow suites play more. */
+const FIXED_SEEDS = 3
 
 describe('the simulator', () => {
   it.each(PROFILES)('finds no violation in a fixed set of seeds: %s', async profile => {
-    for (let seed = 1; seed <= FIXED_SEEDS[profile]; seed++) {
+    for (let seed = 1; seed <= FIXED_SEEDS; seed++) {
       const {violations} = await run(scenarioOf(profile, seed))
       expect(violations, `npm run simulate -- --seed ${seed} --profile ${profile}`).toEqual([])
     }
   })
 
-  it.each(PROFILES)('plays a seed the same way every time: %s', async profile => {
+  it.each(['mixed', 'quotas', 'aggregator'] as const)('plays a seed the same way every time: %s', async profile => {
     const first = await run(scenarioOf(profile, 7))
     const second = await run(scenarioOf(profile, 7))
     expect(second.log).toEqual(first.log)

@@ -46,6 +46,13 @@ describe('L7, L8, S4: what decisions cost', () => {
   it('allows a refusal no write, and a look nothing but reads', () => {
     expect(judge('refused', [request('read'), request('refused')])).toEqual([])
     expect(judge('refused', [request('applied')])).toEqual(['S4-refusal'])
+    // One that does nothing but bring limits in line is another matter.
+    const [change] = [shard()]
+    const limit = {capacity: 1n, amount: 1n, period: 1n, tokens: 0n, consumed: 0n}
+    const after = {...(change.after as StoredShard), limits: new Map([['rpm', limit as never]])}
+    const aligned = request('applied', {shards: [{...change, after}]})
+    expect(judge('refused', [aligned])).toEqual([])
+    expect(judge('refused', [aligned, request('applied')])).toEqual(['S4-refusal'])
     expect(judge('looked', [request('read')])).toEqual([])
     expect(judge('looked', [request('refused')])).toEqual(['L8-wrote'])
   })

@@ -43,14 +43,19 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   }
 
   async function askForAll(): Promise<{whole: number; message: string} | undefined> {
-    // A lease may settle long after its request: then the next window is waited for.
-    for (let consumed: bigint | undefined; consumed !== consumedBy(world, family); ) {
-      consumed = consumedBy(world, family)
-      await time.runUntil(restedMs(world, family))
+    for (;;) {
+      // A lease may settle long after its request: then the next window is waited for.
+      let consumed: bigint | undefined
+      while (consumed !== consumedBy(world, family)) {
+        consumed = consumedBy(world, family)
+        await time.runUntil(restedMs(world, family))
+      }
+      const whole = wholeAllowance(world, family)
+      const message = whole === undefined ? undefined : await ask(whole)
+      if (whole === undefined || message === undefined) return undefined
+      // One that settles in this very moment takes from the window that was asked for.
+      if (consumed === consumedBy(world, family)) return {whole, message}
     }
-    const whole = wholeAllowance(world, family)
-    const message = whole === undefined ? undefined : await ask(whole)
-    return whole === undefined || message === undefined ? undefined : {whole, message}
   }
 
   async function ask(tokens: number): Promise<string | undefined> {

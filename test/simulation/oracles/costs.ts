@@ -70,10 +70,11 @@ export class Costs {
     const [reads, applied, refused] = [count('read'), count('applied'), count('refused')]
     const spent = `p${process} ${what}: ${as} with ${reads} reads, ${applied} writes, ${refused} refused ones`
     if (as === 'looked' && applied + refused > 0) this.#verdicts.report('L8-wrote', buckets.join(' + '), spent)
-    // With a parent, a charge is taken back.
-    if (as === 'refused' && buckets.length === 1 && applied > 0)
-      this.#verdicts.report('S4-refusal', buckets.join(), spent)
+    // Limits that were changed without it are brought in line by any request.
     const inLine = as === 'refused' && mine.some(changesLimits) ? 1 : 0
+    // With a parent, a charge is taken back.
+    if (as === 'refused' && buckets.length === 1 && applied > inLine)
+      this.#verdicts.report('S4-refusal', buckets.join(), spent)
     const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mostReads(buckets.length)
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)
   }

@@ -136,6 +136,10 @@ export function timeUntilTogether(
   nowMs: number,
   longestMs = 0,
 ): number {
+  const [first, second] = stored
+  // Rates only grow, so the longest wait is the answer; this is where most refusals end.
+  if (first && !second && !hasKinds(first) && [...amounts.keys()].every(name => first.limits.has(name)))
+    return tryConsumeBucket(withoutExcess(first, nowMs), amounts, nowMs).retryAfterMs
   const shares = stored.map(share => withoutExcess(withOnly(share, amounts), nowMs))
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.

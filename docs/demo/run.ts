@@ -82,7 +82,7 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   const forTeam = parseLimits(['tpm=180k/min:60k'])
   await namespace.setLimits({level: 'system'}, forSystem)
   await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
-  await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits())
+  await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits(), {replace: true})
   await namespace.entities.create({id: 'team-red'})
   await namespace.setLimits({level: 'entity', entity: 'team-red', resource: 'gpt-4'}, forTeam)
   for (const member of ['ada', 'ben', 'cleo']) {

@@ -83,7 +83,9 @@ describeOnEngine('a manifest and limits with an end', () => {
     const plan = await planManifest(repository, manifestOf(stated))
     expect(plan.changes.map(lineOf)).toEqual(['create entity user gpt-4:  → rpm=100/60:100 tpm=10000/60:10000'])
     await apply(repository, stated)
-    expect((await repository.configs.get(entity))?.limits[0]?.boost).toBeDefined()
+    expect((await repository.configs.get(entity))?.limits[0]?.boost).toMatchObject({
+      untilMs: Math.ceil(until.getTime() / 60_000) * 60_000,
+    })
     tenant.nowMs += 2 * HOUR_MS
     await tidyBoosts(tenant)
     expect((await repository.configs.get(entity))?.limits).toEqual(['rpm=100/min', 'tpm=10k/min'].map(parseLimit))

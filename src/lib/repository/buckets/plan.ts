@@ -45,9 +45,9 @@ interface PlanOptions {
 
 /**
  * Brings a bucket forward to `nowMs`: every limit is credited at the stored rate, then the limits that apply from now on
- * replace the stored ones. A quota that enters another period begins it with the allowance of now. Lowering a capacity clamps the balance, raising it adds nothing, a new limit starts full, a
- * limit that no longer applies is removed. Without `limits` the stored ones stay in force. The credit of a limit of which
- * something was `taken` ends that much below full.
+ * replace the stored ones. A quota that enters another period begins it with the allowance of now. Lowering a capacity
+ * clamps the balance, raising it adds nothing, a new limit starts full, a limit that no longer applies is removed. Without
+ * `limits` the stored ones stay in force. The credit of a limit of which something was `taken` ends that much below full.
  */
 export function planBucket(
   seen: SeenBucket,

@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {actionOf, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
+import {actionOf as actionIn, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
 import type {Mode, ScreenAction, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
 const MODES: Mode[] = ['list', 'filter', 'detail', 'why', 'help']
+const actionOf = (input: string, key: KeyPress, mode: Mode, tab: Tab, canAct = false) =>
+  actionIn(input, key, {mode, tab, canAct})
 const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => actionOf(input, key, 'list', tab)
 
 describe('in the list', () => {

@@ -116,6 +116,17 @@ it('splits keys that arrived together', () => {
   expect(keyStrokesOf('', {upArrow: true})).toEqual([{input: '', key: {upArrow: true}}])
 })
 
+it('binds R, B and X only where the view may write', () => {
+  for (const [input, kind] of Object.entries({R: 'reset', B: 'boost', X: 'switch'})) {
+    for (const mode of MODES) expect(actionOf(input, {}, mode, 'overview')?.type).not.toBe('act')
+    for (const mode of ['list', 'detail', 'why'] as const) {
+      expect(actionOf(input, {}, mode, 'overview', true)).toEqual({type: 'act', kind})
+    }
+    for (const tab of ['resources', 'health'] as const) expect(actionOf(input, {}, 'list', tab, true)).toBeUndefined()
+    expect(actionOf(input, {}, 'help', 'overview', true)).toBeUndefined()
+  }
+})
+
 it('binds nothing that changes anything', () => {
   const words = BINDINGS.map(({description}) => description).join(' ')
   expect(words).not.toMatch(/delete|reset|remove|set /)

@@ -6,6 +6,7 @@ import {resolveFamily} from '../../inspect/family-limits.js'
 import type {ActionTarget, Question} from '../../ui/model/actions.js'
 import {untilOf} from '../flags/until.js'
 import {lossQuestion} from '../limits/effect.js'
+import {scopeWords} from '../limits/presenter.js'
 import {previewSet, type SetRequest, setAsPreviewed, setLines} from '../limits/set.js'
 import {type ActionSource, NO_PROGRESS} from './action-source.js'
 
@@ -35,7 +36,11 @@ export async function askBoost(
   const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
   return {
     command: ['limits', 'set', '--entity', entity, '--resource', resource, ...limits, ...end],
-    lines: [...setLines(preview, effect, request, {dryRun: true, where}), ...(loss === undefined ? [] : ['', loss])],
+    lines: [
+      `This changes the limits of ${scopeWords(request.scope)}:`,
+      ...setLines(preview, effect, request, {dryRun: true, where}).slice(1),
+      ...(loss === undefined ? [] : ['', loss]),
+    ],
     perform: async () => {
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
       return setLines(change, made, request, {dryRun: false, where})

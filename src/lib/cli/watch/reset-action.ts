@@ -17,7 +17,8 @@ export async function askReset({namespace, nowMs}: ActionSource, {entity, resour
     command: ['bucket', 'reset', entity, '--resource', resource],
     lines: [
       ...factLines(`${resetQuestion({entity, resource})}:`, Object.fromEntries(levels)),
-      'A quota starts a new period. Recorded usage does not change.',
+      ...(bucket?.limits.some(({quota}) => quota) ? ['A quota starts a new period, without what was topped up.'] : []),
+      'Recorded usage does not change.',
     ],
     perform: async () => (await resetBucket(namespace, {entity, resource})).lines,
   }

@@ -1,6 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatList} from '../../core/text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text.js'
 import type {Resolution} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
@@ -96,7 +96,9 @@ async function entityNotes(namespace: NamespaceRepository, entity: string, resou
     ...(exempt.length === 0 ? [] : [`Not for ${listed(exempt)}: switches of its own count there.`]),
     ...(children.length === 0
       ? []
-      : [`It has ${formatCount(children.length)} children: those that are charged to it are refused too.`]),
+      : [
+          `It has ${formatPlural(children.length, 'child', 'children')}: requests that are charged to it too are refused as well.`,
+        ]),
   ]
 }
 

@@ -33,13 +33,13 @@ function brokenAtSpaces(text: string, width: number): string[] {
 export function wrappedCommand(words: readonly string[], width: number): string[] {
   const lines: string[] = []
   let line = ''
-  for (const word of words.map(printableText)) {
+  for (const word of withValues(words.map(printableText))) {
     if (line !== '' && textWidth(line) + 1 + textWidth(word) + BETWEEN_WORDS.length > width) {
       lines.push(line + BETWEEN_WORDS)
       line = ''
     }
     line = line === '' ? word : `${line} ${word}`
-    const mark = word.startsWith("'") ? '' : INSIDE_A_WORD
+    const mark = word.includes("'") ? '' : INSIDE_A_WORD
     while (textWidth(line) + BETWEEN_WORDS.length > width) {
       const start = textStart(line, Math.max(1, width - mark.length))
       lines.push(start + mark)
@@ -51,3 +51,15 @@ export function wrappedCommand(words: readonly string[], width: number): string[
 
 const BETWEEN_WORDS = ' \\'
 const INSIDE_A_WORD = '\\'
+
+/** A flag and its value stay together. */
+function withValues(words: readonly string[]): string[] {
+  const pieces: string[] = []
+  for (const word of words) {
+    const last = pieces.at(-1)
+    const isValue = last?.startsWith('--') && !last.includes(' ') && !word.startsWith('--')
+    if (isValue) pieces.splice(-1, 1, `${last} ${word}`)
+    else pieces.push(word)
+  }
+  return pieces
+}

@@ -36,7 +36,7 @@ export interface BucketActions {
 export function problemLines(error: unknown): string[] {
   if (!(error instanceof Error)) return [String(error)]
   const hint = 'hint' in error && typeof error.hint === 'string' ? [error.hint] : []
-  return [error.message, ...hint]
+  return [error.message, ...hint].flatMap(text => text.split('\n'))
 }
 
 /**

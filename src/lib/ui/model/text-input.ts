@@ -16,7 +16,7 @@ export const inputOf = (text: string): TextInput => ({before: text, after: ''})
 
 export const textOf = ({before, after}: TextInput): string => before + after
 
-/** The text after an edit. `erase` takes the character before the cursor, `empty` everything before it. */
+/** The text after an edit. `erase` takes the character before the cursor, `empty` everything. */
 export function edited({before, after}: TextInput, edit: TextEdit): TextInput {
   switch (edit.type) {
     case 'insert':
@@ -24,7 +24,7 @@ export function edited({before, after}: TextInput, edit: TextEdit): TextInput {
     case 'erase':
       return {before: Array.from(before).slice(0, -1).join(''), after}
     case 'empty':
-      return {before: '', after}
+      return inputOf('')
     case 'go':
       return moved({before, after}, edit.to)
   }

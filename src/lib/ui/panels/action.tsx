@@ -1,4 +1,4 @@
-import {type Line, seg} from '../draw/line.js'
+import {type Line, seg, type Tone} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
 import {wrapped, wrappedCommand} from '../draw/wrap.js'
 import type {ActionKind, OpenAction} from '../model/actions.js'
@@ -21,28 +21,32 @@ export function Action({frame, action}: {readonly frame: Frame; readonly action:
   const {kind, target} = action
   const position = `  lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
   const title = [
-    seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}`, 'title'),
+    seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}${resultWord(frame, action)}`, 'title'),
     ...(visible.length < lines.length ? [seg(position, 'near')] : []),
   ]
-  return <ScreenLines lines={[title, ...visible]} />
+  return <ScreenLines lines={[title, [], ...visible]} />
 }
 
-/** Visible lines of an action, below its title. */
-export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 1)
+function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
+  if (state.mode !== 'over') return ''
+  if (!isFailed) return ': done'
+  return question ? ': failed' : ': not possible'
+}
+
+/** Visible lines of an action, below its title and an empty line. */
+export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 2)
 
 /** What an action would do, and the question; the text that is edited for it; or what came of it. */
 export function actionLines(frame: Frame, action: OpenAction): Line[] {
   const {state, size} = frame
   const {columns} = size
-  const text = (lines: readonly string[]): Line[] =>
-    lines.flatMap(line => wrapped(line, columns)).map((line): Line => [seg(line)])
   switch (state.mode) {
     case 'editing':
       return editorLines(action, columns)
     case 'asking':
     case 'running':
       return [
-        ...text(action.question?.lines ?? []),
+        ...textLines(frame, action.question?.lines ?? []),
         [],
         [seg('The same as a command:', 'dim')],
         ...commandLines(action, columns),
@@ -60,11 +64,11 @@ export function actionLines(frame: Frame, action: OpenAction): Line[] {
 
 function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
   const {before, after} = input ?? {before: '', after: ''}
-  const [under = ' ', ...rest] = Array.from(after)
   return [
     [seg('Limits, and for how long, as in zael limits set:', 'dim')],
     [],
-    [seg(`> ${before}`, 'strong'), seg(under === ' ' ? '_' : under, 'chosen'), seg(rest.join(''), 'strong')],
+    // The cursor is a character of its own, because a terminal without colours has no other way to show it.
+    [seg(`> ${before}`, 'strong'), seg('_', 'near'), seg(after, 'strong')],
     [],
     ...outcome.flatMap(line => wrapped(line, columns)).map((line): Line => [seg(line, 'over')]),
     ...(outcome.length > 0 ? [[]] : []),
@@ -75,15 +79,24 @@ function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
   ]
 }
 
-function outcomeLines({settings, size}: Frame, action: OpenAction): Line[] {
+function outcomeLines(frame: Frame, action: OpenAction): Line[] {
   const {outcome, isFailed, question} = action
-  const mark = isFailed ? `${settings.glyphs.status.over} ` : ''
+  const mark = isFailed ? `${frame.settings.glyphs.status.over} ` : ''
   const [first = '', ...rest] = outcome
   return [
-    ...wrapped(mark + first, size.columns).map((line): Line => [seg(line, isFailed ? 'over' : 'strong')]),
-    ...rest.flatMap(line => wrapped(line, size.columns)).map((line): Line => [seg(line)]),
-    ...(question ? [[], [seg('The command that it stands for:', 'dim')], ...commandLines(action, size.columns)] : []),
+    ...textLines(frame, [mark + first], isFailed ? 'over' : 'strong'),
+    ...textLines(frame, rest),
+    ...(question
+      ? [[], [seg('The command that it stands for:', 'dim')], ...commandLines(action, frame.size.columns)]
+      : []),
   ]
+}
+
+/** Text of commands, which knows only one arrow. */
+function textLines({settings, size}: Frame, lines: readonly string[], tone: Tone = 'plain'): Line[] {
+  return lines
+    .flatMap(line => wrapped(line.replaceAll('→', settings.glyphs.becomes), size.columns))
+    .map((line): Line => [seg(line, tone)])
 }
 
 const commandLines = ({question}: OpenAction, columns: number): Line[] =>

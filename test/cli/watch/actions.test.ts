@@ -38,7 +38,11 @@ describeOnEngine('actions of the live view', () => {
 
   const flagsAt = (endpoint: string) => ({stack: table.name, namespace: 'default', 'endpoint-url': endpoint})
   const actionsOf = async (context: StackContext, flags: Record<string, unknown>) =>
-    bucketActions(context, (await findSettings({flags, env: {}, folder: '/', configDir: '/nowhere'})).settings)
+    bucketActions(
+      context,
+      (await findSettings({flags, env: {}, folder: '/', configDir: '/nowhere'})).settings,
+      new AbortController().signal,
+    )
 
   /** An entity with a bucket of which something was used. */
   async function newEntity(entity = `user-${++count}`): Promise<string> {

@@ -1,4 +1,6 @@
 import {shellWord} from '../../core/text.js'
+import {Repository} from '../../repository/repository.js'
+import {untilAborted} from '../../repository/table/table.js'
 import type {ActionTarget, BucketActions} from '../../ui/model/actions.js'
 import type {StackContext} from '../base/context.js'
 import {asFailure} from '../base/failure.js'
@@ -11,13 +13,17 @@ import {askReset} from './reset-action.js'
 import {askBlock, askUnblock} from './switch-action.js'
 
 /**
- * What `zael watch --actions` may change: what commands change, by the functions that do it for the commands. Everything
- * is read anew for each question, and again when it is done.
+ * What `zael watch --actions` may change: what commands change, by the functions that do it for the commands, in the same
+ * name. Everything is read anew for each question, and again when it is done. The signal ends requests in flight.
  */
-export function bucketActions(stack: StackContext, settings: Settings): BucketActions {
+export function bucketActions(stack: StackContext, settings: Settings, signal: AbortSignal): BucketActions {
+  const {principal, table} = stack
+  const {transport, backoff} = untilAborted(table, signal)
+  const seams = {stack: stack.stack, transport, clock: table.clock, sleep: backoff.sleep}
+  const repository = new Repository(principal ? {...seams, principal} : seams)
   const source = async (): Promise<ActionSource> => {
-    const namespace = await stack.namespace()
-    return {namespace, nowMs: stack.table.clock(), where: typedFlags(settings)}
+    const namespace = await repository.namespace(settings.namespace.value)
+    return {namespace, nowMs: table.clock(), where: typedFlags(settings)}
   }
   /** With the hints that a command would give. */
   const explained = async <T>(work: () => Promise<T>): Promise<T> => {

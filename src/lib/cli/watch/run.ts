@@ -72,8 +72,13 @@ async function draw(
   const {stdin, stdout} = process
   const place = {stack: stack.stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
   // Without the flag, nothing that could write is loaded or handed on.
-  const actions = canAct ? (await import('./actions.js')).bucketActions(stack, settings) : undefined
-  return showLiveView(watch, {...place, ascii, top, selection, forMs, actions, stdin, stdout})
+  const ended = new AbortController()
+  const actions = canAct ? (await import('./actions.js')).bucketActions(stack, settings, ended.signal) : undefined
+  try {
+    return await showLiveView(watch, {...place, ascii, top, selection, forMs, actions, stdin, stdout})
+  } finally {
+    ended.abort()
+  }
 }
 
 function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<WatchEnd> {

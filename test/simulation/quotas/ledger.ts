@@ -12,11 +12,16 @@ export interface Slack {
   readonly lagMs: () => number
 }
 
+/** Limits that another client sets arrive at all processes within this time, in ms. */
+const CACHE_MS = 30_000
+
 /** What one shard was granted in the window that its balance belongs to. */
 interface Holding {
   readonly definition: string
   readonly windowMs: number
   readonly endMs: number
+  /** When it would have ended before another client changed the quota, and until when processes may go by that. */
+  readonly former: {readonly endMs: number; readonly untilMs: number} | undefined
   /** The capacity of all shards that was in force when it was granted. */
   readonly whole: bigint
   /** Millitokens, with what was moved here and without what was moved away. */
@@ -184,7 +189,8 @@ export class QuotaLedger {
     // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
-    if (known && change.before?.definition === after.definition && deed !== 'reset' && beginMs < known.endMs) {
+    const isAgain = known && beginMs < (known.former && atMs < known.former.untilMs ? known.former.endMs : known.endMs)
+    if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
       const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)
     }
@@ -203,6 +209,8 @@ export class QuotaLedger {
       definition,
       windowMs,
       endMs: endOf(after, windowMs),
+      former:
+        known && kind === 'python' ? {endMs: known.endMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()} : undefined,
       whole,
       granted,
       extra,

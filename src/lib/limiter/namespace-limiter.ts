@@ -106,7 +106,9 @@ export class NamespaceLimiter {
 
   /** Whether the answer is no without a call. */
   isKnownToRefuse(request: EntityRequest): boolean {
-    return levelsOf(request, this.#expectedParent(request)).some(level => this.queues.knownRefusals(level).byAll() !== undefined)
+    return levelsOf(request, this.#expectedParent(request)).some(
+      level => this.queues.knownRefusals(level).byAll() !== undefined,
+    )
   }
 
   /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */

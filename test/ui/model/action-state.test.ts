@@ -1,13 +1,13 @@
 import {describe, expect, it} from 'vitest'
 import {unansweredText} from '../../../src/lib/ui/model/action-state.js'
-import type {ActionEvent, Question} from '../../../src/lib/ui/model/actions.js'
+import type {ActionEvent, ActionQuestion} from '../../../src/lib/ui/model/actions.js'
 import type {KeyPress} from '../../../src/lib/ui/model/keys.js'
 import {type Extent, screenReducer} from '../../../src/lib/ui/model/reducer.js'
 import {initialState, type ScreenState} from '../../../src/lib/ui/model/screen-state.js'
 import type {Row} from '../../../src/lib/watch/model.js'
 
 const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000, true)
-const QUESTION: Question = {
+const QUESTION: ActionQuestion = {
   command: ['zael', 'bucket', 'reset', 'ada'],
   lines: ['This refills'],
   perform: async () => [],

@@ -78,7 +78,7 @@ function amountsText(amounts: Readonly<Record<string, number>>, units: LimitUnit
 }
 
 /** A reset in JSON. */
-export function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
+function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
   const {idempotencyKey, isRepeated, shards, ghosts, amounts} = result
   return {entity, resource, idempotencyKey, isRepeated, shards, reset: isRepeated ? 0 : shards, ghosts, amounts}
 }

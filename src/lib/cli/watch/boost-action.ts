@@ -3,7 +3,7 @@ import {InvalidInput} from '../../core/errors.js'
 import {baseOf, boostedOf, isCalendarReset, type Limit, MAX_TOKENS} from '../../core/limit.js'
 import {formatLimit, parseLimits} from '../../core/syntax/limit-text.js'
 import {resolveFamily} from '../../inspect/family-limits.js'
-import type {ActionTarget, Question} from '../../ui/model/actions.js'
+import type {ActionQuestion, ActionTarget} from '../../ui/model/actions.js'
 import {untilOf} from '../flags/until.js'
 import {lossQuestion} from '../limits/effect.js'
 import {scopeWords} from '../limits/presenter.js'
@@ -22,7 +22,7 @@ export async function askBoost(
   {namespace, nowMs, where}: ActionSource,
   {entity, resource}: ActionTarget,
   text: string,
-): Promise<Question> {
+): Promise<ActionQuestion> {
   const words = wordsOf(text)
   const {limits, flags} = boostWords(words)
   const request: SetRequest = {

@@ -1,13 +1,16 @@
 import {formatNumber, formatTokens} from '../../core/text.js'
 import {bucketsOf} from '../../inspect/bucket-search.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
-import type {ActionTarget, Question} from '../../ui/model/actions.js'
+import type {ActionQuestion, ActionTarget} from '../../ui/model/actions.js'
 import {resetBucket, resetQuestion} from '../data/bucket-operations.js'
 import {factLines} from '../output/facts.js'
 import type {ActionSource} from './action-source.js'
 
 /** `zael bucket reset`, with the balances before and after. */
-export async function askReset({namespace, nowMs}: ActionSource, {entity, resource}: ActionTarget): Promise<Question> {
+export async function askReset(
+  {namespace, nowMs}: ActionSource,
+  {entity, resource}: ActionTarget,
+): Promise<ActionQuestion> {
   const [[bucket], units] = await Promise.all([
     bucketsOf(namespace, entity, resource, nowMs),
     namespace.configs.units(),

@@ -4,7 +4,7 @@ import {formatCount, formatList, formatPlural} from '../../core/text.js'
 import type {Resolution} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import type {ActionTarget, Question} from '../../ui/model/actions.js'
+import type {ActionQuestion, ActionTarget} from '../../ui/model/actions.js'
 import {scopeWords} from '../limits/presenter.js'
 import {entityScope, switchEntity} from '../limits/switch.js'
 import {type ActionSource, NO_PROGRESS} from './action-source.js'
@@ -13,7 +13,7 @@ import {type ActionSource, NO_PROGRESS} from './action-source.js'
  * `zael entity disable`, for all resources; only for that of the row where the entity has a switch of its own for it, which
  * counts more.
  */
-export async function askBlock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<Question> {
+export async function askBlock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {access, trace} = await namespace.configs.resolve(entity, resource)
   const disabled = trace.find(({level}) => level === access?.level)
   if (disabled && access?.access === 'disabled')
@@ -39,7 +39,7 @@ export async function askBlock({namespace}: ActionSource, {entity, resource}: Ac
  * Lifts what disables the bucket: `zael entity clear` where it is a switch of the entity, so that nothing of it stays, and
  * `zael entity enable` for this resource where it is that of the resource.
  */
-export async function askUnblock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<Question> {
+export async function askUnblock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {access, trace} = await namespace.configs.resolve(entity, resource)
   if (access?.access !== 'disabled') throw nothingToDo(`${entity} is not disabled for ${resource} any more.`)
   const {level} = access

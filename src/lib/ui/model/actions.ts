@@ -15,7 +15,7 @@ export interface ActionTarget {
 }
 
 /** An action that is ready to be done, once. */
-export interface Question {
+export interface ActionQuestion {
   /** The same as a command of a shell, word by word. */
   readonly command: readonly string[]
   /** What it will change. */
@@ -29,7 +29,7 @@ export interface BucketActions {
   /** What a boost starts from, to be edited. */
   boostText(target: ActionTarget): Promise<string>
   /** `text`: limits and an end, for a boost. */
-  ask(kind: ActionKind, target: ActionTarget, text: string | undefined): Promise<Question>
+  ask(kind: ActionKind, target: ActionTarget, text: string | undefined): Promise<ActionQuestion>
 }
 
 /** Lines about an error: what is wrong, and what helps. */
@@ -59,7 +59,7 @@ export interface OpenAction {
   readonly top: number
   /** Of a boost, once there is something to edit. */
   readonly input: TextInput | undefined
-  readonly question: Question | undefined
+  readonly question: ActionQuestion | undefined
   /** What came of it, or what is wrong with the text. */
   readonly outcome: readonly string[]
   readonly isFailed: boolean
@@ -79,6 +79,6 @@ export type ActOnAction =
 /** An answer to what the view has started for an action; `step` says to what. */
 export type ActionEvent =
   | {readonly type: 'drafted'; readonly step: number; readonly text: string}
-  | {readonly type: 'asked'; readonly step: number; readonly question: Question}
+  | {readonly type: 'asked'; readonly step: number; readonly question: ActionQuestion}
   | {readonly type: 'done'; readonly step: number; readonly lines: readonly string[]; readonly atMs: number}
   | {readonly type: 'failed'; readonly step: number; readonly error: unknown; readonly atMs: number}

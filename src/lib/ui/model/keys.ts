@@ -120,7 +120,7 @@ export const BINDINGS: readonly KeyBinding[] = [
 const act = (kind: ActionKey): ActOnAction => ({type: 'act', kind})
 
 /** Further keys of a view that may write. Each opens a question. */
-export const ACTION_BINDINGS: readonly KeyBinding[] = [
+const ACTION_BINDINGS: readonly KeyBinding[] = [
   {label: 'R', description: 'reset the bucket (asks)', isValid: hasBucket, keys: {R: act('reset')}},
   {label: 'B', description: 'boost limits for a time (asks)', isValid: hasBucket, keys: {B: act('boost')}},
   {label: 'X', description: 'block, unblock the entity (asks)', isValid: hasBucket, keys: {X: act('switch')}},

@@ -1,4 +1,4 @@
-import {afterAll, beforeAll, beforeEach, describe, expect, inject, it} from 'vitest'
+import {afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi} from 'vitest'
 import {openStack, type StackContext} from '../../../src/lib/cli/base/context.js'
 import {findSettings} from '../../../src/lib/cli/base/settings.js'
 import {bucketActions} from '../../../src/lib/cli/watch/actions.js'
@@ -173,7 +173,7 @@ describeOnEngine('actions of the live view', () => {
       await namespace.entities.create({id: `${id}-child`, parent: id})
       await namespace.setAccess({level: 'entity', entity: id, resource: 'batch'}, 'bypass')
       const {lines} = await actions.ask('block', rowOf(id), undefined)
-      expect(lines).toContain('It has buckets for search too. Only for gpt-4: add --resource to the command.')
+      expect(lines).toContain('It has buckets for search too. Only for gpt-4: add --resource gpt-4 to the command.')
       expect(lines).toContain('Not for batch (bypass): switches of its own count there.')
       expect(lines).toContain('It has 1 child: requests that are charged to it too are refused as well.')
     })
@@ -219,6 +219,22 @@ describeOnEngine('actions of the live view', () => {
       `${id} is disabled: requests stay refused until X lifts that.`,
       'Requests are refused by its parent team-1 now; this changes nothing about the parent.',
     ])
+  })
+
+  it('draws no progress: the screen belongs to the view', async () => {
+    const {isTTY} = process.stderr
+    const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+    process.stderr.isTTY = true
+    try {
+      for (const kind of ['boost', 'block', 'reset'] as const) {
+        await (await actions.ask(kind, rowOf(id), 'tpm=20k --for 1h')).perform()
+      }
+      await (await actions.ask('unblock', rowOf(id), undefined)).perform()
+      expect(write).not.toHaveBeenCalled()
+    } finally {
+      process.stderr.isTTY = isTTY
+      write.mockRestore()
+    }
   })
 
   it('a bucket that is gone is an error with its reason, before and after the question', async () => {

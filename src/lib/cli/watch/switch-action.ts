@@ -92,7 +92,7 @@ async function entityNotes(namespace: NamespaceRepository, entity: string, resou
   return [
     ...(others.length === 0
       ? []
-      : [`It has buckets for ${listed(others)} too. Only for ${resource}: add --resource to the command.`]),
+      : [`It has buckets for ${listed(others)} too. Only for ${resource}: add --resource ${resource} to the command.`]),
     ...(exempt.length === 0 ? [] : [`Not for ${listed(exempt)}: switches of its own count there.`]),
     ...(children.length === 0
       ? []

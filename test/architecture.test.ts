@@ -111,7 +111,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     migrate: ['output', 'results'],
     stack: ['base', 'output', 'results'],
     verify: ['output', 'results'],
-    watch: ['base', 'output', 'results', 'flags', 'stack', 'acquire'],
+    watch: ['base', 'output', 'results', 'flags', 'stack', 'acquire', 'limits', 'data'],
   },
 }
 

@@ -12,22 +12,24 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override description =
     'On a terminal, shows a live screen; ? lists its keys. Otherwise prints one line per poll, or with --json one JSON ' +
     'document per line. A poll costs at most about 50 read units: when there are more buckets, it reads some of them in ' +
-    'turn and says so. --once reads all buckets regardless of cost. Nothing is written. Exits with q, Ctrl-C, or after --for.'
+    'turn and says so. --once reads all buckets regardless of cost. Nothing is written, except by the keys that --actions ' +
+    'allows. Exits with q, Ctrl-C, or after --for.'
 
   static override flags = watchFlags
 
   static override examples = [
-    {command: 'zael watch', description: 'All buckets, emptiest first'},
     {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
     {command: 'zael watch --once --filter status:over', description: 'Buckets that refuse requests now, as a table'},
     {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
+    {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
   ]
 
   #isStream = false
 
   protected async work(stack: StackContext): Promise<WatchResult | Streamed> {
     const request = watchRequest(this.flags)
-    const {once, top, ascii, namespace} = this.flags
+    const {once, top, ascii, namespace, actions} = this.flags
+    if (once && actions) throw (await import('../lib/cli/watch/run.js')).actionsUnavailable()
     if (once) {
       const {takeSnapshot} = await import('../lib/cli/watch/open.js')
       const {snapshotLines} = await import('../lib/cli/watch/lines.js')
@@ -42,15 +44,20 @@ export default class Watch extends StackCommand<typeof Watch> {
     }
     this.#isStream = true
     const {runWatch} = await import('../lib/cli/watch/run.js')
-    const {exitCode, summary} = await runWatch(stack, request, {
+    const {
+      exitCode,
+      summary,
+      performed = [],
+    } = await runWatch(stack, request, {
       ourVersion: this.config.version,
       settings: this.settings,
       namespace,
       top,
       ascii,
       isJson: this.jsonEnabled(),
+      canAct: actions,
     })
-    this.log(summary)
+    this.print([summary, ...performed])
     process.exitCode = exitCode
     return {}
   }

@@ -232,6 +232,13 @@ describeOnEngine('zael watch', () => {
     expect(await cli.fail('watch --for 25d')).toMatchObject({code: 2, error: {code: 'watch.for'}})
     expect(await cli.fail('watch --resource a --entity b')).toMatchObject({code: 2})
     expect((await watched('--output', 'yaml')).code).toBe(2)
+    for (const flags of ['', '--once', '--for 1s', '--once --top 1']) {
+      expect(await cli.fail(`watch --actions ${flags}`)).toMatchObject({code: 2, error: {code: 'watch.actions'}})
+    }
+    const piped = await watched('--actions')
+    expect([piped.code, piped.stdout]).toEqual([2, ''])
+    expect(piped.stderr).toContain('--actions needs the live view on a terminal.')
+    expect(piped.stderr).toContain('Omit --once, --json and --output')
     expect((await watched('--once', '--output', 'csv')).code).toBe(2)
   })
 })

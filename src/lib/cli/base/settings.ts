@@ -114,9 +114,15 @@ function checkVariable(key: SettingKey, value: string, variable: string): void {
 
 /** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
 export function typedFlags(settings: Settings): string {
-  const words = SETTING_KEYS.flatMap(key => {
+  return typedFlagWords(settings)
+    .map(word => ` ${word}`)
+    .join('')
+}
+
+/** The same as words of a shell. */
+export function typedFlagWords(settings: Settings): string[] {
+  return SETTING_KEYS.flatMap(key => {
     const {source, value} = settings[key]
     return key !== 'output' && source === 'flag' ? [`--${SETTING_RULES[key].flag}`, shellWord(value ?? '')] : []
   })
-  return words.map(word => ` ${word}`).join('')
 }

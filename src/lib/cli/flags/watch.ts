@@ -38,6 +38,11 @@ export const watchFlags = {
   }),
   for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
+  actions: boolean({
+    description:
+      'Allow keys of the live view to change the selected row, each after a question: R resets the bucket, B boosts its ' +
+      'limits for a time, X blocks the entity. Without it nothing can be written.',
+  }),
 }
 
 /** The values of those flags. */

@@ -4,6 +4,7 @@ import type {PolicyScope} from '../../repository/limits/configs.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {factLines, stampedText} from '../output/facts.js'
+import type {ProgressStream} from '../output/progress.js'
 import type {SwitchResult} from '../results/switch.js'
 import {scopeJson} from './json.js'
 import {policyText, scopeWords} from './presenter.js'
@@ -30,8 +31,9 @@ export function switchEntity(
   namespace: NamespaceRepository,
   whose: Parameters<typeof entityScope>[0],
   access: Wanted,
+  progress?: ProgressStream,
 ): Promise<ShownSwitch> {
-  return changeSwitch(namespace, entityScope(whose), access)
+  return changeSwitch(namespace, entityScope(whose), access, progress)
 }
 
 /** The scope of a resource that a command names. */
@@ -51,10 +53,15 @@ export function entityScope({
 }
 
 /** Sets or removes a switch and stamps live buckets. */
-async function changeSwitch(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<ShownSwitch> {
+async function changeSwitch(
+  namespace: NamespaceRepository,
+  scope: PolicyScope,
+  access: Wanted,
+  progress?: ProgressStream,
+): Promise<ShownSwitch> {
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
-  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
+  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
   return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
 }
 

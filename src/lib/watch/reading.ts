@@ -1,6 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {addressOf, type ShardedBucket} from '../repository/buckets/buckets.js'
 import type {CountedShard} from '../repository/buckets/pages.js'
+import {averageRequest} from '../repository/buckets/view.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
@@ -8,7 +9,6 @@ import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
 import {nextRequestCounts} from './request-counts.js'
 import {worstLimitAt} from './status.js'
-import {typicalRequest} from './typical.js'
 
 /** Readings closer together than this give no reliable rate. */
 const MIN_OBSERVATION_MS = 500
@@ -38,7 +38,7 @@ export function nextReading(previous: Reading | undefined, current: CountedBucke
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
-  const typical = typicalRequest(bucket, requests.admitted)
+  const typical = [...(averageRequest(bucket, requests.admitted)?.values() ?? [])]
   const worst = worstLimitAt({bucket, typical, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)

@@ -71,7 +71,7 @@ describe('an explanation', () => {
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
     const told = explanation([refusing], {refused, basis: 'typical'})
     expect(whyLines(told)).toEqual([
-      'user-1 can have 1 rpm, its average request of the last 24 hours, of gpt-4 now.',
+      'user-1 can have 1 rpm, its average request, of gpt-4 now.',
       'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
       '',
       'rpm of user-1 has room',

@@ -7,7 +7,6 @@ import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
-import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {scopeArguments, scopeWords} from '../limits/presenter.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -147,7 +146,7 @@ export function verdict(explanation: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const asked = `${amounts}${basis === 'typical' ? `, its average request of the last ${TYPICAL_HOURS} hours,` : ''}`
+  const asked = `${amounts}${basis === 'typical' ? ', its average request,' : ''}`
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =
     retryAfterMs === Infinity

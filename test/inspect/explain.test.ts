@@ -5,7 +5,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
-import {readOnce} from '../../src/lib/watch/snapshot.js'
+import {takeReadings} from '../../src/lib/watch/snapshot.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request, splitInto} from '../limiter/visit.js'
@@ -91,11 +91,11 @@ describeOnEngine('an explanation', () => {
       ['team', 'rpm', 1, 0],
       ['team', 'tpm', 401, 3],
     ])
-    const {readings} = await readOnce(
+    const {readings} = await takeReadings(
       new NamespaceRepository(scene.tenant, undefined),
       scene.tenant,
       {kind: 'entity', entity: 'user-1'},
-      new AbortController().signal,
+      {signal: new AbortController().signal},
     )
     expect([...readings.values()].map(({typical}) => typical)).toEqual([[1, 401]])
     expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})

@@ -2,7 +2,7 @@ import {Command} from '@oclif/core/command'
 import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
-import {InvalidInput} from '../../core/errors.js'
+import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {jsonText} from '../output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {paint, safeLine} from '../output/paint.js'
@@ -140,12 +140,17 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 
   /** oclif would print its whole configuration along with the error. */
   protected override toErrorJson(error: unknown): object {
-    return this.withWarnings(failureJson(asFailure(error)))
+    return this.withWarnings(failureJson(this.failureOf(error)))
+  }
+
+  /** What is told of an error. */
+  protected failureOf(error: unknown): ZaelError {
+    return asFailure(error)
   }
 
   protected override async catch(error: unknown): Promise<never> {
     if (error instanceof ExitError) throw error
-    const failure = asFailure(error)
+    const failure = this.failureOf(error)
     const jsonBody = this.jsonEnabled() ? this.toErrorJson(failure) : undefined
     // From the raw arguments: parsing them may be what failed.
     const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')

@@ -48,7 +48,7 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
       {name: 'requests', value: ({requests}) => requests},
       ...(isCsv ? limitColumns(consumers) : textColumns(consumers, scope)),
     ],
-    empty: NOTHING_RECORDED,
+    empty: by === 'refused' ? 'No refused request is recorded for that time.' : NOTHING_RECORDED,
   }
 }
 

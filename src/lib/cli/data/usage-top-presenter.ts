@@ -42,7 +42,7 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
         header: `SHARE OF ${by.toUpperCase()}`,
         align: 'right',
         value: ({share}) => percentCell(share),
-        raw: ({share}) => share,
+        raw: ({share}) => Math.round(share * 1e6) / 1e6,
       },
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},

@@ -189,7 +189,8 @@ export class QuotaLedger {
     // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
-    const isAgain = known && beginMs < (known.former && atMs < known.former.untilMs ? known.former.endMs : known.endMs)
+    const formerEndMs = known?.former && atMs < known.former.untilMs ? known.former.endMs : Number.POSITIVE_INFINITY
+    const isAgain = known && beginMs < Math.min(known.endMs, formerEndMs)
     if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
       const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)

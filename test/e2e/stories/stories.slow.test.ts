@@ -31,12 +31,15 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=600/min', 'tpm=100k/min']))
     await namespace.setLimits({level: 'resource', resource: 'batch'}, parseLimits(['rpm=6k/min', 'tpd=200k/day']))
     await Promise.all(CUSTOMERS.map(id => namespace.entities.create({id, name: `Customer ${id.slice(5)}`})))
-    stack.send(...CUSTOMERS.map(entity => ({entity, resource: 'gpt-4', consume: {rpm: 1, tpm: 400}, pauseMs: 1000})), {
-      entity: 'cust-09',
-      resource: 'batch',
-      consume: {rpm: 1, tpd: 10},
-      pauseMs: 200,
-    })
+    stack.send(
+      ...CUSTOMERS.map(entity => ({entity, resource: 'gpt-4', consume: {rpm: 1, tpm: 400}, pauseMs: pauseOf(entity)})),
+      {
+        entity: 'cust-09',
+        resource: 'batch',
+        consume: {rpm: 1, tpd: 10},
+        pauseMs: 200,
+      },
+    )
     const past = CUSTOMERS.slice(0, 14).flatMap((entity, at) =>
       [1, 2, 3, 4, 5, 6].map(days => {
         const requests = 400 * (14 - at)

@@ -52,9 +52,9 @@ describeOnEngine('a namespace that does not exist', () => {
     const repository = new Repository({stack, transport})
     await new Namespaces(tableOf(table)).register('there')
     await repository.namespace('there')
-    expect(transport.calls).toEqual(['GetItem', 'GetItem'])
+    expect(transport.calls).toEqual(['GetItem', 'GetItem', 'GetItem'])
     await expect(repository.namespace('acme')).rejects.toThrow('acme')
-    expect(transport.calls.slice(2)).toEqual(['GetItem', 'GetItem', 'BatchGetItem'])
+    expect(transport.calls.slice(3)).toEqual(['GetItem', 'GetItem', 'GetItem', 'BatchGetItem'])
   })
 
   it('is not opened in a newer layout, and is opened in an older one once a migration has started', async () => {

@@ -3,6 +3,7 @@ import {parseDuration} from '../../core/duration.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {formatCount, formatSpan} from '../../core/text.js'
 import type {CleanUpResult} from '../../migrations/cleanup.js'
+import type {WriteLimitsOptions} from '../../migrations/limitless/write-limits.js'
 import type {Side} from '../../migrations/resolve.js'
 import type {ResolveAllOptions, ResolveAllResult} from '../../migrations/resolve-all.js'
 import type {MigrationResult} from '../../migrations/run.js'
@@ -19,6 +20,7 @@ export interface RunRequest {
   readonly rateLimit: number | undefined
   readonly until: StepId | undefined
   readonly followMs: number | undefined
+  readonly limitsFromBuckets: WriteLimitsOptions | undefined
 }
 
 /** Identifies this run to others that find the table locked. */

@@ -1,3 +1,4 @@
+import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} from '../limitless/write-limits.js'
 import type {MigrationContext} from '../records/finding.js'
 import {addMissingParts} from './add-indexes.js'
 import {catchUp} from './catch-up.js'
@@ -11,6 +12,8 @@ interface StepOptions {
   readonly stream?: boolean | undefined
   /** How long passes are repeated after everything is copied, in ms. */
   readonly followMs?: number | undefined
+  /** Configures limits from what the buckets say where none are configured. */
+  readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
 /** Result of a step besides its counts. */
@@ -18,6 +21,7 @@ export interface StepOutcome {
   /** Parts that were added to the table. */
   readonly added: readonly string[]
   readonly lastPass?: Pass
+  readonly limitsWritten?: LimitsWritten
 }
 
 /** Runs one step, from the position in the migration record. */
@@ -35,6 +39,11 @@ export async function runStep(step: MigrationStep, run: RunContext, options: Ste
       const context = await open()
       if (context.defaultNamespace === undefined && (await needsDefault(context))) await registerDefault(context, lease)
       return {added: []}
+    }
+    case 'limits': {
+      const {limitsFromBuckets} = options
+      if (!limitsFromBuckets) return {added: []}
+      return {added: [], limitsWritten: await writeLimitsFromBuckets(step, run, limitsFromBuckets)}
     }
     case 'version':
       if (await recordVersion(await open(), options.ourVersion)) await countStep(lease, step.id, {written: 1})

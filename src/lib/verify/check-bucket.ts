@@ -82,7 +82,7 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
   const {record, incomplete} = stored
   const {namespace, entity, resource, state} = record
   const resolution = await context.limits(namespace, entity, resource)
-  if (resolution.source === undefined) return context.isMigrated ? limitless(record, resolution) : []
+  if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
   // What zael cannot honour it does not judge.
   if (resolution.unsupported || record.unsupported) return []
   const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
@@ -106,8 +106,13 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
  * Releases up to 0.6 took limits with each request, so a migration may leave buckets without any. In other tables clients may
  * have limits of their own for what is not configured.
  */
-function limitless({shard}: BucketRecord, {access}: Resolution): BucketFinding[] {
-  if (shard > 0 || access?.access === 'disabled') return []
+function limitless(
+  {namespaces}: VerifyContext,
+  {namespace, shard}: BucketRecord,
+  {access}: Resolution,
+): BucketFinding[] {
+  const isActive = namespaces.get(namespace)?.status === 'active'
+  if (!isActive || shard > 0 || access?.access === 'disabled') return []
   const remedy = 'zael migrate run --limits-from-buckets writes those of the bucket'
   return [{kind: 'limitless', subject: '', reason: `No limits are configured for it, so requests fail; ${remedy}.`}]
 }

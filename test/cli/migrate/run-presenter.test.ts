@@ -65,9 +65,10 @@ describe('the result of a run', () => {
         "indexes        done         0        0        0          0",
         "namespaces     done     1,000        1        0          0",
         "configuration  done     2,000        2        0          0",
-        "data           done     3,000        3        0          0",
-        "catch-up       done     4,000        4        0          0",
-        "version        done     5,000        5        0          0",
+        "limits         done     3,000        3        0          0",
+        "data           done     4,000        4        0          0",
+        "catch-up       done     5,000        5        0          0",
+        "version        done     6,000        6        0          0",
         "",
         "Added to the table: index GSI3, index GSI4",
         "",
@@ -89,7 +90,7 @@ describe('the result of a run', () => {
       },
       80,
     )
-    expect(told.slice(11)).toMatchInlineSnapshot(`
+    expect(told.slice(12)).toMatchInlineSnapshot(`
       [
         "",
         "1 day of usage: the first hour also held the whole day; they are separated now",

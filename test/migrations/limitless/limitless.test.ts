@@ -36,6 +36,8 @@ async function applied(scene: OldTableScene, entity: string, resource: string): 
   return [source ?? 'nothing', ...limits.map(limit => formatLimit(limit))].join(' ')
 }
 
+const QUOTA = {name: 'rpm', capacity: 5, refillAmount: 0, refillPeriodSeconds: 1, reset: {crons: ['0 0 * * *']}}
+
 const FOUND = {
   buckets: 10,
   rows: [
@@ -142,7 +144,7 @@ describeOnEngine('buckets without limits', () => {
         const {id} = (await new Namespaces(scene.table).register(name)).namespace
         const {configs} = new NamespaceRepository({...scene.table, namespace: id}, undefined)
         await configs.set(resource, [parseLimit('rpm=1001/min')])
-        await configs.set({level: 'entity', entity: 'quota', resource: 'gpt-4'}, [parseLimit('rpm=5 reset daily')])
+        await configs.set({level: 'entity', entity: 'quota', resource: 'gpt-4'}, [QUOTA])
         const limiter = scene.limiter(scene.own, name)
         for (const entity of ['wide', 'plain', 'off', 'quota']) {
           await limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1}})

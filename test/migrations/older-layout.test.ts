@@ -72,6 +72,20 @@ describeOnEngine('a namespace that does not exist', () => {
     await writeItems(table, [version('0.9.0')])
   })
 
+  it('is not opened when a migration registers it while it is looked up', async () => {
+    const transport = new Interceptor(table.transport)
+    transport.before = async (_, input) => {
+      if (!JSON.stringify(input).includes('#NAMESPACE#')) return
+      await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1'), step: s('configuration')}])
+    }
+    const {id} = (await new Namespaces(tableOf(table)).register('soon')).namespace
+    const open = () => new Repository({stack, transport}).namespace('soon')
+    await expect(open()).rejects.toMatchObject({code: 'schema.migrating', exitCode: 5})
+    transport.before = () => {}
+    await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1'), step: s('data')}])
+    await expect(open()).resolves.toMatchObject({id})
+  })
+
   it('is opened by clients that may not read the version', async () => {
     const {id} = (await new Namespaces(tableOf(table)).register('tenant')).namespace
     const transport = new Interceptor(table.transport)

@@ -73,7 +73,11 @@ describe('a bucket', () => {
 describe('memory', () => {
   it('is bounded: further sets are exceptions, further resources are only counted', () => {
     const tally = new LimitlessTally()
-    for (let at = 0; at < 20_100; at++) add(tally, 1, [`rpm=${at + 1}/min`], `e${at}`)
+    const [limit = parseLimit('rpm=1/min')] = limits('rpm=1/min')
+    for (let at = 0; at < 20_100; at++) {
+      const own = {...limit, capacity: at + 1, refillAmount: at + 1}
+      tally.add({namespace: 'ns', entity: `e${at}`, resource: 'gpt-4', limits: [own]})
+    }
     add(tally, 30, ['rpm=1/min'], 'many')
     expect(tally.limitless.resources[0]).toMatchObject({
       buckets: 20_130,

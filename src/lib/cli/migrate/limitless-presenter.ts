@@ -30,7 +30,7 @@ export async function limitlessLines(limitless: Limitless, width: number | undef
   const more = unlisted + resources.slice(PRINTED).reduce((sum, row) => sum + row.buckets, 0)
   return [
     '',
-    `${formatPlural(buckets, 'bucket')} without limits at any level; every request for ${buckets === 1 ? 'it' : 'them'} fails:`,
+    `${formatPlural(buckets, 'bucket')} without limits at any level; requests for ${buckets === 1 ? 'it' : 'them'} fail:`,
     ...table,
     ...(more === 0 ? [] : [`and ${formatPlural(more, 'bucket')} of other resources`]),
     ...exceptionLines(shown),
@@ -69,10 +69,7 @@ export function limitsWrittenLines(written: LimitsWritten | undefined): string[]
 }
 
 /** The command that writes limits from buckets. */
-export const writeLimitsNext = (stack: string): [string, string] => [
-  `zael migrate run -s ${stack} --limits-from-buckets`,
-  'Write the limits that the buckets have',
-]
+export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`
 
 /** Buckets without limits in JSON. */
 export function limitlessJson({buckets, resources, unlisted}: Limitless): LimitlessJson {

@@ -5,7 +5,7 @@ import {isSupported} from '../../schema/peer-features.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import {textTable} from '../output/text-table.js'
-import {limitlessLines, writeLimitsNext} from './limitless-presenter.js'
+import {limitlessLines, writeLimitsCommand} from './limitless-presenter.js'
 
 const KINDS = {
   entity: 'entities',
@@ -180,13 +180,15 @@ function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   return [
     [`zael migrate run -s ${stack} --dry-run`, 'check everything, write nothing'],
     [`zael migrate run -s ${stack}`, 'migrate while traffic continues'],
-    ...(plan.limitless > 0 ? [writeLimitsNext(stack)] : []),
+    ...(plan.limitless > 0 ? [writeLimits(stack)] : []),
   ]
 }
 
+const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write the limits that the buckets have']
+
 /** Next commands when everything that can be moved is moved. */
 function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
-  if (limitless > 0 && !conflict) return [writeLimitsNext(stack)]
+  if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]
   return [

@@ -10,7 +10,7 @@ import {
   limitlessLines,
   limitsWrittenJson,
   limitsWrittenLines,
-  writeLimitsNext,
+  writeLimitsCommand,
 } from './limitless-presenter.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
@@ -74,8 +74,13 @@ function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
   return `Stack "${stack}" has the current layout${resumed ? '; this run continued an earlier one' : ''}`
 }
 
+const writeLimits = (stack: string): [string, string] => [
+  writeLimitsCommand(stack),
+  'Write the limits that the buckets have',
+]
+
 function runNext(stack: string, {finished, limitless}: MigrationResult): [string, string][] {
-  if (finished && limitless.buckets > 0) return [writeLimitsNext(stack)]
+  if (finished && limitless.buckets > 0) return [writeLimits(stack)]
   return finished
     ? [[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]
     : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
@@ -131,7 +136,7 @@ export async function verificationLines(
   const checked = checkedItems(verification)
   if (clean && checked === 0) {
     const title = `Stack "${stack}" contains no items of older layouts`
-    const next = limitless.length === 0 ? [] : nextLines([writeLimitsNext(stack)])
+    const next = limitless.length === 0 ? [] : nextLines([writeLimits(stack)])
     return [title, ...unknownLines(unknown), ...limitless, ...next]
   }
   const title = clean
@@ -151,7 +156,7 @@ export async function verificationLines(
 function verificationNext(stack: string, verification: Verification): [string, string][] {
   const {clean, differences, unmovable, limitless} = verification
   const {count, shown} = differences
-  if (clean && limitless.buckets > 0) return [writeLimitsNext(stack)]
+  if (clean && limitless.buckets > 0) return [writeLimits(stack)]
   const more: [string, string][] =
     count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'List them all']] : []
   if (clean) return [[`zael migrate cleanup -s ${stack}`, 'Delete the old items']]

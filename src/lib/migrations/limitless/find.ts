@@ -25,7 +25,7 @@ interface FinderOptions {
   readonly oldLimits?: boolean
 }
 
-/** Resources whose limits in the old place are remembered. */
+/** Resources and systems of which it is remembered that they have limits. */
 const MOST_REMEMBERED = 10_000
 
 /**
@@ -34,7 +34,8 @@ const MOST_REMEMBERED = 10_000
  */
 export class LimitlessFinder {
   readonly #options: FinderOptions
-  readonly #oldLimits = new Map<string, Promise<boolean>>()
+  /** Keys of configurations with limits that many buckets share. */
+  readonly #shared = new Set<string>()
   #active: Promise<ReadonlySet<string>> | undefined
 
   constructor(options: FinderOptions = {}) {
@@ -44,14 +45,16 @@ export class LimitlessFinder {
   /** Those that are on a page; a bucket with items on several pages is found once. */
   async find(context: MigrationContext, page: ClassifiedPage): Promise<LimitlessBucket[]> {
     const all = [...currentBuckets(context, page), ...(this.#options.oldBuckets ? await oldBuckets(context, page) : [])]
-    if (all.length === 0) return []
-    const active = await this.#activeNamespaces(context)
-    const live = all.filter(({namespace}) => active.has(namespace))
-    const left = await this.#lacking(context, live, ({resource}) => [{level: 'resource', resource}, {level: 'system'}])
-    return this.#lacking(context, left, ({entity, resource}) => [
+    const noSystem = await this.#lacking(context, all, () => [{level: 'system'}])
+    const noResource = await this.#lacking(context, noSystem, ({resource}) => [{level: 'resource', resource}])
+    const found = await this.#lacking(context, noResource, ({entity, resource}) => [
       {level: 'entity', entity, resource},
       {level: 'entity', entity, resource: DEFAULT_RESOURCE},
     ])
+    if (found.length === 0) return []
+    // Nothing is configured for a namespace that was deleted.
+    const active = await this.#activeNamespaces(context)
+    return found.filter(({namespace}) => active.has(namespace))
   }
 
   /** Those for which none of the scopes has limits. */
@@ -61,27 +64,47 @@ export class LimitlessFinder {
     scopesOf: (bucket: LimitlessBucket) => readonly ConfigScope[],
   ): Promise<LimitlessBucket[]> {
     const keysOf = (bucket: LimitlessBucket) => scopesOf(bucket).map(scope => configKey(bucket.namespace, scope))
-    const items = await readItems(context, distinct(buckets.filter(isRegistered).flatMap(keysOf)))
-    const lacking = buckets.filter(bucket => !keysOf(bucket).some(key => definesLimits(items.get(keyId(key)))))
-    if (!this.#options.oldLimits) return lacking
-    const found = await mapConcurrently(lacking, async bucket => {
-      for (const scope of scopesOf(bucket)) if (await this.#hasOldLimits(context, bucket.namespace, scope)) return true
+    const isKnown = (bucket: LimitlessBucket) => keysOf(bucket).some(key => this.#shared.has(keyId(key)))
+    const open = buckets.filter(bucket => !isKnown(bucket))
+    const wanted = distinct(open.filter(isRegistered).flatMap(keysOf))
+    const items = wanted.length === 0 ? new Map<string, Item>() : await readItems(context, wanted)
+    const lacking: LimitlessBucket[] = []
+    for (const bucket of open) {
+      const defining = keysOf(bucket).find(key => definesLimits(items.get(keyId(key))))
+      if (!defining) lacking.push(bucket)
+      else if (scopesOf(bucket).every(({level}) => level !== 'entity')) this.#remember(defining)
+    }
+    return this.#options.oldLimits ? this.#lackingOld(context, lacking, scopesOf) : lacking
+  }
+
+  /** Those for which none of the scopes has limits in an old place either. */
+  async #lackingOld(
+    context: MigrationContext,
+    buckets: readonly LimitlessBucket[],
+    scopesOf: (bucket: LimitlessBucket) => readonly ConfigScope[],
+  ): Promise<LimitlessBucket[]> {
+    const answers = new Map<string, Promise<boolean>>()
+    const hasLimits = (namespace: string, scope: ConfigScope) => {
+      const id = keyId(configKey(namespace, scope))
+      const answer = answers.get(id) ?? hasOldLimits(context, namespace, scope)
+      answers.set(id, answer)
+      return answer
+    }
+    const found = await mapConcurrently(buckets, async ({namespace, ...bucket}) => {
+      for (const scope of scopesOf({namespace, ...bucket})) {
+        if (!(await hasLimits(namespace, scope))) continue
+        if (scope.level !== 'entity') this.#remember(configKey(namespace, scope))
+        return true
+      }
       return false
     })
-    return lacking.filter((_, at) => !found[at])
+    return buckets.filter((_, at) => !found[at])
   }
 
-  /** Many buckets share a resource; of entities nothing is remembered. */
-  #hasOldLimits(context: MigrationContext, namespace: string, scope: ConfigScope): Promise<boolean> {
-    if (scope.level === 'entity') return hasOldLimits(context, namespace, scope)
-    const id = keyId(configKey(namespace, scope))
-    const known = this.#oldLimits.get(id) ?? hasOldLimits(context, namespace, scope)
-    if (this.#oldLimits.size >= MOST_REMEMBERED) this.#oldLimits.clear()
-    this.#oldLimits.set(id, known)
-    return known
+  #remember(key: Key): void {
+    if (this.#shared.size < MOST_REMEMBERED) this.#shared.add(keyId(key))
   }
 
-  /** Nothing is configured for a namespace that was deleted. */
   #activeNamespaces({table, signal, defaultNamespace}: MigrationContext): Promise<ReadonlySet<string>> {
     this.#active ??= new Namespaces(signal ? untilAborted(table, signal) : table)
       .list()

@@ -25,7 +25,7 @@ export const STEPS = [
   {id: 'indexes', title: 'Add the missing indexes', moves: []},
   {id: 'namespaces', title: 'Register the namespace "default"', moves: []},
   {id: 'configuration', title: 'Copy entities and limits', moves: CONFIGURATION},
-  {id: 'limits', title: 'Write limits from the buckets, if asked to', moves: []},
+  {id: 'limits', title: 'Write limits from the buckets', moves: []},
   {id: 'data', title: 'Copy buckets, usage, audit events', moves: DATA},
   {id: 'catch-up', title: 'Catch up with later changes', moves: [...CONFIGURATION, ...DATA]},
   {id: 'version', title: 'Record the new layout', moves: []},

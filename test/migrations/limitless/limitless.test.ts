@@ -4,6 +4,8 @@ import {surveyTable} from '../../../src/lib/migrations/survey.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {type ConfigScope, configKey} from '../../../src/lib/schema/config-record.js'
+import {wireKey} from '../../../src/lib/schema/keys.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration/migration-record.js'
 import {verifyTable} from '../../../src/lib/verify/verify.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -181,32 +183,23 @@ describeOnEngine('buckets without limits', () => {
 
   describe('for which somebody else configures limits meanwhile', () => {
     const scene = useOldTable(1, limitlessItems, POPULATION)
-    const other = [parseLimit('rpm=3/min')]
+    const vip = {level: 'entity', entity: 'vip', resource: 'gpt-4'} as const
+    const resource = {level: 'resource', resource: 'gpt-4'} as const
+    const system = {level: 'system'} as const
 
-    it.each([
-      ['the entity', {level: 'entity', entity: 'vip', resource: 'gpt-4'}, 'vip', 'entity rpm=3/min'],
-      [
-        'the default of the entity',
-        {level: 'entity', entity: 'user-1', resource: '_default_'},
-        'user-1',
-        'entity_default rpm=3/min',
-      ],
-      ['the resource', {level: 'resource', resource: 'gpt-4'}, 'user-2', 'resource rpm=3/min'],
-      ['the system', {level: 'system'}, 'user-2', 'system rpm=3/min'],
-    ] as const)('keep those of %s', async (_, scope, entity, expected) => {
+    /** Sets limits right before a configuration is written, after the last look at the levels. */
+    async function writeWhile(written: ConfigScope, set: ConfigScope): Promise<void> {
       await scene.migrate({until: 'configuration'})
-      const repository = await repositoryOf(scene)
+      const {id} = await repositoryOf(scene)
+      const {configs} = new NamespaceRepository({...scene.table, transport: scene.own, namespace: id}, undefined)
+      const key = wireKey(configKey(id, written))
       let hasSet = false
-      // Between the last look at the configuration and the write.
       scene.transport = {
         send: async (operation, input, options) => {
-          const isWrite = operation === 'TransactWriteItems' && JSON.stringify(input).includes('gpt-4')
-          if (isWrite && !hasSet) {
+          const [first] = (input as {TransactItems?: {Update?: {Key: object}}[]}).TransactItems ?? []
+          if (!hasSet && JSON.stringify(first?.Update?.Key) === JSON.stringify(key)) {
             hasSet = true
-            await new NamespaceRepository(
-              {...scene.table, transport: scene.own, namespace: repository.id},
-              undefined,
-            ).configs.set(scope, other)
+            await configs.set(set, [parseLimit('rpm=3/min')])
           }
           return scene.own.send(operation, input, options)
         },
@@ -214,7 +207,18 @@ describeOnEngine('buckets without limits', () => {
       await scene.migrate({until: 'limits', limitsFromBuckets: {}})
       scene.transport = scene.own
       expect(hasSet).toBe(true)
-      expect(await applied(scene, entity, 'gpt-4')).toBe(expected)
+    }
+
+    it.each([
+      ['the entity itself', vip, vip, 'entity'],
+      ['the default of the entity', vip, {...vip, resource: '_default_'}, 'entity_default'],
+      ['the resource, before an exception is written', vip, resource, 'resource'],
+      ['the system, before an exception is written', vip, system, 'system'],
+      ['the resource itself', resource, resource, 'resource'],
+      ['the system, before the resource is written', resource, system, 'system'],
+    ] as const)('keep those of %s', async (_, written, set, level) => {
+      await writeWhile(written, set)
+      expect(await applied(scene, written === vip ? 'vip' : 'user-2', 'gpt-4')).toBe(`${level} rpm=3/min`)
       await restore(scene)
     })
   })

@@ -1,11 +1,12 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {formatLimit, parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import {surveyTable} from '../../../src/lib/migrations/survey.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type ConfigScope, configKey} from '../../../src/lib/schema/config-record.js'
-import {wireKey} from '../../../src/lib/schema/keys.js'
+import {keyOf, wireKey} from '../../../src/lib/schema/keys.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration/migration-record.js'
 import {verifyTable} from '../../../src/lib/verify/verify.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -226,8 +227,7 @@ describeOnEngine('buckets without limits', () => {
 
 /** Deletes all that is of the current layout. */
 async function restore(scene: OldTableScene): Promise<void> {
-  for (const {PK, SK} of await scene.items()) {
-    const key = JSON.stringify([PK, SK])
-    if (key.includes('/')) await scene.own.send('DeleteItem', {TableName: scene.name, Key: {PK, SK} as never})
-  }
+  const ofToday = (await scene.items()).map(keyOf).filter(({PK}) => PK.includes('/'))
+  const deletes = ofToday.map(key => ({delete: key}))
+  await batchWrite(scene.own, scene.name, deletes, {backoff: scene.table.backoff})
 }

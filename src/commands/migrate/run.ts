@@ -3,16 +3,17 @@ import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
+import {offerLimits} from '../../lib/cli/migrate/limitless-presenter.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
-import {agree, confirm} from '../../lib/cli/output/confirm.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 import type {MigrateRunResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
-import {formatPlural} from '../../lib/core/text.js'
-import type {Survey} from '../../lib/migrations/survey.js'
 
 const STEPS = ['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catch-up', 'version'] as const
+
+type SurveyOfTable = Awaited<ReturnType<typeof surveyWithProgress>>
 
 export default class MigrateRun extends StackCommand<typeof MigrateRun> {
   static override baseFlags = wholeStackFlags
@@ -60,7 +61,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     const plan = survey ? await this.#plan(stack, survey) : null
     const isDone = plan !== null && !plan.pending && followMs === undefined
     if (dryRun || isDone) return {stack, dryRun, plan, result: null}
-    const writesLimits = this.flags['limits-from-buckets'] || (await offersLimits(survey))
+    const writesLimits = this.flags['limits-from-buckets'] || (await offerLimits(survey?.limitless))
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const limitsFromBuckets = writesLimits ? {agreed: survey?.limitless, principal} : undefined
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs, limitsFromBuckets})
@@ -69,18 +70,11 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     return {stack, dryRun, plan, result: runJson(result)}
   }
 
-  async #plan(stack: string, survey: Survey): Promise<MigrateRunResult['plan']> {
+  async #plan(stack: string, survey: SurveyOfTable): Promise<MigrateRunResult['plan']> {
     const {'limits-from-buckets': limitsFromBuckets = false, 'rate-limit': rateLimit} = this.flags
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE, {limitsFromBuckets})
     this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)
   }
-}
-
-/** Asks on a terminal whether the limits that were shown are to be written too. */
-async function offersLimits(survey: Survey | undefined): Promise<boolean> {
-  const buckets = survey?.limitless.buckets ?? 0
-  if (buckets === 0) return false
-  return agree(`${formatPlural(buckets, 'bucket')} without limits: write the limits shown above for them?`)
 }

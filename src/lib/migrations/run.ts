@@ -6,7 +6,6 @@ import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
 import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
-import type {LimitsWritten, WriteLimitsOptions} from './limitless/write-limits.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/old-locations.js'
 import {openMigrationContext, withLongRetries} from './walk/context.js'
@@ -15,6 +14,7 @@ import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
 import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
+import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {

@@ -8,12 +8,13 @@ import {PEER_FEATURES, type PeerFeature} from '../schema/peer-features.js'
 import {openLimiterTable} from './limiter-table.js'
 import {LimitlessFinder} from './limitless/find.js'
 import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {type ClassifiedPage, classifyPage} from './records/classified-page.js'
 import type {MigrationContext} from './records/finding.js'
 import {SurveyCounter, type SurveyCounts} from './survey-counts.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
-import {type ClassifiedPage, classifyPage, tablePages} from './walk/scan.js'
+import {tablePages} from './walk/scan.js'
 
 /** The layout according to the version records; the data may say otherwise (C-8). */
 interface RecordedSchema {

@@ -3,6 +3,7 @@ import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
 import {LimitlessFinder} from './limitless/find.js'
 import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {classifyPage} from './records/classified-page.js'
 import type {OldRecordType} from './records/classify.js'
 import {isAcceptedVersion} from './records/copied-records.js'
 import type {MigrationContext} from './records/finding.js'
@@ -10,7 +11,7 @@ import {findMissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
-import {classifyPage, tablePages} from './walk/scan.js'
+import {tablePages} from './walk/scan.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string

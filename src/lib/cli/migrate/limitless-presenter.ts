@@ -2,9 +2,10 @@ import type {Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatPlural} from '../../core/text.js'
 import type {Limitless, LimitlessResource} from '../../migrations/limitless/tally.js'
-import type {LimitsWritten} from '../../migrations/limitless/write-limits.js'
+import type {LimitsWritten} from '../../migrations/walk/write-limits.js'
 import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy/key.js'
 import {limitJson} from '../limits/json.js'
+import {agree} from '../output/confirm.js'
 import {textTable} from '../output/text-table.js'
 import type {LimitlessJson, MigrateRunResult} from '../results/migrate.js'
 
@@ -66,6 +67,12 @@ export function limitsWrittenLines(written: LimitsWritten | undefined): string[]
   const {resources, entities} = written
   const levels = `${formatPlural(resources, 'resource')} and ${formatCount(entities)} single ${entities === 1 ? 'bucket' : 'buckets'}`
   return ['', `Limits written from the buckets: for ${levels}`]
+}
+
+/** Asks on a terminal whether the limits that were shown are to be written too. */
+export async function offerLimits(limitless: Limitless | undefined): Promise<boolean> {
+  if (!limitless || limitless.buckets === 0) return false
+  return agree(`${formatPlural(limitless.buckets, 'bucket')} without limits: write the limits shown above for them?`)
 }
 
 /** The command that writes limits from buckets. */

@@ -11,10 +11,10 @@ import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy/key.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
 import {gatherBuckets} from '../buckets/compare.js'
 import {readOldBucket} from '../buckets/old-bucket.js'
+import type {ClassifiedPage} from '../records/classified-page.js'
 import {type MigrationContext, mapConcurrently} from '../records/finding.js'
 import {hasOldLimits} from '../records/limits.js'
 import {isOfType, readItems} from '../records/reads.js'
-import type {ClassifiedPage} from '../walk/scan.js'
 import {type LimitlessBucket, limitsInBucket} from './bucket-limits.js'
 
 /** What is looked at besides the records of the current layout. */

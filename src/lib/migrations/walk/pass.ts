@@ -4,12 +4,13 @@ import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespa
 import type {StepCounts} from '../../schema/migration/migration-record.js'
 import {LimitlessFinder} from '../limitless/find.js'
 import {type Limitless, LimitlessTally} from '../limitless/tally.js'
+import {type ClassifiedPage, classifyPage, hasUnprefixed} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'
 import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
 import {type CopyOutcome, copyGroup} from './reconcile.js'
 import {MigrationReport} from './report.js'
-import {type ClassifiedPage, classifyPage, hasUnprefixed, tablePages} from './scan.js'
+import {tablePages} from './scan.js'
 import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKeysLeftOut} from './steps.js'
 
 /** Progress of a step. */

@@ -1,11 +1,12 @@
-import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} from '../limitless/write-limits.js'
+import {classifyPage, hasUnprefixed} from '../records/classified-page.js'
 import type {MigrationContext} from '../records/finding.js'
 import {addMissingParts} from './add-indexes.js'
 import {catchUp} from './catch-up.js'
 import {type Pass, type RunContext, registerDefault, runPass} from './pass.js'
-import {classifyPage, hasUnprefixed, tablePages} from './scan.js'
+import {tablePages} from './scan.js'
 import {countStep, type MigrationStep} from './steps.js'
 import {recordVersion} from './version-step.js'
+import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} from './write-limits.js'
 
 interface StepOptions {
   readonly ourVersion: string

@@ -1,13 +1,14 @@
 import type {Principal} from '../../repository/audit/audit.js'
 import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy/key.js'
+import type {LimitlessBucket} from '../limitless/bucket-limits.js'
+import {LimitlessFinder} from '../limitless/find.js'
+import {isCoveredBy, type Limitless, type LimitlessResource, LimitlessTally} from '../limitless/tally.js'
+import {configureWhereNone} from '../limitless/write-config.js'
+import {classifyPage} from '../records/classified-page.js'
 import type {MigrationContext} from '../records/finding.js'
-import type {RunContext} from '../walk/pass.js'
-import {classifyPage, tablePages} from '../walk/scan.js'
-import {countStep, type MigrationStep, sortKeysLeftOut} from '../walk/steps.js'
-import type {LimitlessBucket} from './bucket-limits.js'
-import {LimitlessFinder} from './find.js'
-import {isCoveredBy, type Limitless, type LimitlessResource, LimitlessTally} from './tally.js'
-import {configureWhereNone} from './write-config.js'
+import type {RunContext} from './pass.js'
+import {tablePages} from './scan.js'
+import {countStep, type MigrationStep, sortKeysLeftOut} from './steps.js'
 
 /** How limits are written from what the buckets say. */
 export interface WriteLimitsOptions {

@@ -7,8 +7,11 @@ import {ROOT, run} from '../e2e/zael.js'
 import {TEMPLATE_TEXT} from '../infra/template/stack-model.js'
 import {describeWithPython, pythonPrograms} from './moto.js'
 
-/** One region of each partition, and the oldest one, which has all services. */
-const REGIONS = ['us-east-1', 'eu-central-1', 'cn-north-1', 'us-gov-west-1']
+/** One region of each partition that cfn-lint knows. */
+const REGIONS = [
+  ...['us-east-1', 'cn-north-1', 'us-gov-west-1', 'eusc-de-east-1'],
+  ...['us-iso-east-1', 'us-isob-east-1', 'eu-isoe-west-1', 'us-isof-south-1'],
+]
 
 const TEMPLATE = join(ROOT, 'templates', 'stack.yaml')
 

@@ -20,6 +20,7 @@ import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
 import {requestedResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
+import {checkTemplateLength, passTemplate} from './template-upload.js'
 
 /** A requested deployment. */
 export interface DeployRequest {
@@ -31,6 +32,10 @@ export interface DeployRequest {
   readonly tags: Readonly<Record<string, string>>
   /** Keys of tags to remove from the stack. */
   readonly removedTags: readonly string[]
+  /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
+  readonly cloudFormationRole?: string | undefined
+  /** Bucket to pass the template through; absent: it is part of the request. */
+  readonly templateBucket?: string | undefined
 }
 
 /** A parameter that changes; `before` is its default on a new stack. */
@@ -47,6 +52,8 @@ export interface DeployPlan {
   /** `recreate`: the remains of a failed first deployment have to be deleted before anything can be planned. */
   readonly action: 'create' | 'update' | 'none' | 'recreate'
   readonly parameters: readonly ParameterChange[]
+  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  readonly cloudFormationRole: string | null
   readonly changeSet: ChangeSet | undefined
   /** Whether the code of the aggregator will be uploaded; `none`: no aggregator, or not known yet. */
   readonly code: 'new' | 'current' | 'none'
@@ -80,13 +87,14 @@ export async function planDeploy(
   const given = parametersOf(request.options)
   const existing = await readStack(aws, stack)
   const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
-  const common = {stack, region: await aws.region(), ...unknown}
+  const cloudFormationRole = request.cloudFormationRole ?? existing?.role ?? null
+  const common = {stack, region: await aws.region(), cloudFormationRole, ...unknown}
   const deployed = existing && !isEmptyStack(existing) ? existing : undefined
-  const parameters = parameterChanges(given, deployed?.parameters)
   if (deployed) {
     checkOwner(deployed)
     if (NEVER_CREATED.has(deployed.status)) {
       const hasEmptyTable = await hasEmptyLeftover(table)
+      const parameters = parameterChanges(given, deployed.parameters, {})
       return {...common, action: 'recreate', parameters, changeSet: undefined, code: 'none', hasEmptyTable}
     }
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
@@ -97,13 +105,16 @@ export async function planDeploy(
   if (deployed) checkStreamStart(deployed, given, resources)
   // Everything that can fail comes before the change set, which would be left behind.
   const runningCode = await readRunningCode(aws, resources)
+  const template = compactTemplate(await loadStackTemplate())
+  checkTemplateLength(template, request.templateBucket)
 
   const changeSet = await createChangeSet(
     aws,
     {
       stack,
       type: deployed ? 'UPDATE' : 'CREATE',
-      template: compactTemplate(await loadStackTemplate()),
+      template: await passTemplate(aws, {stack, template, bucket: request.templateBucket}),
+      role: request.cloudFormationRole,
       parameters: requestParameters(given, deployed?.parameters),
       // CloudFormation removes tags that are not listed again.
       tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),
@@ -120,6 +131,9 @@ export async function planDeploy(
   const code = planCode(runningCode, changeSet)
   const planned = {...common, runningCode, changeSet, code}
   if (!changeSet) return {...planned, action: 'none', parameters: []}
+  // Stacks that are older than the parameter have the runtime that their function has.
+  const former = runningCode?.runtime ? {LambdaRuntime: runningCode.runtime} : {}
+  const parameters = parameterChanges(given, deployed?.parameters, former)
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
@@ -162,13 +176,17 @@ function requestParameters(
   })
 }
 
+/** `former`: values of stacks that do not have the parameter yet; they change to the default. */
 function parameterChanges(
   given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
+  former: Readonly<Record<string, string>>,
 ): ParameterChange[] {
   return STACK_OPTIONS.flatMap(option => {
-    const before = deployed[option.parameter] ?? parameterText(option, option.default)
-    const after = given[option.parameter] ?? before
+    const {parameter} = option
+    const byDefault = parameterText(option, option.default)
+    const before = deployed[parameter] ?? former[parameter] ?? byDefault
+    const after = given[parameter] ?? deployed[parameter] ?? byDefault
     return after === before ? [] : [{option: option.name, before, after}]
   })
 }

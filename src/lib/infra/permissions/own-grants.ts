@@ -1,0 +1,45 @@
+import {type Grant, passedTo} from './grant.js'
+import type {StackPlace} from './template-resources.js'
+
+/** What the calls that zael makes itself depend on. */
+export interface OwnCalls extends StackPlace {
+  /** Name of the archive's bucket, or a pattern for it. */
+  readonly archiveBucket: string
+  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  readonly cloudFormationRole: string | null
+  /** Bucket for templates; `null`: they are sent in the request. */
+  readonly templateBucket: string | null
+}
+
+/** The calls of `deploy` and `delete` themselves. A test compares them with the calls that the commands were seen to make. */
+export function ownGrants(own: OwnCalls): Grant[] {
+  const {partition, region, account, stack, archiveBucket, cloudFormationRole, templateBucket} = own
+  const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
+  const bucket = `arn:${partition}:s3:::${archiveBucket}`
+  return [
+    on(
+      'cloudformation',
+      `CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeStackEvents DescribeStacks ExecuteChangeSet
+      GetTemplate ListStackResources TagResource UntagResource`,
+      arn('cloudformation', `stack/${stack}/*`),
+    ),
+    on('cloudformation', 'ListStacks', '*'),
+    // The table's version record and the namespace "default"; whether an existing table is empty or a limiter's.
+    on('dynamodb', 'DeleteTable DescribeTable GetItem PutItem Scan UpdateItem', arn('dynamodb', `table/${stack}`)),
+    on('lambda', 'GetFunctionConfiguration UpdateFunctionCode', arn('lambda', `function:${stack}-aggregator`)),
+    on('lambda', 'GetEventSourceMapping', arn('lambda', 'event-source-mapping:*')),
+    // delete --empty-archive
+    on('s3', 'DeleteBucket ListBucket ListBucketVersions', bucket),
+    on('s3', 'DeleteObject DeleteObjectVersion', `${bucket}/*`),
+    ...(templateBucket === null
+      ? []
+      : [on('s3', 'GetObject PutObject', `arn:${partition}:s3:::${templateBucket}/zael/${stack}/*`)]),
+    ...(cloudFormationRole === null
+      ? []
+      : [{...on('iam', 'PassRole', cloudFormationRole), conditions: passedTo('cloudformation')}]),
+  ]
+}
+
+function on(service: string, names: string, resource: string): Grant {
+  return {actions: names.split(/\s+/).map(name => `${service}:${name}`), resources: [resource]}
+}

@@ -7,7 +7,7 @@ import {loadPermissionFacts} from '../permissions/facts.js'
 import {ownGrants} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
-import {cannotWrite, type ExportedFile} from './export.js'
+import {exportFailed, type ExportedFile} from './export.js'
 
 /** What the policies are for. */
 export interface PolicyRequest {
@@ -53,7 +53,7 @@ export async function writePolicies(folder: string, files: readonly PolicyFile[]
     await mkdir(folder, {recursive: true})
     for (const {path, content} of written) await writeFile(path, content)
   } catch (cause) {
-    throw cannotWrite(folder, cause as Error)
+    throw exportFailed(folder, cause as Error)
   }
   return written.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
 }

@@ -35,13 +35,13 @@ export async function exportStack(folder: string, options: StackOptionValues): P
     await mkdir(folder, {recursive: true})
     for (const {path, content} of files) await writeFile(path, content)
   } catch (cause) {
-    throw cannotWrite(folder, cause as Error)
+    throw exportFailed(folder, cause as Error)
   }
   return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
 }
 
 /** The error for a folder that cannot be written. */
-export function cannotWrite(folder: string, cause: Error): ZaelError {
+export function exportFailed(folder: string, cause: Error): ZaelError {
   return new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${cause.message}`, {
     hint: 'Choose another folder.',
     details: {folder},

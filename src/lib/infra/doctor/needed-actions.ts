@@ -2,7 +2,7 @@ import {indexes} from '../../schema/attributes.js'
 import {likelyBucketName} from '../options/resource-names.js'
 import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
 import type {PermissionFacts} from '../permissions/facts.js'
-import type {Grant} from '../permissions/grant.js'
+import type {PolicyGrant} from '../permissions/grant.js'
 import {ownGrants} from '../permissions/own-grants.js'
 import type {StackPlace} from '../permissions/template-resources.js'
 
@@ -10,7 +10,7 @@ import type {StackPlace} from '../permissions/template-resources.js'
 export type Purpose = 'look' | 'operate' | 'deploy' | 'role'
 
 /** The IAM actions that one purpose needs on one kind of resource. */
-export interface NeededActions extends Grant {
+export interface NeededActions extends PolicyGrant {
   readonly purpose: Purpose
 }
 
@@ -39,7 +39,7 @@ export function neededActions(
   const unnamed = {archiveBucket: archiveBucket ?? likelyBucketName(place.stack)}
   const own = ownGrants({...place, ...unnamed, cloudFormationRole: role, templateBucket: null})
   const indirect = cloudFormationGrants(template, handlers, {place, parameters, unnamed}).flatMap(({grants}) => grants)
-  const since = (purpose: Purpose, grants: readonly Grant[]) => grants.map(grant => ({purpose, ...grant}))
+  const since = (purpose: Purpose, grants: readonly PolicyGrant[]) => grants.map(grant => ({purpose, ...grant}))
   return [...commandActions(place), ...since('deploy', own), ...since(role === null ? 'deploy' : 'role', indirect)]
 }
 

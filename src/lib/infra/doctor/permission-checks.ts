@@ -54,8 +54,12 @@ export async function permissionChecks(
  */
 export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
+  const told = new Set<string>()
   return purposes.map(purpose => {
-    const actions = [...new Set(needed.flatMap(each => (each.purpose === purpose ? each.actions : [])))]
+    // An action that several purposes need is reported once.
+    const wanted = new Set(needed.flatMap(each => (each.purpose === purpose ? each.actions : [])))
+    const actions = [...wanted].filter(action => !told.has(action))
+    for (const action of actions) told.add(action)
     const missing = actions.filter(action => refused.has(action))
     const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]

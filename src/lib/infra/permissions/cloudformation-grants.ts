@@ -1,5 +1,5 @@
 import type {TemplateNode} from '../../schema/template-yaml.js'
-import {type Grant, passedTo} from './grant.js'
+import {type PolicyGrant, passedTo} from './grant.js'
 import {isSuperfluous} from './property-actions.js'
 import {StackArns, type UnnamedResources} from './resource-arns.js'
 import type {ResourceHandlers} from './resource-handlers.js'
@@ -16,7 +16,7 @@ export interface StackDescription {
 /** The actions that CloudFormation calls for one resource of a stack. */
 export interface ResourceGrants {
   readonly resource: TemplateResource
-  readonly grants: readonly Grant[]
+  readonly grants: readonly PolicyGrant[]
 }
 
 /**
@@ -44,7 +44,7 @@ function resourceActions({handlers, resourceKinds}: ResourceHandlers, {type, pat
   return actions.filter(action => action in resourceKinds && !isSuperfluous(type, action, paths))
 }
 
-function grantOf(facts: ResourceHandlers, resource: TemplateResource, arns: StackArns, action: string): Grant {
+function grantOf(facts: ResourceHandlers, resource: TemplateResource, arns: StackArns, action: string): PolicyGrant {
   const kinds = facts.resourceKinds[action] ?? []
   // Keys are listed only where the key is the user's own.
   if (action.startsWith('kms:') && arns.keys.length === 0) return {actions: [action], resources: []}

@@ -2,7 +2,7 @@
 export type GrantConditions = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /** Actions that are needed on some resources. */
-export interface Grant {
+export interface PolicyGrant {
   readonly actions: readonly string[]
   /** ARNs, with `*` where a part is not known; `*` alone for actions that IAM cannot restrict. */
   readonly resources: readonly string[]

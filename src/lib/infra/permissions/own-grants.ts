@@ -1,4 +1,4 @@
-import {type Grant, passedTo} from './grant.js'
+import {type PolicyGrant, passedTo} from './grant.js'
 import type {StackPlace} from './template-resources.js'
 
 /** What the calls that zael makes itself depend on. */
@@ -12,7 +12,7 @@ export interface OwnCalls extends StackPlace {
 }
 
 /** The calls of `deploy` and `delete` themselves. A test compares them with the calls that the commands were seen to make. */
-export function ownGrants(own: OwnCalls): Grant[] {
+export function ownGrants(own: OwnCalls): PolicyGrant[] {
   const {partition, region, account, stack, archiveBucket, cloudFormationRole, templateBucket} = own
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const bucket = `arn:${partition}:s3:::${archiveBucket}`
@@ -40,6 +40,6 @@ export function ownGrants(own: OwnCalls): Grant[] {
   ]
 }
 
-function on(service: string, names: string, resource: string): Grant {
+function on(service: string, names: string, resource: string): PolicyGrant {
   return {actions: names.split(/\s+/).map(name => `${service}:${name}`), resources: [resource]}
 }

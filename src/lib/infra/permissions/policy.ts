@@ -1,11 +1,11 @@
-import type {Grant} from './grant.js'
+import type {PolicyGrant, GrantConditions} from './grant.js'
 
 /** A statement of an IAM policy. */
 interface Statement {
   readonly Effect: 'Allow'
   readonly Action: readonly string[]
   readonly Resource: readonly string[]
-  readonly Condition?: Grant['conditions']
+  readonly Condition?: GrantConditions
 }
 
 /** An IAM policy. */
@@ -23,7 +23,7 @@ export function policyLength(policy: PolicyDocument): number {
 }
 
 /** Policies that allow everything that is granted: one, or as many as IAM's limit of the length makes necessary. */
-export function policiesOf(grants: readonly Grant[]): PolicyDocument[] {
+export function policiesOf(grants: readonly PolicyGrant[]): PolicyDocument[] {
   const policies: PolicyDocument[] = []
   let open: Statement[] = []
   for (const statement of statementsOf(grants)) {
@@ -37,8 +37,8 @@ export function policiesOf(grants: readonly Grant[]): PolicyDocument[] {
 }
 
 /** One statement for all actions that have the same resources and conditions. */
-function statementsOf(grants: readonly Grant[]): Statement[] {
-  const resourcesOf = new Map<string, {action: string; resources: Set<string>; conditions: Grant['conditions']}>()
+function statementsOf(grants: readonly PolicyGrant[]): Statement[] {
+  const resourcesOf = new Map<string, {action: string; resources: Set<string>; conditions: PolicyGrant['conditions']}>()
   for (const {actions, resources, conditions} of grants) {
     for (const action of actions) {
       const key = `${action} ${JSON.stringify(conditions ?? {})}`

@@ -1,3 +1,4 @@
+import {Readable} from 'node:stream'
 import {expect, it} from 'vitest'
 import {openAws} from '../../../src/lib/infra/aws/clients.js'
 import {checkTemplateLength, MAX_INLINE_BYTES, passTemplate} from '../../../src/lib/infra/deploy/template-upload.js'
@@ -19,17 +20,21 @@ it('a template that is too long for a request needs a bucket', () => {
   expect(() => checkTemplateLength('ä'.repeat(MAX_INLINE_BYTES - 1), undefined)).toThrow('102398 bytes')
 })
 
-/** Passes a template with a bucket that responds like this. */
-async function passedTo(region: string, respond: () => unknown) {
-  using aws = openAws({region}, {AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b'})
-  const sent: object[] = []
-  const s3 = await aws.s3()
-  s3.send = async (command: {input: object}) => {
-    sent.push(command.input)
-    return respond()
-  }
+/** Passes a template through a bucket that responds with an error, or with success. */
+async function passedTo(region: string, errorCode?: string) {
+  using aws = openAws({region}, {})
+  const {config} = await aws.s3()
+  config.credentials = async () => ({accessKeyId: 'a', secretAccessKey: 'b'})
+  const paths: string[] = []
+  const body = Readable.from([errorCode === undefined ? '' : `<Error><Code>${errorCode}</Code></Error>`])
+  config.requestHandler = {
+    handle: async ({method, path}: {method: string; path: string}) => {
+      paths.push(`${method} ${path}`)
+      return {response: {statusCode: errorCode === undefined ? 200 : 404, headers: {}, body}}
+    },
+  } as unknown as typeof config.requestHandler
   const source = await passTemplate(aws, {stack: 'prod', template: 'Resources: {}', bucket: 'templates'})
-  return {source, sent}
+  return {source, paths}
 }
 
 it.each([
@@ -37,19 +42,14 @@ it.each([
   ['us-east-1', 'https://templates.s3.us-east-1.amazonaws.com'],
   ['cn-north-1', 'https://templates.s3.cn-north-1.amazonaws.com.cn'],
 ])('is uploaded under its hash, and named by the address of the bucket: %s', async (region, address) => {
-  const {source, sent} = await passedTo(region, () => ({}))
-  const [upload] = sent as [{Key: string}]
-  expect(upload).toMatchObject({Bucket: 'templates', Body: 'Resources: {}'})
-  expect(upload.Key).toMatch(/^zael\/prod\/[0-9a-f]{16}\.yaml$/)
-  expect(source).toEqual({TemplateURL: `${address}/${upload.Key}`})
+  const {source, paths} = await passedTo(region)
+  const [, key] = /^PUT \/(zael\/prod\/[0-9a-f]{16}\.yaml)$/.exec(paths.join()) ?? []
+  expect(source).toEqual({TemplateURL: `${address}/${key}`})
 })
 
 it.each([
   ['NoSuchBucket', 'The bucket "templates" does not exist.'],
   ['PermanentRedirect', 'The bucket "templates" is in another region.'],
 ])('explains a bucket that cannot be used: %s', async (name, message) => {
-  const refuse = () => {
-    throw Object.assign(new Error('no'), {name})
-  }
-  await expect(passedTo('eu-west-1', refuse)).rejects.toMatchObject({code: 'deploy.template-bucket', message})
+  await expect(passedTo('eu-west-1', name)).rejects.toMatchObject({code: 'deploy.template-bucket', message})
 })

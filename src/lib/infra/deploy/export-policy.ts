@@ -7,7 +7,7 @@ import {loadPermissionFacts} from '../permissions/facts.js'
 import {ownGrants} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
-import {exportFailed, type ExportedFile} from './export.js'
+import {type ExportedFile, exportFailed} from './export.js'
 
 /** What the policies are for. */
 export interface PolicyRequest {

@@ -1,8 +1,16 @@
 import {createHash} from 'node:crypto'
-import {PutObjectCommand, type S3Client} from '@aws-sdk/client-s3'
+import {PutObjectCommand} from '@aws-sdk/client-s3'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
+
+/** The fields of a request that make up its address. */
+interface HttpRequest {
+  readonly protocol: string
+  readonly hostname: string
+  readonly port?: number
+  readonly path: string
+}
 
 /** Bytes; CloudFormation accepts a longer template only from a bucket. */
 export const MAX_INLINE_BYTES = 51_200
@@ -34,23 +42,21 @@ export async function passTemplate(
   return callAws(`upload the template to the bucket "${bucket}"`, async () => {
     const client = await aws.s3()
     const upload = new PutObjectCommand({Bucket: bucket, Key: key, Body: template, ContentType: 'application/yaml'})
+    let address = ''
+    // The address that the object is uploaded to, in the form that its partition or emulator uses.
+    upload.middlewareStack.add(
+      next => args => {
+        const {protocol, hostname, port, path} = args.request as HttpRequest
+        address = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}`
+        return next(args)
+      },
+      {step: 'build'},
+    )
     await client.send(upload).catch(error => {
       throw unusableBucket(bucket, error) ?? error
     })
-    return {TemplateURL: `${await addressOf(client, bucket)}/${key}`}
+    return {TemplateURL: address}
   })
-}
-
-/** The address of a bucket, in the form that its partition or emulator uses. */
-async function addressOf({config}: S3Client, bucket: string): Promise<string> {
-  const custom = config.endpoint && (await config.endpoint())
-  const {url} = config.endpointProvider({
-    Bucket: bucket,
-    Region: await config.region(),
-    ForcePathStyle: config.forcePathStyle,
-    ...(custom ? {Endpoint: `${custom.protocol}//${custom.hostname}:${custom.port}`} : {}),
-  })
-  return url.href.replace(/\/$/, '')
 }
 
 /** A bucket that does not exist, or is in another region; `undefined` for other errors. */

@@ -25,7 +25,11 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
     ),
     on('cloudformation', 'ListStacks', '*'),
     // The table's version record and the namespace "default"; whether an existing table is empty or a limiter's.
-    on('dynamodb', 'DeleteTable DescribeTable GetItem PutItem Scan UpdateItem', arn('dynamodb', `table/${stack}`)),
+    on(
+      'dynamodb',
+      'BatchGetItem DeleteTable DescribeTable GetItem PutItem Scan UpdateItem',
+      arn('dynamodb', `table/${stack}`),
+    ),
     on('lambda', 'GetFunctionConfiguration UpdateFunctionCode', arn('lambda', `function:${stack}-aggregator`)),
     on('lambda', 'GetEventSourceMapping', arn('lambda', 'event-source-mapping:*')),
     // delete --empty-archive

@@ -1,4 +1,4 @@
-import type {PolicyGrant, GrantConditions} from './grant.js'
+import type {GrantConditions, PolicyGrant} from './grant.js'
 
 /** A statement of an IAM policy. */
 interface Statement {

@@ -81,7 +81,11 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         expect(retryAfterMs).toBeGreaterThan(0)
         expect(Number.isSafeInteger(retryAfterMs)).toBe(true)
         const check = await limiter.check(request({rpm: state.asked}))
-        expect(check).toMatchObject({admitted: false, retryAfterMs})
+        // A shard above its share has admitted this request before the parent refused it; a check does not count on that.
+        const isEven = state.balances.every(balance => balance * state.shards <= state.capacity * 1000)
+        expect(check.admitted).toBe(false)
+        expect(check.retryAfterMs).toBeGreaterThanOrEqual(retryAfterMs)
+        if (isEven) expect(check.retryAfterMs).toBe(retryAfterMs)
         scene.nowMs += retryAfterMs
         await ask()
       }),

@@ -148,8 +148,8 @@ describe('the warning about a limit that is not configured', () => {
     const listen = ({name, message}: Error) => warnings.push(`${name}: ${message}`)
     process.on('warning', listen)
     try {
-      warnUnlimited(['warned-a', 'warned-b'], {entity: 'user-1', resource: 'gpt-4'})
-      warnUnlimited(['warned-b'], {entity: 'user-2', resource: 'gpt-5'})
+      for (const name of ['warned-a', 'warned-b']) warnUnlimited(name, {entity: 'user-1', resource: 'gpt-4'})
+      warnUnlimited('warned-b', {entity: 'user-2', resource: 'gpt-5'})
       await new Promise(resolve => setImmediate(resolve))
     } finally {
       process.off('warning', listen)

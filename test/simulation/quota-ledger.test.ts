@@ -111,6 +111,53 @@ function foundAfterReset(tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** Another client makes a session that shard 1 was told of a daily quota of 6; then that shard is given so much. */
+function foundAfterKindChanged(ws: number, tokens: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const told = shard(1, {tokens: 1000, atMs: START_MS, ws, wa: BEFORE_MS})
+  const {b_q_rsa: _, sched: __, ...plain} = told
+  const synced = {...plain, b_q_cp: n(6000), rsched: s('1m0h0')}
+  const steps = [
+    ['limiter', undefined, told],
+    ['python', told, synced],
+    ['limiter', synced, {...synced, b_q_tk: n(tokens)}],
+  ] as const
+  for (const [kind, before, after] of steps)
+    ledger.observe({
+      atMs: START_MS + 1,
+      writer: {kind, process: 0},
+      changes: [{table: 'sim', sequence: 0, atMs: START_MS + 1, before, after}],
+      shards: [],
+    })
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
+/** Another client makes a session of five hours, which is over, one of ten; so long after that a new one begins. */
+function foundAfterLengthened(afterMs: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const changedAtMs = START_MS - MINUTE_MS
+  const old = BEFORE_MS + 4 * 3_600_000
+  const held = {...shard(0, {tokens: 0, atMs: old, ws: old, wa: old}), shard_count: n(1)}
+  const synced = {...held, b_q_rsa: n(36_000)}
+  const atMs = changedAtMs + afterMs
+  const opened = {...synced, rf: n(atMs), b_q_ws: n(atMs), b_q_wa: n(atMs), b_q_tk: n(24_000)}
+  const steps = [
+    ['limiter', old, undefined, held],
+    ['python', changedAtMs, held, synced],
+    ['limiter', atMs, synced, opened],
+  ] as const
+  for (const [kind, stepMs, before, after] of steps)
+    ledger.observe({
+      atMs: stepMs,
+      writer: {kind, process: 0},
+      changes: [{table: 'sim', sequence: 0, atMs: stepMs, before, after}],
+      shards: [],
+    })
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
   it('allows a shard that enters a session late its share of the capacity in force then', () => {
     expect(found(MINUTE_MS, 6000)).toEqual([])
@@ -136,5 +183,16 @@ describe('the ledger of quotas', () => {
   it('counts what was bought for a session that a reset has ended to none', () => {
     expect(foundAfterReset(12_000)).toEqual([])
     expect(foundAfterReset(20_000)).toEqual(['S3-grant', 'S1-quota'])
+  })
+
+  it('allows a session that was announced to be granted after another client has made it another kind of quota', () => {
+    expect(foundAfterKindChanged(START_MS + 1, 3000)).toEqual([])
+    expect(foundAfterKindChanged(START_MS + 1, 3001)).toEqual(['S3-minted'])
+    expect(foundAfterKindChanged(BEFORE_MS, 1001)).toEqual(['S3-minted'])
+  })
+
+  it('allows a session to begin by a length that another client has just changed, until processes must know', () => {
+    expect(foundAfterLengthened(100)).not.toContain('S3-window-again')
+    expect(foundAfterLengthened(31_000)).toContain('S3-window-again')
   })
 })

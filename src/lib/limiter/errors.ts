@@ -37,10 +37,14 @@ export class RateLimitExceeded extends ZaelError {
     const where = worst
       ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
       : 'no tokens left'
+    // No stack: it shows nothing but this package, and capturing it takes longer than the decision.
+    const {stackTraceLimit} = Error
+    Error.stackTraceLimit = 0
     super('negative', 'limit.exceeded', `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`, {
       hint: 'Wait for retryAfterMs, then try again.',
       details: {retryAfterMs, limits: statuses},
     })
+    Error.stackTraceLimit = stackTraceLimit
     this.statuses = statuses
     this.retryAfterMs = retryAfterMs
   }
@@ -190,19 +194,17 @@ const MOST_WARNINGS = 1000
 
 const warned = new Set<string>()
 
-/** Warns of limits that were asked for and are not configured; each name once per process, by `process.emitWarning`. */
+/** Warns of a limit that was asked for and is not configured; each name once per process, by `process.emitWarning`. */
 export function warnUnlimited(
-  names: readonly string[],
+  name: string,
   {entity, resource}: {readonly entity: string; readonly resource: string},
 ): void {
-  for (const name of names) {
-    if (warned.has(name) || warned.size >= MOST_WARNINGS) continue
-    warned.add(name)
-    process.emitWarning(
-      `No limit "${name}" applies to ${entity} for ${resource}, so it is not limited. Said once per name; strict: true throws instead.`,
-      {type: 'ZaelWarning', code: 'ZAEL_UNLIMITED'},
-    )
-  }
+  if (warned.has(name) || warned.size >= MOST_WARNINGS) return
+  warned.add(name)
+  process.emitWarning(
+    `No limit "${name}" applies to ${entity} for ${resource}, so it is not limited. Said once per name; strict: true throws instead.`,
+    {type: 'ZaelWarning', code: 'ZAEL_UNLIMITED'},
+  )
 }
 
 /** The table could not be reached in time, and the policy for that is to block. */

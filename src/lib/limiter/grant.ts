@@ -48,6 +48,11 @@ export function takenBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
 }
 
+/** Whether a limit was charged by a grant. */
+export function isCharged({holdings}: Grant, name: string): boolean {
+  return holdings.some(({heldMilli}) => heldMilli.has(name))
+}
+
 /** What a grant holds, over all items, in millitokens. */
 export function heldBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))

@@ -6,7 +6,7 @@ import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
-import {book, type Grant, type Holding, heldBy, partsOf, takenBy} from './grant.js'
+import {book, type Grant, type Holding, heldBy, isCharged, partsOf, takenBy} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
 
 /** How a lease changes what it holds. */
@@ -65,10 +65,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** False when the table was unreachable and the policy let the request through: nothing was charged. */
   readonly isMetered: boolean
   readonly #grants: Grant[]
-  readonly #actions: LeaseActions | undefined
-  readonly #underway = new Set<Promise<void>>()
-  readonly #others = new Map<string, Lease<Name>>()
-  readonly #unlimited = new Set<string>()
+  readonly #makeActions: (() => LeaseActions) | undefined
+  /** Most leases are committed as they are: what only corrections need is made when it is needed. */
+  #madeActions: LeaseActions | undefined
+  readonly #underway: Promise<void>[] = []
+  readonly #others: Lease<Name>[] = []
+  readonly #unlimited: string[] = []
   #ended: 'committed' | 'rolled back' | undefined
 
   /**
@@ -76,12 +78,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    *
    * @internal
    */
-  constructor({entity, resource, amounts}: AskedResource, grants: readonly Grant[] = [], actions?: LeaseActions) {
+  constructor({entity, resource, amounts}: AskedResource, grants: readonly Grant[] = [], actions?: () => LeaseActions) {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
     this.#grants = [...grants]
-    this.#actions = actions
+    this.#makeActions = actions
     this.#noteUnlimited(amounts, grants)
   }
 
@@ -91,15 +93,16 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * @internal
    */
   including(others: readonly Lease<Name>[]): this {
-    for (const other of others) this.#others.set(other.resource, other)
+    this.#others.push(...others)
     return this
   }
 
   /** What was acquired of another resource of the same request (`also`), or of the first one. */
   of(resource: string): LeasePart<Name> {
-    const part = resource === this.resource ? this : this.#others.get(resource)
+    const parts = [this, ...this.#others]
+    const part = parts.find(each => each.resource === resource)
     if (part) return part
-    const names = [this.resource, ...this.#others.keys()]
+    const names = parts.map(each => each.resource)
     throw new InvalidInput('lease.resource', `The lease has no resource "${resource}", only ${names.join(', ')}.`)
   }
 
@@ -190,14 +193,14 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   async commit(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'committed'
-    for (const other of this.#others.values()) await other.commit()
+    for (const other of this.#others) await other.commit()
   }
 
   /** Returns everything the lease still holds; the lease ends. Resolves when it is written or has finally failed. */
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
-    const others = Promise.all([...this.#others.values()].map(other => other.rollback()))
+    const others = Promise.all(this.#others.map(other => other.rollback()))
     // What is still being written is returned too, once it is known what became of it.
     await Promise.allSettled(this.#underway)
     for (const grant of this.#grants) this.#note(grant, negateAmounts(takenBy(grant)))
@@ -264,12 +267,17 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   async #track(work: Promise<void>): Promise<void> {
-    this.#underway.add(work)
+    this.#underway.push(work)
     try {
       await work
     } finally {
-      this.#underway.delete(work)
+      this.#underway.splice(this.#underway.indexOf(work), 1)
     }
+  }
+
+  get #actions(): LeaseActions | undefined {
+    this.#madeActions ??= this.#makeActions?.()
+    return this.#madeActions
   }
 
   #checkOpen(): void {
@@ -279,13 +287,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** What no grant was charged for is configured nowhere. */
   #noteUnlimited(asked: Amounts, grants: readonly Grant[]): void {
     if (grants.length === 0) return
-    const charged = grants.map(heldBy)
-    this.#addUnlimited([...asked.keys()].filter(name => !charged.some(held => held.has(name))))
+    for (const name of asked.keys()) if (!grants.some(grant => isCharged(grant, name))) this.#addUnlimited(name)
   }
 
-  #addUnlimited(names: readonly string[]): void {
-    for (const name of names) this.#unlimited.add(name)
-    warnUnlimited(names, this)
+  #addUnlimited(name: string): void {
+    if (!this.#unlimited.includes(name)) this.#unlimited.push(name)
+    warnUnlimited(name, this)
   }
 
   /** Without the limits that nobody has, and without returns of what was never charged because it was not limited. */
@@ -296,9 +303,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (unknown.length > 0 && isStrict) {
       throw unknownLimit(this.entity, this.resource, unknown, [...visibleLimits(record).keys()])
     }
-    this.#addUnlimited(unknown)
+    for (const name of unknown) this.#addUnlimited(name)
     const isReturnOfNothing = (name: string, milli: bigint) =>
-      milli < 0n && this.#unlimited.has(name) && this.#held(name) === 0n
+      milli < 0n && this.#unlimited.includes(name) && this.#held(name) === 0n
     return new Map([...asked].filter(([name, milli]) => !unknown.includes(name) && !isReturnOfNothing(name, milli)))
   }
 

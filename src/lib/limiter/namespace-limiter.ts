@@ -74,7 +74,7 @@ export class NamespaceLimiter {
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
   async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
     const expected = this.#expectedParent(request)
-    const levels = this.#levels(request)
+    const levels = levelsOf(request, expected)
 
     // Neither is charged when one of them is known to refuse.
     const known = levels.map(level => this.queues.knownRefusals(level))
@@ -106,13 +106,15 @@ export class NamespaceLimiter {
 
   /** Whether the answer is no without a call. */
   isKnownToRefuse(request: EntityRequest): boolean {
-    return this.#levels(request).some(level => this.queues.knownRefusals(level).byAll() !== undefined)
+    return levelsOf(request, this.#expectedParent(request)).some(
+      level => this.queues.knownRefusals(level).byAll() !== undefined,
+    )
   }
 
   /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */
   async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
     const expected = this.#expectedParent(request)
-    const levels = this.#levels(request).map(level => this.#refusalUnlessUnknown(level))
+    const levels = levelsOf(request, expected).map(level => this.#refusalUnlessUnknown(level))
     const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
     if (this.#hasOtherParent(request, expected)) return this.expectedRefusal(request)
     return refusals.length > 0 ? exceeded(refusals) : undefined
@@ -126,13 +128,6 @@ export class NamespaceLimiter {
   #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
     const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
     return family !== undefined && chargedParent(family) !== asked
-  }
-
-  /** The buckets to charge, as far as the parent is known. */
-  #levels(request: EntityRequest): BucketRequest[] {
-    const parent = this.#expectedParent(request)
-    const own: BucketRequest = {...request, level: 'entity'}
-    return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
   }
 
   /** Admits at one level: tries a few shards at random, then all of them together. */
@@ -159,12 +154,13 @@ export class NamespaceLimiter {
     }
   }
 
-  *#someShards(count: number): Generator<number> {
+  #someShards(count: number): readonly number[] {
+    if (count === 1) return [0]
     const shards = Array.from({length: count}, (_, shard) => shard)
-    for (let tries = Math.min(count, SHARDS_TRIED); tries > 0; tries--) {
+    return Array.from({length: Math.min(count, SHARDS_TRIED)}, () => {
       const [shard] = shards.splice(Math.floor(this.#random() * shards.length), 1)
-      yield shard as number
-    }
+      return shard as number
+    })
   }
 
   /** Waits for all levels; a failure or refusal of one returns what the others took. */
@@ -172,6 +168,11 @@ export class NamespaceLimiter {
     request: EntityRequest,
     asked: readonly Promise<Grant | Refusal>[],
   ): Promise<readonly Grant[] | RateLimitExceeded> {
+    const [only] = asked
+    if (only && asked.length === 1) {
+      const answer = await only
+      return 'holdings' in answer ? [answer] : this.#exceeded(request, [answer])
+    }
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
@@ -255,6 +256,12 @@ export class NamespaceLimiter {
     }
     return [...shards.values()]
   }
+}
+
+/** The buckets to charge, as far as the parent is known. */
+function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
+  const own: BucketRequest = {...request, level: 'entity'}
+  return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

@@ -176,7 +176,13 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /** One attempt, or several with waits in between; what is refused in the end counts as refused, once. */
   async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
-    const decided = await this.#untilDecided(request)
+    const parts = partsOfRequest(request)
+    checkMs('timeoutMs', request.timeoutMs)
+    const waitMs = checkMs('waitMs', request.waitMs) ?? 0
+    const decided =
+      waitMs === 0
+        ? {outcome: await this.#attempt(request, parts), waitedMs: 0}
+        : await this.#attemptUntilAdmitted(request, parts, waitMs)
     this.#noteRefusal(request.entity, decided.outcome)
     return decided
   }
@@ -185,56 +191,50 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     if (outcome instanceof RateLimitExceeded) this.#lookup.found?.queues.refusals.note(entity, outcome)
   }
 
-  async #untilDecided(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
-    const parts = partsOfRequest(request)
-    checkMs('timeoutMs', request.timeoutMs)
-    const waitMs = checkMs('waitMs', request.waitMs) ?? 0
-    const attempt = () => this.#attempt(request, parts)
-    if (waitMs === 0) return {outcome: await attempt(), waitedMs: 0}
+  #attemptUntilAdmitted(
+    request: AcquireRequest<Name>,
+    parts: readonly ResourcePart[],
+    waitMs: number,
+  ): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
     const {clock, backoff} = this.#table
     const signals = [request.signal, this.#closing.signal]
+    const attempt = () => this.#attempt(request, parts)
     return untilAdmitted(attempt, {waitMs, onWait: request.onWait, clock, sleep: backoff.sleep, signals})
   }
 
   async #attempt(request: RequestRules, parts: readonly ResourcePart[]): Promise<AcquireOutcome> {
     const isStrict = request.strict ?? this.#isStrict
+    const deadline = this.#startDeadline(request)
     try {
-      return await this.#withDeadline(request, async deadline => {
-        const limiter = await deadline.until(this.#open())
-        this.#readPolicyOnce(request, limiter)
-        const grants = await acquireTogether(
-          limiter,
-          parts.map(part => ({...part, requests: 1, isStrict, deadline})),
-        )
-        if (grants instanceof RateLimitExceeded) return grants
-        return this.#lease(parts, (part, index) => [grants[index] ?? [], this.#actionsFor(limiter, request, part)])
-      })
+      deadline.check()
+      const limiter = await deadline.until(this.#open())
+      this.#readPolicyOnce(request, limiter)
+      const grants = await acquireTogether(
+        limiter,
+        parts.map(part => ({...part, requests: 1, isStrict, deadline})),
+      )
+      if (grants instanceof RateLimitExceeded) return grants
+      return this.#lease(parts, (part, index) => [grants[index] ?? [], () => this.#actionsFor(limiter, request, part)])
     } catch (error) {
       if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
       await this.#handleFailure(error, request)
       return this.#lease(parts, () => [])
+    } finally {
+      deadline.end()
     }
   }
 
   /** One lease for all resources of a request. */
   #lease(
     parts: readonly ResourcePart[],
-    contentOf: (part: ResourcePart, index: number) => [grants?: readonly Grant[], actions?: LeaseActions],
+    contentOf: (part: ResourcePart, index: number) => [grants?: readonly Grant[], actions?: () => LeaseActions],
   ): Lease {
     const [main, ...others] = parts.map((part, index) => new Lease(part, ...contentOf(part, index)))
     return (main as Lease).including(others)
   }
 
-  /** Starts the request's deadline; a request that was cancelled before is not even begun. */
-  async #withDeadline<T>(request: RequestRules, work: (deadline: Deadline) => Promise<T>): Promise<T> {
-    const {signal, timeoutMs = this.#settings.writeTimeoutMs} = request
-    const deadline = new Deadline(timeoutMs, signal)
-    try {
-      deadline.check()
-      return await work(deadline)
-    } finally {
-      deadline.end()
-    }
+  #startDeadline({signal, timeoutMs = this.#settings.writeTimeoutMs}: RequestRules): Deadline {
+    return new Deadline(timeoutMs, signal)
   }
 
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
@@ -243,13 +243,18 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return {
       isStrict,
       correct: (holding, deltas) => queues.correct(holding, deltas),
-      takeMore: amounts =>
-        this.#withDeadline(request, async deadline => {
+      takeMore: async amounts => {
+        const deadline = this.#startDeadline(request)
+        try {
+          deadline.check()
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
           this.#noteRefusal(entity, grants)
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
-        }),
+        } finally {
+          deadline.end()
+        }
+      },
       clock: this.#table.clock,
       handleFailure: error => this.#handleFailure(error, request),
       refund: holdings => queues.refund(holdings),

@@ -23,7 +23,8 @@ export function partsOfRequest<Name extends string>(
     amounts: checkConsumption(consume),
   })
   const main = part(request.resource, request.consume as Consumption)
-  const others = Object.entries(request.also ?? {})
+  if (request.also === undefined) return [main]
+  const others = Object.entries(request.also)
   if (others.length >= MOST_RESOURCES)
     throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
   if (others.some(([resource]) => resource === main.resource)) throw refuse(`"${main.resource}" is named twice`)
@@ -38,7 +39,12 @@ export async function acquireTogether(
   limiter: NamespaceLimiter,
   requests: readonly EntityRequest[],
 ): Promise<readonly (readonly Grant[])[] | RateLimitExceeded> {
-  if (requests.length > 1 && requests.some(request => limiter.isKnownToRefuse(request))) {
+  const [first] = requests
+  if (first && requests.length === 1) {
+    const answer = await limiter.acquire(first)
+    return answer instanceof RateLimitExceeded ? answer : [answer]
+  }
+  if (requests.some(request => limiter.isKnownToRefuse(request))) {
     const expected = await Promise.all(requests.map(request => limiter.expectedRefusal(request)))
     const refusals = expected.filter(refusal => refusal !== undefined)
     if (refusals.length > 0) return together(refusals)
@@ -52,7 +58,7 @@ export async function acquireTogether(
   const failure = outcomes.find(outcome => outcome.status === 'rejected')
   if (failure) throw failure.reason
   // A caller that comes back after the wait must not find the charges still there.
-  await requests[0]?.deadline.until(Promise.all(refunds)).catch(() => {})
+  await first?.deadline.until(Promise.all(refunds)).catch(() => {})
   return together(refusals)
 }
 

@@ -45,11 +45,12 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   async function askForAll(): Promise<{whole: number; message: string} | undefined> {
     for (;;) {
       // A lease may settle long after its request: then the next window is waited for.
-      let consumed: bigint | undefined
-      while (consumed !== consumedBy(world, family)) {
-        consumed = consumedBy(world, family)
+      let stored: string | undefined
+      while (stored !== storedOf(world, family)) {
+        stored = storedOf(world, family)
         await time.runUntil(restedMs(world, family))
       }
+      const consumed = consumedBy(world, family)
       const whole = wholeAllowance(world, family)
       const message = whole === undefined ? undefined : await ask(whole)
       if (whole === undefined || message === undefined) return undefined
@@ -82,6 +83,11 @@ function wholeAllowance(world: World, family: readonly string[]): number | undef
   })
   if (capacities.length < family.length) return undefined
   return Number(capacities.reduce((least, each) => (each < least ? each : least)) / 1000n)
+}
+
+/** The buckets of all of these as they are stored: corrections of both signs may leave what was consumed the same. */
+function storedOf(world: World, family: readonly string[]): string {
+  return JSON.stringify(family.map(entity => shardsOf(world, entity)))
 }
 
 /** Net millitokens that all of these have ever consumed. */

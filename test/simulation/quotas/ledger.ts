@@ -12,11 +12,16 @@ export interface Slack {
   readonly lagMs: () => number
 }
 
+/** Limits that another client sets arrive at all processes within this time, in ms. */
+const CACHE_MS = 30_000
+
 /** What one shard was granted in the window that its balance belongs to. */
 interface Holding {
   readonly definition: string
   readonly windowMs: number
   readonly endMs: number
+  /** When it would have ended before another client changed the quota, and until when processes may go by that. */
+  readonly former: {readonly endMs: number; readonly untilMs: number} | undefined
   /** The capacity of all shards that was in force when it was granted. */
   readonly whole: bigint
   /** Millitokens, with what was moved here and without what was moved away. */
@@ -25,6 +30,8 @@ interface Holding {
   extra: bigint
   /** Net millitokens that it has given in this window. */
   taken: bigint
+  /** What may still be granted by what was read before another client made a session, announced here, another kind of quota. */
+  announced: bigint
   /** Charged after the fact when the window was over, and before the next one began here: that one may pay for it. */
   owed: bigint
 }
@@ -126,7 +133,8 @@ export class QuotaLedger {
     const inside = group.filter(({isOpening}) => !isOpening)
     const created = group.filter(({change}) => !change.isItemBefore && change.shard > 0)
     const net = [...inside, ...created].reduce((sum, {credit}) => sum + credit, 0n)
-    if (net > 0n && created.length === 0 && deed !== 'reset' && kind !== 'python')
+    const announced = inside.reduce((sum, {change}) => sum + (this.#heldBy(change)?.announced ?? 0n), 0n)
+    if (net > announced && created.length === 0 && deed !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
     if (net >= 0n || kind === 'python' || deed === 'reset') return
     // At the capacity that is in force from now on, or was until now.
@@ -152,7 +160,7 @@ export class QuotaLedger {
     if (!isItemBefore) return
     const spent = isAnnounced && before.mark !== undefined ? before.consumed - before.mark : 0n
     const due = share - (spent > 0n ? spent : 0n)
-    const owed = this.#holdings.get(keyOf(change))?.get(shard)?.owed ?? 0n
+    const owed = this.#heldBy(change)?.owed ?? 0n
     const began = after.tokens + taken - bought
     if (began <= due && began >= due - owed) return
     const oracle = began > due ? 'S3-grant' : 'S2-short'
@@ -172,14 +180,18 @@ export class QuotaLedger {
       known.taken += change.taken
       if (change.taken > 0n && atMs + this.#slack.aheadMs() >= known.endMs) known.owed += change.taken
       this.#checkReturned(change, known)
-      if (deed === 'reset' && credit > 0n) known.extra += credit
+      const isBeyond = deed === 'reset' || known.announced > 0n
+      if (isBeyond && credit > 0n) known.extra += credit
+      known.announced = 0n
       return
     }
     this.#bump(key)
     // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
-    if (known && change.before?.definition === after.definition && deed !== 'reset' && beginMs < known.endMs) {
+    const formerEndMs = known?.former && atMs < known.former.untilMs ? known.former.endMs : Number.POSITIVE_INFINITY
+    const isAgain = known && beginMs < Math.min(known.endMs, formerEndMs)
+    if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
       const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)
     }
@@ -198,10 +210,13 @@ export class QuotaLedger {
       definition,
       windowMs,
       endMs: endOf(after, windowMs),
+      former:
+        known && kind === 'python' ? {endMs: known.endMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()} : undefined,
       whole,
       granted,
       extra,
       taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
+      announced: kind === 'python' ? announcedTo(change, after) : 0n,
       owed: 0n,
     }
     shards.set(change.shard, holding)
@@ -226,6 +241,10 @@ export class QuotaLedger {
     if (granted <= allowed + extra) return
     const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+  }
+
+  #heldBy(change: QuotaChange): Holding | undefined {
+    return this.#holdings.get(keyOf(change))?.get(change.shard)
   }
 
   #leftOf(key: string, shard: number): Map<string, bigint> {
@@ -253,6 +272,13 @@ function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
 /** Whether another shard had opened the session that a shard enters. */
 const wasAnnounced = ({before, after}: QuotaChange): boolean =>
   after?.resets === '' && before?.startMs === after.startMs
+
+/** What a session that has not begun here would add to the balance, as far as the quota that it has become can hold it. */
+function announcedTo({before, shard}: QuotaChange, after: StoredQuota): bigint {
+  const isWaiting = before?.resets === '' && before.startMs !== undefined && before.startMs > (before.appliedMs ?? 0)
+  const room = ceilingOf(after, shard, after.refilledAtMs) - after.tokens
+  return isWaiting && after.resets !== '' && room > 0n ? room : 0n
+}
 
 /**
  * The capacity that a shard is granted its share of: that in force when it enters the window, which is when a session that

@@ -21,7 +21,13 @@ const end = text.indexOf(END)
 if (begin < 0 || end < begin) throw new Error('docs/deploying.md has no place for the tables of permissions')
 
 const {template, handlers} = await loadPermissionFacts()
-const own = ownGrants({...PLACE, ...UNNAMED, cloudFormationRole: 'the service role', templateBucket: 'BUCKET'})
+const own = ownGrants({
+  ...PLACE,
+  ...UNNAMED,
+  cloudFormationRole: 'the service role',
+  key: 'your key',
+  templateBucket: 'BUCKET',
+})
 const indirect = cloudFormationGrants(template, handlers, {place: PLACE, parameters: PARAMETERS, unnamed: UNNAMED})
 const fresh = text.slice(0, begin + BEGIN.length) + tables() + text.slice(end)
 

@@ -298,7 +298,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   it('everything that was called is allowed by the exported policy', async () => {
     called.push(...proxy.takeActions())
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
-    const own = ownGrants({...place, archiveBucket: '*', cloudFormationRole: null, templateBucket: null})
+    const own = ownGrants({...place, archiveBucket: '*', cloudFormationRole: null, key: null, templateBucket: null})
     const allowed = new Set(own.flatMap(({actions}) => actions))
     const used = new Set(
       called.flatMap(action => (action === 'dynamodb:TransactWriteItems' ? ['dynamodb:PutItem'] : action)),

@@ -62,6 +62,13 @@ describe('exported policies', () => {
     const may = (action: string, resource: string) => isAllowed(policies, {action, resource, context: {}})
     expect(may('s3:PutObject', 'arn:aws:s3:::templates/zael/prod/0123.yaml')).toBe(true)
     expect(may('s3:PutObject', 'arn:aws:s3:::templates/zael/other/0123.yaml')).toBe(false)
+    const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd'
+    const [withKey] = await deployPolicies({...REQUEST, options: {encryptionKey: key}})
+    const uses = (service: string) =>
+      isAllowed(withKey ? [withKey.policy] : [], {
+        ...{action: 'kms:Decrypt', resource: key, context: {'kms:ViaService': [`${service}.eu-west-1.amazonaws.com`]}},
+      })
+    expect([uses('dynamodb'), uses('s3')]).toEqual([true, false])
     expect(may('dynamodb:CreateTable', 'arn:aws:dynamodb:eu-west-1:123456789012:table/prod')).toBe(false)
   })
 

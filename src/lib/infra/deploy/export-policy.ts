@@ -4,7 +4,7 @@ import {parametersOf, type StackOptionValues} from '../options/options.js'
 import {bucketPattern} from '../options/resource-names.js'
 import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
 import {loadPermissionFacts} from '../permissions/facts.js'
-import {ownGrants} from '../permissions/own-grants.js'
+import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
 import {type ExportedFile, exportFailed} from './export.js'
@@ -35,6 +35,7 @@ export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile
     ...place,
     ...unnamed,
     cloudFormationRole: cloudFormationRole ?? null,
+    key: ownKey(description.parameters),
     templateBucket: templateBucket ?? null,
   })
   const holder = cloudFormationRole === undefined ? 'also for whoever deploys' : `for the role ${cloudFormationRole}`

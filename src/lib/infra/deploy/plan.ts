@@ -11,6 +11,7 @@ import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 import {checkCombination} from '../options/rules.js'
 import {omitTags, stackTags} from '../options/tags.js'
+import {ownKey} from '../permissions/own-grants.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
 import {checkOwner, unusableStack} from '../stacks/refusals.js'
 import {loadStackTemplate} from '../stacks/template.js'
@@ -165,10 +166,10 @@ async function checkTable(table: Table, request: DeployRequest, deployed: Deploy
 }
 
 /** The template as it is sent. */
-async function templateFor(aws: Aws, {TableEncryptionKey: key}: Readonly<Record<string, string>>): Promise<string> {
+async function templateFor(aws: Aws, parameters: Readonly<Record<string, string>>): Promise<string> {
   const text = await loadStackTemplate()
   // Emulators such as moto leave an empty statement where the condition is not met, and then refuse the policy.
-  const isUnderstood = !aws.isLocal || key?.startsWith('arn:')
+  const isUnderstood = !aws.isLocal || ownKey(parameters) !== null
   return compactTemplate(isUnderstood ? text : withoutItemsOf('OwnKey', text))
 }
 

@@ -3,7 +3,7 @@ import {likelyBucketName} from '../options/resource-names.js'
 import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
 import type {PermissionFacts} from '../permissions/facts.js'
 import type {PolicyGrant} from '../permissions/grant.js'
-import {ownGrants} from '../permissions/own-grants.js'
+import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import type {StackPlace} from '../permissions/template-resources.js'
 
 /** What a user wants to do with a stack. `role`: what the service role of CloudFormation has to do. */
@@ -37,7 +37,7 @@ export function neededActions(
   {parameters, archiveBucket, role}: DeployedFacts = NOT_DEPLOYED,
 ): NeededActions[] {
   const unnamed = {archiveBucket: archiveBucket ?? likelyBucketName(place.stack)}
-  const own = ownGrants({...place, ...unnamed, cloudFormationRole: role, templateBucket: null})
+  const own = ownGrants({...place, ...unnamed, cloudFormationRole: role, key: ownKey(parameters), templateBucket: null})
   const indirect = cloudFormationGrants(template, handlers, {place, parameters, unnamed}).flatMap(({grants}) => grants)
   const since = (purpose: Purpose, grants: readonly PolicyGrant[]) => grants.map(grant => ({purpose, ...grant}))
   return [...commandActions(place), ...since('deploy', own), ...since(role === null ? 'deploy' : 'role', indirect)]

@@ -41,7 +41,7 @@ export async function permissionChecks(
     const ofRole = needed.filter(({purpose}) => purpose === 'role')
     const checks = simulationChecks(own, await simulate(aws, await policySource(aws, caller.arn), own))
     if (deployed.role === null) return checks
-    return [...checks, ...simulationChecks(ofRole, await simulate(aws, deployed.role, ofRole))]
+    return [...checks, ...(await roleChecks(aws, deployed.role, ofRole))]
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
     return readingChecks(error, unknown)
@@ -77,6 +77,17 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
       : 'Ask for these actions if you need them: the policies STACK-read and STACK-full have them.'
     return purpose === 'look' ? failedCheck('account', name, message, fix) : warningCheck('account', name, message, fix)
   })
+}
+
+/** The permissions of the service role; not everybody may simulate those of others. */
+async function roleChecks(aws: Aws, role: string, needed: readonly NeededActions[]): Promise<Check[]> {
+  try {
+    return simulationChecks(needed, await simulate(aws, role, needed))
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    const fix = `Ask for iam:SimulatePrincipalPolicy on ${role} to have its permissions checked too.`
+    return [warningCheck('account', NAMES.role, `could not be simulated: ${error.message}`, fix)]
+  }
 }
 
 function listed(actions: readonly string[]): string {

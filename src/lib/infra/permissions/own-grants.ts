@@ -7,13 +7,15 @@ export interface OwnCalls extends StackPlace {
   readonly archiveBucket: string
   /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
   readonly cloudFormationRole: string | null
+  /** ARN of the user's own key of the table; `null`: the key is one of AWS. */
+  readonly key: string | null
   /** Bucket for templates; `null`: they are sent in the request. */
   readonly templateBucket: string | null
 }
 
 /** The calls of `deploy` and `delete` themselves. A test compares them with the calls that the commands were seen to make. */
 export function ownGrants(own: OwnCalls): PolicyGrant[] {
-  const {partition, region, account, stack, archiveBucket, cloudFormationRole, templateBucket} = own
+  const {partition, region, account, stack, archiveBucket, cloudFormationRole, key, templateBucket} = own
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const bucket = `arn:${partition}:s3:::${archiveBucket}`
   return [
@@ -35,6 +37,15 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
     // delete --empty-archive
     on('s3', 'DeleteBucket ListBucket ListBucketVersions', bucket),
     on('s3', 'DeleteObject DeleteObjectVersion', `${bucket}/*`),
+    // DynamoDB uses the key with the permissions of its caller.
+    ...(key === null
+      ? []
+      : [
+          {
+            ...on('kms', 'Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*', key),
+            conditions: {StringLike: {'kms:ViaService': 'dynamodb.*'}},
+          },
+        ]),
     ...(templateBucket === null
       ? []
       : [on('s3', 'GetObject PutObject', `arn:${partition}:s3:::${templateBucket}/zael/${stack}/*`)]),
@@ -42,6 +53,11 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
       ? []
       : [{...on('iam', 'PassRole', cloudFormationRole), conditions: passedTo('cloudformation')}]),
   ]
+}
+
+/** The ARN of the user's own key; `null` where the key is one of AWS. */
+export function ownKey({TableEncryptionKey: key}: Readonly<Record<string, string>>): string | null {
+  return key?.startsWith('arn:') ? key : null
 }
 
 function on(service: string, names: string, resource: string): PolicyGrant {

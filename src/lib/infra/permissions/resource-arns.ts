@@ -1,3 +1,4 @@
+import {ownKey} from './own-grants.js'
 import type {StackPlace, TemplateResource} from './template-resources.js'
 
 /** ARNs by the kind of resource that IAM knows them as, such as `table`. */
@@ -55,7 +56,8 @@ export class StackArns {
 
   /** The user's own key; none where AWS has the key. */
   get keys(): readonly string[] {
-    return [this.#parameters.TableEncryptionKey ?? ''].filter(key => key.startsWith('arn:'))
+    const key = ownKey(this.#parameters)
+    return key === null ? [] : [key]
   }
 
   /** ARNs of a resource; throws for a type that has none here. */

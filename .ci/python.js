@@ -1,8 +1,9 @@
 // Makes a Python environment ready in .cache, unless it is there in the versions asked for, and prints the folder of its
 // programs. Several test files may start this at once: one of them installs, the others wait.
 //   node .ci/python.js                    the tools of test/aws, and what the Python client depends on
-//   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17
-// A release of the client is installed alone and finds the rest in the first environment: both releases depend on the same
+//   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17, and
+//                                         zae-limiter-0.4 and -0.5 for test/migrations/releases
+// A release of the client is installed alone and finds the rest in the first environment: all releases run on the same
 // versions, and to look them up again would take pip most of its time.
 import {spawnSync} from 'node:child_process'
 import {existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'

@@ -65,6 +65,7 @@ describeOnEngine('zael migrate status and plan', () => {
         indexes        Add the missing indexes                3           0            0
         namespaces     Register the namespace "default"       1           0            8
         configuration  Copy entities and limits              13          60           74
+        limits         nothing to do                          0           0            0
         data           Copy buckets, usage, audit events     48          83          140
         catch-up       Catch up with later changes            0          81            0
         version        Record the new layout                  1           0            2

@@ -1,25 +1,15 @@
-import {spawn} from 'node:child_process'
-import {once} from 'node:events'
-import {rm} from 'node:fs/promises'
-import {fileURLToPath} from 'node:url'
-import {build} from 'esbuild'
-import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import {expect, inject, it} from 'vitest'
 import {STEP_IDS} from '../../src/lib/migrations/walk/steps.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {seededRandom} from '../limiter/fixtures/seeded-random.js'
+import {runUntil, useMigrationProgram} from './fixtures/killed-run.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {migrateCounted} from './fixtures/migrate-counted.js'
 import {mixtureItems, strangers} from './fixtures/mixture.js'
 import {makeOldTable, writeItems} from './fixtures/old-table.js'
 import {keyText, OldTableScene} from './old-table-scene.js'
 
-const SOURCE = fileURLToPath(new URL('fixtures/migration-process.ts', import.meta.url))
-/**
- * Bundled once: to compile the sources anew would take most of the time of each of the thirty processes. As deep in the
- * project as the sources, which find the templates from where they are.
- */
-const PROGRAM = fileURLToPath(new URL(`../../.cache/test/migrations/${process.pid}.mjs`, import.meta.url))
 const POPULATION = makePopulation({entities: 8})
 const ITEMS = [...mixtureItems(POPULATION), ...strangers]
 
@@ -46,26 +36,8 @@ async function onTable<T>(work: (scene: OldTableScene) => Promise<T>): Promise<T
 
 const runToEnd = (scene: OldTableScene) => migrateCounted(inject('engineEndpoint'), scene.name, scene.nowMs)
 
-/** Runs a migration in another process, which kills itself; returns the signal that ended it. */
-async function runUntil(scene: OldTableScene, point: readonly string[]): Promise<string | null> {
-  const args = [PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
-  const [code, signal] = await once(spawn(process.execPath, args, {stdio: ['ignore', 'ignore', 'inherit']}), 'exit')
-  if (signal === null) expect(code).toBe(0)
-  return signal
-}
-
 describeOnEngine('a migration that is killed', () => {
-  beforeAll(() =>
-    build({
-      entryPoints: [SOURCE],
-      outfile: PROGRAM,
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      packages: 'external',
-    }),
-  )
-  afterAll(() => rm(PROGRAM, {force: true}))
+  useMigrationProgram()
 
   it('ends in the same state as one that was not, wherever it was killed', {timeout: 900_000}, async () => {
     const whole = await onTable(async scene => {

@@ -63,9 +63,13 @@ export class OldTableScene {
     return cleanUp(this.table, {owner: 'test', ourVersion: VERSION, confirm: async () => {}})
   }
 
-  limiter(transport: Transport = {send: (...args) => this.transport.send(...args)}): RateLimiter {
+  limiter(
+    transport: Transport = {send: (...args) => this.transport.send(...args)},
+    namespace = 'default',
+  ): RateLimiter {
     return new RateLimiter({
       stack: this.name,
+      namespace,
       transport,
       clock: () => this.nowMs,
       onUnavailable: 'block',

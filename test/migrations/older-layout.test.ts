@@ -52,9 +52,9 @@ describeOnEngine('a namespace that does not exist', () => {
     const repository = new Repository({stack, transport})
     await new Namespaces(tableOf(table)).register('there')
     await repository.namespace('there')
-    expect(transport.calls).toEqual(['GetItem', 'GetItem'])
+    expect(transport.calls).toEqual(['GetItem', 'GetItem', 'GetItem'])
     await expect(repository.namespace('acme')).rejects.toThrow('acme')
-    expect(transport.calls.slice(2)).toEqual(['GetItem', 'GetItem', 'BatchGetItem'])
+    expect(transport.calls.slice(3)).toEqual(['GetItem', 'GetItem', 'GetItem', 'BatchGetItem'])
   })
 
   it('is not opened in a newer layout, and is opened in an older one once a migration has started', async () => {
@@ -70,6 +70,20 @@ describeOnEngine('a namespace that does not exist', () => {
     await writeItems(table, [version('0.11.0')])
     await expect(open()).rejects.toMatchObject({code: 'schema.too-new'})
     await writeItems(table, [version('0.9.0')])
+  })
+
+  it('is not opened when a migration registers it while it is looked up', async () => {
+    const transport = new Interceptor(table.transport)
+    transport.before = async (_, input) => {
+      if (!JSON.stringify(input).includes('#NAMESPACE#')) return
+      await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1'), step: s('configuration')}])
+    }
+    const {id} = (await new Namespaces(tableOf(table)).register('soon')).namespace
+    const open = () => new Repository({stack, transport}).namespace('soon')
+    await expect(open()).rejects.toMatchObject({code: 'schema.migrating', exitCode: 5})
+    transport.before = () => {}
+    await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1'), step: s('data')}])
+    await expect(open()).resolves.toMatchObject({id})
   })
 
   it('is opened by clients that may not read the version', async () => {

@@ -1,3 +1,4 @@
+import {NOTHING_LIMITLESS} from '../../src/lib/migrations/limitless/tally.js'
 import type {OldGeneration, OldRecordType} from '../../src/lib/migrations/records/classify.js'
 import type {Survey} from '../../src/lib/migrations/survey.js'
 import type {SurveyRow} from '../../src/lib/migrations/survey-counts.js'
@@ -19,6 +20,7 @@ export function surveyOf(part: Partial<Survey> = {}): Survey {
     hasDefault: true,
     run: undefined,
     isRunning: false,
+    limitless: NOTHING_LIMITLESS,
     ...part,
   }
 }

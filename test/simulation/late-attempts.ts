@@ -44,20 +44,24 @@ export function firstTriesArriveLate(draws: Draws): Planned {
 export function refusalsInDoubt(draws: Draws): Planned {
   const capacity = draws.int(40, 80)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 3), refillPeriodSeconds: 3600}]
-  const steps: Step[] = [ask(0, 0, 'u0', 1)]
-  for (let round = 0; round < 12; round++) {
+  const steps: Step[] = [ask(0, 1, 'u0', 1)]
+  for (let round = 0; round < 10; round++) {
     const atMs = 2000 + round * 4000
-    for (const by of [0, 1]) {
-      steps.push(ask(atMs + draws.int(0, 200), by, 'u0', capacity))
-      steps.push(ask(atMs + 300 + draws.int(0, 60), by, 'u0', 1))
+    steps.push(ask(atMs + draws.int(0, 200), 0, 'u0', capacity))
+    steps.push(ask(atMs + 300, 0, 'u0', 1))
+    // Others write all the time, so that one of them does between an attempt and its repetition.
+    for (let rival = 0; rival < 12; rival++) {
+      const action: LeaseAction = {kind: 'rollback', afterMs: 1000}
+      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: [action]}
+      steps.push({atMs: atMs + 290 + rival * 10 + draws.int(0, 9), by: 1 + (rival % 2), deed})
     }
   }
-  const kinds = ['hang', 'lost-after'] as const
+  const kinds = ['hang', 'lost-after', 'lost-after', 'lost-after'] as const
   return {
-    ...plain(2, limits),
+    ...plain(3, limits),
     steps,
-    faults: disturbed(draws, [0, 1], kinds, [10, 100]),
-    sharedSlots: draws.chance(0.7),
+    faults: disturbed(draws, [0], kinds, [10, 100]),
+    sharedSlots: draws.chance(0.8),
   }
 }
 

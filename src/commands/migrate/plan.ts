@@ -14,7 +14,8 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
 
   static override description =
     'Reads the whole table once and writes nothing. Units and time are estimates; changes made by traffic in the meantime ' +
-    'are not included.'
+    'are not included. Lists buckets without limits at any level, with the limits that `zael migrate run ' +
+    '--limits-from-buckets` would write for them.'
 
   static override flags = {
     'rate-limit': integer({

@@ -3,6 +3,7 @@ import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
+import {offerLimits} from '../../lib/cli/migrate/limitless-presenter.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
@@ -10,7 +11,9 @@ import {confirm} from '../../lib/cli/output/confirm.js'
 import type {MigrateRunResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-const STEPS = ['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'] as const
+const STEPS = ['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catch-up', 'version'] as const
+
+type SurveyOfTable = Awaited<ReturnType<typeof surveyWithProgress>>
 
 export default class MigrateRun extends StackCommand<typeof MigrateRun> {
   static override baseFlags = wholeStackFlags
@@ -20,8 +23,10 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
   static override description =
     'Writes new items next to the old ones, which are kept until `zael migrate cleanup`; clients of both layouts can run in ' +
     'the meantime. After an interruption, a second run continues where the first stopped. The exit code is 6 when records ' +
-    'changed in both layouts and must be resolved, or cannot be moved. Consumption in one layout reaches the other in the ' +
-    'next pass: `--follow` repeats passes while clients are switched over.'
+    'changed in both layouts and must be resolved, or cannot be moved, or when buckets have no limits at any level. ' +
+    '`--limits-from-buckets` writes such limits: those that most buckets of a resource have for the resource, others for ' +
+    'single entities; what is configured is never changed. Consumption in one layout reaches the other in the next pass: ' +
+    '`--follow` repeats passes while clients are switched over.'
 
   static override flags = {
     'dry-run': boolean({description: 'Show the steps and their cost; write nothing.'}),
@@ -29,6 +34,9 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
       description: 'After everything is copied, repeat passes over the table for this long.',
       helpValue: 'DURATION',
       exclusive: ['dry-run'],
+    }),
+    'limits-from-buckets': boolean({
+      description: 'Where no limits are configured at any level, write those that the buckets have.',
     }),
     'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
     until: option({options: STEPS, description: 'Stop after this step.'})(),
@@ -42,31 +50,30 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
       description: 'Limit the write rate to leave room for traffic',
     },
     {command: 'zael migrate run -s prod --follow 30m', description: 'While clients are switched over'},
-    {command: 'zael migrate run -s prod --yes', description: 'In a pipeline'},
+    {command: 'zael migrate run -s prod --yes --limits-from-buckets', description: 'In a pipeline, from 0.6 or older'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigrateRunResult> {
+  protected async work({stack, table, principal}: StackContext): Promise<MigrateRunResult> {
     const {'dry-run': dryRun = false, 'rate-limit': rateLimit, until, yes = false} = this.flags
     const followMs = followMsOf(this.flags.follow, until)
     const {version: ourVersion} = this.config
-    const plan = dryRun || !yes ? await this.#plan(stack, table, rateLimit) : null
+    const survey = dryRun || !yes ? await surveyWithProgress(table, ourVersion) : undefined
+    const plan = survey ? await this.#plan(stack, survey) : null
     const isDone = plan !== null && !plan.pending && followMs === undefined
     if (dryRun || isDone) return {stack, dryRun, plan, result: null}
+    const writesLimits = this.flags['limits-from-buckets'] || (await offerLimits(survey?.limitless))
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
-    const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs})
+    const limitsFromBuckets = writesLimits ? {agreed: survey?.limitless, principal} : undefined
+    const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs, limitsFromBuckets})
     this.print(await runLines(stack, result, lineWidth()))
-    if (result.conflicts.count > 0) process.exitCode = EXIT.negative
+    if (result.conflicts.count > 0 || result.limitless.buckets > 0) process.exitCode = EXIT.negative
     return {stack, dryRun, plan, result: runJson(result)}
   }
 
-  async #plan(
-    stack: string,
-    table: StackContext['table'],
-    rateLimit: number | undefined,
-  ): Promise<MigrateRunResult['plan']> {
-    const survey = await surveyWithProgress(table, this.config.version)
+  async #plan(stack: string, survey: SurveyOfTable): Promise<MigrateRunResult['plan']> {
+    const {'limits-from-buckets': limitsFromBuckets = false, 'rate-limit': rateLimit} = this.flags
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
-    const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE)
+    const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE, {limitsFromBuckets})
     this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)
   }

@@ -13,8 +13,9 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
   static override summary = 'Show which layouts a table contains, and what is pending'
 
   static override description =
-    'Reads the whole table once, regardless of the version record, and writes nothing. The exit code is 0 when nothing is ' +
-    'pending and 6 otherwise.'
+    'Reads the whole table once, regardless of the version record, and writes nothing. Lists buckets without limits at any ' +
+    'level too: releases up to 0.6 took the limits with each request. The exit code is 0 when nothing is pending and 6 ' +
+    'otherwise.'
 
   static override examples = [
     {command: 'zael migrate status -s prod', description: 'Items by kind and by the releases that wrote them'},

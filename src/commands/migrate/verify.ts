@@ -1,4 +1,5 @@
 import {boolean} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
@@ -13,7 +14,7 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
 
   static override description =
     'Reads the whole table and writes nothing. The exit code is 0 when every old item is in the new layout and 6 when ' +
-    'records differ. While clients of an older layout are running, their most recent changes may show as differences.'
+    'records differ, or buckets have no limits at any level, so that requests for them fail. While clients of an older layout are running, their most recent changes may show as differences.'
 
   static override flags = {
     all: boolean({description: 'List every difference, not only the first ones.'}),
@@ -27,8 +28,8 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
 
   protected async work({stack, table}: StackContext): Promise<MigrateVerifyResult> {
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
-    this.print(verificationLines(stack, verification))
-    if (!verification.clean) process.exitCode = EXIT.negative
+    this.print(await verificationLines(stack, verification, lineWidth()))
+    if (!verification.clean || verification.limitless.buckets > 0) process.exitCode = EXIT.negative
     return verificationJson(stack, verification)
   }
 }

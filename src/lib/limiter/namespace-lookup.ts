@@ -2,7 +2,7 @@ import {isUnavailability} from '../dynamo/errors.js'
 import {ConfigCache} from '../repository/limits/cache.js'
 import {namespaceMissing} from '../repository/namespaces/errors.js'
 import {Namespaces} from '../repository/namespaces/namespaces.js'
-import {openNamespace} from '../repository/open-namespace.js'
+import {openNamespace, readMigrationStage} from '../repository/open-namespace.js'
 import type {Table} from '../repository/table/table.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from './options.js'
@@ -16,12 +16,15 @@ export class NamespaceLookup {
   #namespace: Promise<NamespaceLimiter> | undefined
   #found: NamespaceLimiter | undefined
   #lookedUpAtMs = 0
+  #isMigrating = false
 
   constructor(table: Table, settings: LimiterSettings, options: RateLimiterOptions & LimiterSeams) {
     this.#table = table
     this.#settings = settings
     this.#options = options
-    this.#cache = new ConfigCache({clock: table.clock, ttlMs: settings.configCheckMs})
+    // What a migration has yet to copy is not absent for as long as the cache keeps it.
+    const keepsAbsent = () => !this.#isMigrating
+    this.#cache = new ConfigCache({clock: table.clock, ttlMs: settings.configCheckMs, keepsAbsent})
   }
 
   /** The last one that was found. */
@@ -68,13 +71,18 @@ export class NamespaceLookup {
     return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
-  /** The layout of the table is checked once: a migration never takes it back. */
+  /** The layout of the table is checked once: a migration never takes it back. Whether one is under way may change. */
   async #namespaceId(isAgain: boolean): Promise<string> {
     const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId
-    if (!isAgain) return openNamespace(this.#table, namespace)
+    if (!isAgain) {
+      const {id, isMigrating} = await openNamespace(this.#table, namespace)
+      this.#isMigrating = isMigrating
+      return id
+    }
     const found = await new Namespaces(this.#table).resolve(namespace)
-    if (found) return found.id
-    throw namespaceMissing(namespace)
+    if (!found) throw namespaceMissing(namespace)
+    if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(this.#table)) === 'open'
+    return found.id
   }
 }

@@ -24,6 +24,9 @@ const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
 /** Two records in one transaction, which costs twice as much, and their index entries. */
 export const WRITES_PER_NAMESPACE = 8
 
+/** A configuration, its entry in the registry, its audit event and the checks of other levels, in one transaction. */
+export const WRITES_PER_CONFIGURATION = 16
+
 /**
  * Reads for one record in the step that copies it. During the first pass the locations of old items are not known, so all
  * possible locations of entities and limits are read.

@@ -1,4 +1,4 @@
-import {readUnits, WRITES_PER_NAMESPACE, WRITES_PER_VERSION, writeUnits} from './estimate.js'
+import {readUnits, WRITES_PER_CONFIGURATION, WRITES_PER_NAMESPACE, WRITES_PER_VERSION, writeUnits} from './estimate.js'
 import type {OldRecordType} from './records/classify.js'
 import type {Survey} from './survey.js'
 import type {SurveyRow} from './survey-counts.js'
@@ -28,7 +28,7 @@ interface Blocker {
 
 export interface MigrationPlan {
   readonly steps: readonly PlannedStep[]
-  /** Whether there is something to do, for a run or for a person who resolves conflicts. */
+  /** Whether there is something to do, for a run or for a person who resolves conflicts or configures limits. */
   readonly isPending: boolean
   /** Old items to copy. */
   readonly items: number
@@ -40,13 +40,27 @@ export interface MigrationPlan {
   readonly seconds: number
   readonly writeUnitsPerSecond: number
   readonly blockers: readonly Blocker[]
+  /** Buckets for which no limits are configured at any level: a person decides whether they are written from the buckets. */
+  readonly limitless: number
   /** Old items that `cleanup` may delete after everything is copied. */
   readonly leftovers: number
 }
 
+interface PlanOptions {
+  /** Whether limits are to be written from the buckets. */
+  readonly limitsFromBuckets?: boolean
+}
+
 /** The steps of a migration with estimates, computed from a survey. */
-export function planMigration(survey: Survey, writeUnitsPerSecond: number): MigrationPlan {
-  const counted = STEPS.map(step => ({...step, items: itemsOf(step, survey)}))
+export function planMigration(
+  survey: Survey,
+  writeUnitsPerSecond: number,
+  {limitsFromBuckets = false}: PlanOptions = {},
+): MigrationPlan {
+  const counted = STEPS.map(step => {
+    const isAsked = step.id !== 'limits' || limitsFromBuckets
+    return {...step, items: isAsked ? itemsOf(step, survey) : 0}
+  })
   const hasWork = counted.some(({items}) => items > 0)
   const copies = counted.some(({id, items}) => isCopyingStep(id) && items > 0)
   const steps = counted.map(step => planStep(step, survey, {hasWork, copies}))
@@ -55,7 +69,8 @@ export function planMigration(survey: Survey, writeUnitsPerSecond: number): Migr
   const allWrites = sum(step => step.writeUnits)
   return {
     steps,
-    isPending: hasWork || conflicts > 0,
+    isPending: hasWork || conflicts > 0 || survey.limitless.buckets > 0,
+    limitless: survey.limitless.buckets,
     items: sum(({id, items}) => (isCopyingStep(id) ? items : 0)),
     conflicts,
     readUnits: sum(step => step.readUnits),
@@ -89,6 +104,8 @@ function itemsOf(step: StepShape, survey: Survey): number {
     case 'version':
       // Current clients need no record, but a run writes one.
       return Number(!schema.isAccepted || (schema.current === undefined && old.length > 0))
+    case 'limits':
+      return configurationsOf(survey)
     case 'catch-up':
       return 0
     default:
@@ -96,16 +113,25 @@ function itemsOf(step: StepShape, survey: Survey): number {
   }
 }
 
+/** Configurations to write from the buckets. */
+const configurationsOf = ({limitless}: Survey): number =>
+  limitless.resources.reduce((total, {common, exceptions}) => total + exceptions + Number(common !== undefined), 0)
+
 /** Each copying step reads the whole table, and so does `catch-up` if there was something to copy. */
 function planStep(step: StepShape & {items: number}, survey: Survey, run: PlannedRun): PlannedStep {
   const {id, title, items} = step
   const isPending = items > 0 || (id === 'catch-up' && run.copies)
-  const reads = readsTable(id, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
+  const reads = readsTable(step, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
   return {id, title, isPending, items, readUnits: reads, writeUnits: writeUnitsOf(step, survey)}
 }
 
 /** Whether a step reads the whole table. */
-function readsTable(id: StepId, {registersDefault, hasDefault}: Survey, {hasWork, copies}: PlannedRun): boolean {
+function readsTable(
+  {id, items}: StepShape & {items: number},
+  {registersDefault, hasDefault}: Survey,
+  {hasWork, copies}: PlannedRun,
+): boolean {
+  if (id === 'limits') return items > 0
   if (id === 'catch-up') return copies
   // It searches for data without a namespace, and stops at the first.
   if (id === 'namespaces') return hasWork && !hasDefault && !registersDefault
@@ -118,6 +144,8 @@ function writeUnitsOf(step: StepShape & {items: number}, survey: Survey): number
       return step.items * WRITES_PER_NAMESPACE
     case 'version':
       return step.items * WRITES_PER_VERSION
+    case 'limits':
+      return step.items * WRITES_PER_CONFIGURATION
     case 'indexes':
     case 'catch-up':
       return 0

@@ -1,10 +1,11 @@
 import type {Table} from '../repository/table/table.js'
 import {openLimiterTable} from './limiter-table.js'
+import {classifyPage} from './records/classified-page.js'
 import type {MigrationContext} from './records/finding.js'
 import {isConflict, keepSide, type MigrationConflict, type ResolveConflictOptions, type Side} from './resolve.js'
 import {compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
-import {classifyPage, tablePages} from './walk/scan.js'
+import {tablePages} from './walk/scan.js'
 
 export interface ResolveAllOptions extends ResolveConflictOptions {
   /** Called with the conflicts before the first is resolved; throws to stop. */

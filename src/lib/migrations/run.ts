@@ -5,6 +5,7 @@ import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
+import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/old-locations.js'
 import {openMigrationContext, withLongRetries} from './walk/context.js'
@@ -13,6 +14,7 @@ import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
 import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
+import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {
@@ -32,6 +34,8 @@ export interface MigrateOptions {
   readonly leaseMs?: number | undefined
   /** Whether to enable the stream of a table that has none. Default true. */
   readonly stream?: boolean | undefined
+  /** Configures limits from what the buckets say where none are configured at any level; by default nothing is. */
+  readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
 /** One step and its counts, over all runs that worked on it. */
@@ -61,6 +65,10 @@ export interface MigrationResult {
   readonly copiedAgain: Partial<Record<OldRecordType, number>>
   /** Whether the last pass over the table found nothing to catch up with. */
   readonly settled: boolean
+  /** Configurations that were written from what the buckets say; `undefined` if that was not asked for, or done before. */
+  readonly limitsWritten: LimitsWritten | undefined
+  /** Buckets for which no limits are configured at any level, as the last pass found them. */
+  readonly limitless: Limitless
 }
 
 /** Migrates a table of any older layout to the current one. It can be interrupted at any time; the next run resumes. */
@@ -85,6 +93,8 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const wholePasses: Pass[] = []
   let report = new MigrationReport()
   let settled = true
+  let limitsWritten: LimitsWritten | undefined
+  let limitless = NOTHING_LIMITLESS
   try {
     const recorded = indexOfStep(lease.record.step)
     const first = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
@@ -98,8 +108,10 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
           ? {added: [], lastPass: joinPasses(wholePasses)}
           : await runStep(step, run, options)
       added.push(...outcome.added)
+      limitsWritten ??= outcome.limitsWritten
       if (outcome.lastPass) {
         report = outcome.lastPass.report
+        limitless = outcome.lastPass.limitless
         settled = !isCatchUp || outcome.lastPass.isUpToDate
         if (startsAtBeginning) wholePasses.push(outcome.lastPass)
       }
@@ -135,6 +147,8 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       decisions: report.decisions,
       copiedAgain: Object.fromEntries(copiedAgain),
       settled,
+      limitsWritten,
+      limitless,
     }
   }
 }

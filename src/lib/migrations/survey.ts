@@ -1,18 +1,20 @@
 import {getItem, type Table} from '../repository/table/table.js'
 import {readVersion, type StoredVersion} from '../repository/table/version.js'
 import {checkCompatibility, laterRelease, recordedRelease} from '../repository/table/version-compatibility.js'
-import type {Item} from '../schema/attribute-value.js'
 import {legacyVersionKey} from '../schema/legacy/key.js'
 import {readSchemaVersion} from '../schema/legacy/record-shapes.js'
 import type {MigrationRecord} from '../schema/migration/migration-record.js'
 import {PEER_FEATURES, type PeerFeature} from '../schema/peer-features.js'
 import {openLimiterTable} from './limiter-table.js'
+import {LimitlessFinder} from './limitless/find.js'
+import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {type ClassifiedPage, classifyPage} from './records/classified-page.js'
 import type {MigrationContext} from './records/finding.js'
 import {SurveyCounter, type SurveyCounts} from './survey-counts.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
-import {classifyPage, tablePages} from './walk/scan.js'
+import {tablePages} from './walk/scan.js'
 
 /** The layout according to the version records; the data may say otherwise (C-8). */
 interface RecordedSchema {
@@ -37,6 +39,11 @@ export interface Survey extends SurveyCounts {
   readonly run: MigrationRecord | undefined
   /** Whether a run holds the lease now. */
   readonly isRunning: boolean
+  /**
+   * Buckets, copied or not, for which no limits are configured at any level. Nothing in a table that never had an older
+   * layout: there clients may have limits of their own for what is not configured.
+   */
+  readonly limitless: Limitless
 }
 
 interface SurveyOptions {
@@ -47,21 +54,27 @@ interface SurveyOptions {
 }
 
 /**
- * Reads a table once and compares the old records with their copies; writes nothing. Memory is bounded by one page. Throws if
+ * Reads a table once and compares the old records with their copies; writes nothing. Memory is bounded by one page and what a
+ * {@link LimitlessTally} keeps. Throws if
  * the layout is newer than this zael knows, or the table does not belong to a rate limiter.
  */
 export async function surveyTable(table: Table, {ourVersion, signal, onProgress}: SurveyOptions): Promise<Survey> {
   const context = await openLimiterTable(table, {ourVersion, signal})
   const counter = new SurveyCounter()
+  const finder = new LimitlessFinder({oldBuckets: true, oldLimits: true})
+  const tally = new LimitlessTally()
   for await (const {items} of tablePages(context, {ahead: true})) {
-    await countPage(context, counter, items)
+    const page = classifyPage(context, items)
+    await countPage(context, counter, page)
+    for (const bucket of await finder.find(context, page)) tally.add(bucket)
     onProgress?.(counter.items)
   }
   const run = await readMigration(table)
   const version = await readVersion(table)
   const hasDefault = context.defaultNamespace !== undefined
+  const counts = counter.counts(hasDefault)
   return {
-    ...counter.counts(hasDefault),
+    ...counts,
     schema: await recordedSchema(table, version),
     release: releaseOf(version, counter.features),
     missing: await findMissingParts(context),
@@ -69,6 +82,7 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
     hasDefault,
     run,
     isRunning: run !== undefined && run.leaseUntilMs > table.clock(),
+    limitless: counts.old.length > 0 || run ? tally.limitless : NOTHING_LIMITLESS,
   }
 }
 
@@ -78,8 +92,7 @@ function releaseOf({record}: StoredVersion, features: ReadonlyMap<PeerFeature, n
   return record && since.reduce(laterRelease, recordedRelease(record))
 }
 
-async function countPage(context: MigrationContext, counter: SurveyCounter, items: readonly Item[]): Promise<void> {
-  const page = classifyPage(context, items)
+async function countPage(context: MigrationContext, counter: SurveyCounter, page: ClassifiedPage): Promise<void> {
   for (const {item, record} of page.all) counter.addItem(item, record)
   for (const [type, old] of page.old) {
     // A record with items on several pages is found once, with all of them.

@@ -1,13 +1,17 @@
 import type {Table} from '../repository/table/table.js'
 import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
+import {LimitlessFinder} from './limitless/find.js'
+import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {classifyPage} from './records/classified-page.js'
 import type {OldRecordType} from './records/classify.js'
 import {isAcceptedVersion} from './records/copied-records.js'
 import type {MigrationContext} from './records/finding.js'
 import {findMissingParts} from './walk/add-indexes.js'
+import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
-import {classifyPage, tablePages} from './walk/scan.js'
+import {tablePages} from './walk/scan.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string
@@ -31,12 +35,16 @@ export interface Verification {
   readonly unmovable: number
   readonly unknown: Sample<string>
   readonly decisions: Decisions
+  /** Buckets of the current layout without configured limits; nothing in a table that never had an older layout. */
+  readonly limitless: Limitless
 }
 
 /** Compares every old record with its copy; writes nothing. */
 export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
   const context = await openLimiterTable(table, options)
   const report = new MigrationReport({all: options.all})
+  const finder = new LimitlessFinder()
+  const tally = new LimitlessTally()
   let scanned = 0
   for await (const {items} of tablePages(context, {ahead: true})) {
     const page = classifyPage(context, items)
@@ -49,6 +57,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
         if (finding.state === 'unknown') report.addChecked(type, -finding.sources.length)
       }
     }
+    for (const bucket of await finder.find(context, page)) tally.add(bucket)
     scanned += items.length
     options.onProgress?.(scanned)
   }
@@ -61,7 +70,13 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     unmovable: report.unmovable,
     unknown: report.unknownRecords,
     decisions: report.decisions,
+    limitless: (await hasOlderLayout(context, report)) ? tally.limitless : NOTHING_LIMITLESS,
   }
+}
+
+/** Whether the table has items of an older layout, or had some. */
+async function hasOlderLayout({table, signal}: MigrationContext, {checked}: MigrationReport): Promise<boolean> {
+  return Object.keys(checked).length > 0 || (await readMigration(table, signal)) !== undefined
 }
 
 /** What current clients need besides the records. */

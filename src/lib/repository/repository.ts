@@ -87,7 +87,7 @@ export class Repository implements AsyncDisposable {
 
   /** The records of a namespace, by its name; throws when there is none, or the table's layout is too old or too new. */
   async namespace(name = 'default'): Promise<NamespaceRepository> {
-    return this.namespaceById(await openNamespace(this.#open.table, name))
+    return this.namespaceById((await openNamespace(this.#open.table, name)).id)
   }
 
   /** The records of a namespace whose id is known. */

@@ -9,10 +9,11 @@ import {MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
 import {fillMissingShards, readShards} from '../repository/buckets/split.js'
+import type {Resolution} from '../repository/limits/resolver.js'
 import {alignWith} from '../repository/sync/limit-sync.js'
 import {bool, type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
-import {decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
+import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
 import {type Family, familyOf, generationAttributes, isSameFamily} from '../schema/family.js'
 import {isoMilliseconds} from '../schema/instant.js'
 import {keyOf, spellKey} from '../schema/keys.js'
@@ -81,8 +82,9 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
   const {record, incomplete} = stored
   const {namespace, entity, resource, state} = record
   const resolution = await context.limits(namespace, entity, resource)
+  if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
   // What zael cannot honour it does not judge.
-  if (resolution.source === undefined || resolution.unsupported || record.unsupported) return []
+  if (resolution.unsupported || record.unsupported) return []
   const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
   const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
   const differences = [...new Set([...wanted.keys(), ...present])].sort().flatMap(name => {
@@ -98,6 +100,21 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
     reason: `${name} ${difference} (${resolution.source?.replace('_', ' ')} level).`,
     repair,
   }))
+}
+
+/**
+ * Releases up to 0.6 took limits with each request, so a migration may leave buckets without any. In other tables clients may
+ * have limits of their own for what is not configured.
+ */
+function limitless(
+  {namespaces}: VerifyContext,
+  {namespace, shard}: BucketRecord,
+  {access}: Resolution,
+): BucketFinding[] {
+  const isActive = namespaces.get(namespace)?.status === 'active'
+  if (!isActive || shard > 0 || access?.access === 'disabled') return []
+  const remedy = 'zael migrate run --limits-from-buckets writes those of the bucket'
+  return [{kind: 'limitless', subject: '', reason: `No limits are configured for it, so requests fail; ${remedy}.`}]
 }
 
 function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined): string | undefined {

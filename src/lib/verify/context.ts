@@ -21,6 +21,8 @@ export class VerifyContext {
   readonly sinceMs: number
   readonly namespaces: ReadonlyMap<string, NamespaceRecord>
   readonly signal: AbortSignal | undefined
+  /** Whether the table had an older layout. */
+  readonly isMigrated: boolean
   readonly #entities = new Map<string, Promise<EntityRecord | undefined>>()
   readonly #resolvers = new Map<string, ConfigResolver>()
 
@@ -29,6 +31,7 @@ export class VerifyContext {
     this.namespaces = namespaces
     this.sinceMs = options.sinceMs ?? Number.NEGATIVE_INFINITY
     this.signal = options.signal
+    this.isMigrated = options.isMigrated ?? false
   }
 
   in(namespace: string): NamespaceTable {
@@ -72,6 +75,7 @@ export async function readNamespaces(
 }
 
 export interface ContextOptions {
+  readonly isMigrated?: boolean | undefined
   readonly sinceMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }

@@ -4,6 +4,7 @@ export const FINDING_KINDS = {
   refill: 'a refill instant ahead of time',
   remainder: 'an unreadable fraction of a token',
   limits: 'limits other than those configured',
+  limitless: 'a bucket without limits at any level, in a migrated table',
   shards: 'shards that are missing, surplus or disagree',
   ghost: 'what a refund left of a deleted bucket',
   parent: 'a parent that is missing or differs',

@@ -4,12 +4,13 @@ import {rateLimited} from '../dynamo/rate-limit.js'
 import {addressOf, Buckets} from '../repository/buckets/buckets.js'
 import {decodeCursor, encodeCursor, readFromCursor} from '../repository/table/cursor.js'
 import {readAll} from '../repository/table/query.js'
-import type {Table} from '../repository/table/table.js'
+import {getItem, type Table} from '../repository/table/table.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {keyId, keyOf, keys} from '../schema/keys.js'
+import {migrationRecordKey} from '../schema/migration/migration-record.js'
 import {ranges, startKeyOf, wireStartKey} from '../schema/ranges.js'
 import {checkItem, isOldItem} from './check-item.js'
-import {readNamespaces, VerifyContext} from './context.js'
+import {type ContextOptions, readNamespaces, VerifyContext} from './context.js'
 import {type Finding, type FindingKind, findingId} from './finding.js'
 
 /** Looks at what seems wrong; only what is the same at every look is reported. */
@@ -61,8 +62,9 @@ export function verifyTable(table: Table, options: VerifyTableOptions = {}): Pro
   return readFromCursor(options.cursor, () => compareAll(table, options))
 }
 
-async function compareAll(table: Table, options: VerifyTableOptions): Promise<VerifyReport> {
-  const paced = slowed(table, options.rateLimit)
+async function compareAll(table: Table, given: VerifyTableOptions): Promise<VerifyReport> {
+  const paced = slowed(table, given.rateLimit)
+  const options = {...given, isMigrated: (await getItem(paced, migrationRecordKey)) !== undefined}
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []
   const add = (found: readonly Seen[]) => {
@@ -94,6 +96,8 @@ async function compareAll(table: Table, options: VerifyTableOptions): Promise<Ve
   return {items, oldItems, findings, counts}
 }
 
+type LookOptions = VerifyTableOptions & ContextOptions
+
 /** A finding and the item that it was made from. */
 interface Seen {
   readonly item: Item
@@ -105,7 +109,7 @@ async function confirmed(
   table: Table,
   page: readonly Item[],
   namespaces: VerifyContext['namespaces'],
-  options: VerifyTableOptions,
+  options: LookOptions,
 ): Promise<Seen[]> {
   let found = await look(table, page, namespaces, options)
   for (let looks = 1; looks < LOOKS && found.length > 0; looks++) {
@@ -116,7 +120,7 @@ async function confirmed(
 }
 
 /** Looks again at the records that findings are about. */
-async function stillThere(table: Table, found: readonly Seen[], options: VerifyTableOptions): Promise<Seen[]> {
+async function stillThere(table: Table, found: readonly Seen[], options: LookOptions): Promise<Seen[]> {
   const concerned = new Map(found.map(({item}) => [keyId(keyOf(item)), keyOf(item)]))
   const before = new Set(found.map(({finding}) => findingId(finding)))
   const items = await readAgain(table, [...concerned.values()], options)
@@ -128,7 +132,7 @@ async function look(
   table: Table,
   items: readonly Item[],
   namespaces: VerifyContext['namespaces'],
-  options: VerifyTableOptions,
+  options: LookOptions,
 ): Promise<Seen[]> {
   const context = new VerifyContext(table, namespaces, options)
   const found: Seen[] = []

@@ -63,7 +63,13 @@ describeOnEngine('Ctrl-C', () => {
         return scene.own.send(operation, input, options)
       },
     }
-    const run = {ourVersion: VERSION, rateLimit: undefined, until: undefined, followMs: undefined}
+    const run = {
+      ourVersion: VERSION,
+      rateLimit: undefined,
+      until: undefined,
+      followMs: undefined,
+      limitsFromBuckets: undefined,
+    }
     await expect(migrateWithProgress(scene.table, 'prod', run)).rejects.toMatchObject({
       code: 'migrate.interrupted',
       exitCode: 130,

@@ -113,6 +113,7 @@ describe('migrate plan', () => {
       indexes        Add the missing indexes                2           0            0
       namespaces     nothing to do                          0           0            0
       configuration  nothing to do                          0       4,754            0
+      limits         nothing to do                          0           0            0
       data           Copy buckets, usage, audit events  9,700      20,520       27,000
       catch-up       Catch up with later changes            0      20,765            0
       version        Record the new layout                  1           0            2
@@ -150,6 +151,7 @@ describe('migrate plan', () => {
       indexes        Add the missing indexes                3           0            0
       namespaces     Register the namespace "default"       1           0            8
       configuration  Copy entities and limits               1           4            3
+      limits         nothing to do                          0           0            0
       data           Copy buckets, usage, audit events      3          11           12
       catch-up       Catch up with later changes            0           6            0
       version        Record the new layout                  1           0            2

@@ -2,6 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {cleanedLines} from '../../../src/lib/cli/migrate/cleanup-presenter.js'
 import {stepText} from '../../../src/lib/cli/migrate/run.js'
 import {runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
+import {NOTHING_LIMITLESS} from '../../../src/lib/migrations/limitless/tally.js'
 import type {MigrationResult} from '../../../src/lib/migrations/run.js'
 import type {Verification} from '../../../src/lib/migrations/verify.js'
 import {STEPS} from '../../../src/lib/migrations/walk/steps.js'
@@ -28,6 +29,8 @@ const result: MigrationResult = {
   unknown: nothing,
   decisions: noDecisions,
   copiedAgain: {},
+  limitsWritten: undefined,
+  limitless: NOTHING_LIMITLESS,
 }
 
 const verification: Verification = {
@@ -38,6 +41,7 @@ const verification: Verification = {
   unmovable: 0,
   unknown: nothing,
   decisions: noDecisions,
+  limitless: NOTHING_LIMITLESS,
 }
 
 const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reason: 'was changed in both'} as const
@@ -61,9 +65,10 @@ describe('the result of a run', () => {
         "indexes        done         0        0        0          0",
         "namespaces     done     1,000        1        0          0",
         "configuration  done     2,000        2        0          0",
-        "data           done     3,000        3        0          0",
-        "catch-up       done     4,000        4        0          0",
-        "version        done     5,000        5        0          0",
+        "limits         done     3,000        3        0          0",
+        "data           done     4,000        4        0          0",
+        "catch-up       done     5,000        5        0          0",
+        "version        done     6,000        6        0          0",
         "",
         "Added to the table: index GSI3, index GSI4",
         "",
@@ -85,7 +90,7 @@ describe('the result of a run', () => {
       },
       80,
     )
-    expect(told.slice(11)).toMatchInlineSnapshot(`
+    expect(told.slice(12)).toMatchInlineSnapshot(`
       [
         "",
         "1 day of usage: the first hour also held the whole day; they are separated now",
@@ -117,8 +122,8 @@ describe('the result of a run', () => {
 })
 
 describe('the result of a comparison', () => {
-  it('says whether old and new records agree', () => {
-    expect(verificationLines('prod', verification)).toMatchInlineSnapshot(`
+  it('says whether old and new records agree', async () => {
+    expect(await verificationLines('prod', verification, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, all are in the new layout",
         "",
@@ -127,7 +132,8 @@ describe('the result of a comparison', () => {
       ]
     `)
     const differences = {count: 1, shown: [conflict]}
-    expect(verificationLines('prod', {...verification, clean: false, expired: 4, differences})).toMatchInlineSnapshot(`
+    const differing = {...verification, clean: false, expired: 4, differences}
+    expect(await verificationLines('prod', differing, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, 1 difference",
         "4 old items expired, not moved",
@@ -152,7 +158,8 @@ describe('records that cannot be moved', () => {
     expect(await conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
     expect(await conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
-    const next = verificationLines('prod', {...verification, clean: false, differences, unmovable: 30}).slice(-3)
+    const stuckOnes = {...verification, clean: false, differences, unmovable: 30}
+    const next = (await verificationLines('prod', stuckOnes, 80)).slice(-3)
     expect(next).toEqual([
       'Next:',
       '  zael migrate verify --all -s prod  List them all',

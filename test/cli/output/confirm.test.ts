@@ -1,6 +1,6 @@
 import {PassThrough} from 'node:stream'
 import {describe, expect, it} from 'vitest'
-import {confirm, confirmByName, type Terminal} from '../../../src/lib/cli/output/confirm.js'
+import {agree, confirm, confirmByName, type Terminal} from '../../../src/lib/cli/output/confirm.js'
 
 /** A terminal at which somebody types; `undefined` for the end of input. */
 function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: () => string} {
@@ -9,6 +9,21 @@ function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: (
   stdin.end(typed)
   return {stdin, stderr, shown: () => String(stderr.read() ?? '')}
 }
+
+describe('agree', () => {
+  it('asks, and takes anything but a yes for a no', async () => {
+    const at = terminal('y\n')
+    expect(await agree('Write them?', at)).toBe(true)
+    expect(at.shown()).toContain('Write them? [y/N] ')
+    for (const typed of ['n\n', '\n', undefined]) expect(await agree('Write them?', terminal(typed))).toBe(false)
+  })
+
+  it('asks nothing where nobody can answer', async () => {
+    const at = terminal('y\n', false)
+    expect(await agree('Write them?', at)).toBe(false)
+    expect(at.shown()).toBe('')
+  })
+})
 
 describe('confirm', () => {
   it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j continues', async typed => {

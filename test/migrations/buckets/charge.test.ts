@@ -39,6 +39,7 @@ const nothing: OldBucket = {
 function oldBucket(tokensMilli: bigint, consumedMilli: bigint, change: Partial<OldLimit> = {}): OldBucket {
   const limit: OldLimit = {
     state: state(tokensMilli, consumedMilli),
+    whole: state(tokensMilli, consumedMilli),
     refilledAtMs: NOW,
     countsConsumption: true,
     location: LOCATION,

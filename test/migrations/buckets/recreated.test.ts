@@ -47,7 +47,7 @@ describeOnEngine('a new bucket that a client creates before the old one is copie
   const scene = useOldTable(4, ({nowMs}) => [config, oldBucketItem('ENTITY#user-1', 50, nowMs, 'composite')])
 
   it('is not charged an amount that was computed for another refill instant', async () => {
-    await scene.migrate({until: 'configuration'})
+    await scene.migrate({until: 'limits'})
     const limiter = scene.limiter(scene.own)
     const acquire = () => limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
     await acquire()

@@ -16,7 +16,7 @@ describeOnEngine('a run with --until', () => {
       const again = await scene.migrate({until})
       expect(again).toMatchObject({finished: false, steps: first.steps, conflicts: {count: 0}})
       expect(await contents()).toEqual(before)
-      expect(await readMigration(scene.table)).toMatchObject({step: 'data', leaseUntilMs: 0, finishedAt: undefined})
+      expect(await readMigration(scene.table)).toMatchObject({step: 'limits', leaseUntilMs: 0, finishedAt: undefined})
     }
     expect(await scene.migrate({until: 'version'})).toMatchObject({finished: true, resumed: true})
   })

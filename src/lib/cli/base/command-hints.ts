@@ -49,6 +49,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${words(parent)}\`.`,
   'entity.has-children': () => 'Delete them first, or give them another parent with `zael entity update`.',
   'schema.needs-migration': () => 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.',
+  'schema.migrating': () =>
+    'Wait; `zael migrate status` shows the step. If the run was interrupted, continue it with `zael migrate run`.',
   'manifest.changed': () => 'Check the differences with `zael limits plan`, then apply again.',
 }
 

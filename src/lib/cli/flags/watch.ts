@@ -34,7 +34,9 @@ export const watchFlags = {
     helpValue: 'TEXT',
   }),
   once: boolean({
-    description: 'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard.',
+    description:
+      'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard; to sort by rate, empty or ' +
+      'pressure it reads them again after --interval.',
   }),
   for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),

@@ -3,7 +3,7 @@ import {newNameNotice} from '../../inspect/known-names.js'
 import type {PolicyScope} from '../../repository/limits/configs.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import {factLines, stampedText} from '../output/facts.js'
+import {factLines, updatedText} from '../output/facts.js'
 import type {ProgressStream} from '../output/progress.js'
 import type {SwitchResult} from '../results/switch.js'
 import {scopeJson} from './json.js'
@@ -68,7 +68,7 @@ async function changeSwitch(
 function switchLines({scope, previous, record, buckets}: LimitsChange): string[] {
   return factLines(`Switch of ${scopeWords(scope)}`, {
     access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
-    'live buckets': stampedText(buckets),
+    'live buckets': updatedText(buckets),
   })
 }
 

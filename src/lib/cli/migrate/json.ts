@@ -2,6 +2,7 @@ import type {MigrationPlan} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
 import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
+import {limitlessJson} from './limitless-presenter.js'
 import {NO_OLD_ITEMS} from './samples.js'
 
 const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0, operation: 0}
@@ -26,6 +27,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     current: {...NO_ITEMS, ...current},
     unknown,
     conflicts,
+    limitless: limitlessJson(survey.limitless),
     run: run
       ? {
           owner: run.owner,
@@ -54,7 +56,7 @@ function featureCounts({features}: Survey): MigrateStatusResult['wire']['feature
 }
 
 /** `migrate plan` in JSON. */
-export function migrationPlanJson(stack: string, {unknown}: Survey, plan: MigrationPlan): MigratePlanResult {
+export function migrationPlanJson(stack: string, {unknown, limitless}: Survey, plan: MigrationPlan): MigratePlanResult {
   return {
     stack,
     pending: plan.isPending,
@@ -73,6 +75,7 @@ export function migrationPlanJson(stack: string, {unknown}: Survey, plan: Migrat
     writeUnitsPerSecond: plan.writeUnitsPerSecond,
     seconds: plan.seconds,
     blockers: plan.blockers,
+    limitless: limitlessJson(limitless),
     oldItems: plan.leftovers,
     unknownItems: unknown.items,
   }

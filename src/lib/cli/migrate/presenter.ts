@@ -5,6 +5,7 @@ import {isSupported} from '../../schema/peer-features.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import {textTable} from '../output/text-table.js'
+import {limitlessLines, writeLimitsCommand} from './limitless-presenter.js'
 
 const KINDS = {
   entity: 'entities',
@@ -40,6 +41,7 @@ export async function migrationStatusLines(
       survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
     ),
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
+    ...(await limitlessLines(survey.limitless, width)),
     '',
     verdict(plan),
     ...nextLines(statusNext(stack, survey, plan)),
@@ -54,7 +56,8 @@ export async function migrationPlanLines(
   width: number | undefined,
 ): Promise<string[]> {
   const next = nextLines(planNext(stack, survey, plan))
-  if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...next]
+  const limitless = await limitlessLines(survey.limitless, width)
+  if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...limitless, ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
   const table = await textTable(
     [{header: 'STEP'}, {header: 'WHAT'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
@@ -71,6 +74,7 @@ export async function migrationPlanLines(
     `At ${pace} this takes about ${formatSpan(seconds * 1000)}.`,
     'Old items are kept until `zael migrate cleanup`.',
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
+    ...limitless,
     ...blockers.flatMap(({blocks, reason}) => ['', paint('red', `\`zael migrate ${blocks}\` is blocked: ${reason}.`)]),
     ...next,
   ]
@@ -153,6 +157,7 @@ function keyLines(title: string, keys: readonly string[]): string[] {
 
 function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {
   if (steps.some(step => step.isPending)) return 'Migration is pending.'
+  if (isPending && conflicts === 0) return 'Everything is moved, but limits are missing.'
   if (isPending)
     return `Everything is moved, except ${formatPlural(conflicts, 'old item')} with conflicts that you must resolve.`
   return leftovers === 0
@@ -175,11 +180,15 @@ function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   return [
     [`zael migrate run -s ${stack} --dry-run`, 'check everything, write nothing'],
     [`zael migrate run -s ${stack}`, 'migrate while traffic continues'],
+    ...(plan.limitless > 0 ? [writeLimits(stack)] : []),
   ]
 }
 
+const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write the limits that the buckets have']
+
 /** Next commands when everything that can be moved is moved. */
-function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers}: MigrationPlan): Next[] {
+function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
+  if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]
   return [

@@ -5,11 +5,18 @@ import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/re
 import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from '../results/migrate.js'
+import {
+  limitlessJson,
+  limitlessLines,
+  limitsWrittenJson,
+  limitsWrittenLines,
+  writeLimitsCommand,
+} from './limitless-presenter.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
 /** What a run did, what is left, and the next command. */
 export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
-  const {steps, added, conflicts, unknown, decisions, finished, settled} = result
+  const {steps, added, conflicts, unknown, decisions, finished, settled, limitsWritten, limitless} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
   const columns = ['STEP', 'STATE', 'CHECKED', 'WRITTEN', 'EXPIRED', 'CONFLICTS'].map(header => ({header}))
   const rows = steps.map(({id, state, checked, written, expired, conflicts: count}) => [
@@ -25,10 +32,12 @@ export async function runLines(stack: string, result: MigrationResult, width: nu
     '',
     ...(await textTable(columns, rows, {header: true, width})),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
+    ...limitsWrittenLines(limitsWritten),
     ...decisionLines(decisions),
     ...copiedAgainLines(result),
     ...sampleLines(leftTitle(conflicts), conflicts),
     ...unknownLines(unknown),
+    ...(await limitlessLines(limitless, width)),
     ...(settled
       ? []
       : [
@@ -65,7 +74,13 @@ function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
   return `Stack "${stack}" has the current layout${resumed ? '; this run continued an earlier one' : ''}`
 }
 
-function runNext(stack: string, {finished}: MigrationResult): [string, string][] {
+const writeLimits = (stack: string): [string, string] => [
+  writeLimitsCommand(stack),
+  'Write the limits that the buckets have',
+]
+
+function runNext(stack: string, {finished, limitless}: MigrationResult): [string, string][] {
+  if (finished && limitless.buckets > 0) return [writeLimits(stack)]
   return finished
     ? [[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]
     : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
@@ -83,6 +98,8 @@ export function runJson({
   unknown,
   decisions,
   copiedAgain,
+  limitsWritten,
+  limitless,
 }: MigrationResult): NonNullable<MigrateRunResult['result']> {
   return {
     runId,
@@ -103,14 +120,25 @@ export function runJson({
     unknown,
     decisions: decisionsJson(decisions),
     copiedAgain: byKind(copiedAgain),
+    limitsWritten: limitsWrittenJson(limitsWritten),
+    limitless: limitlessJson(limitless),
   }
 }
 
 /** Whether old and new records agree, and where they differ. */
-export function verificationLines(stack: string, verification: Verification): string[] {
+export async function verificationLines(
+  stack: string,
+  verification: Verification,
+  width: number | undefined,
+): Promise<string[]> {
   const {clean, expired, differences, unknown, decisions} = verification
+  const limitless = await limitlessLines(verification.limitless, width)
   const checked = checkedItems(verification)
-  if (clean && checked === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
+  if (clean && checked === 0) {
+    const title = `Stack "${stack}" contains no items of older layouts`
+    const next = limitless.length === 0 ? [] : nextLines([writeLimits(stack)])
+    return [title, ...unknownLines(unknown), ...limitless, ...next]
+  }
   const title = clean
     ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, all are in the new layout`
     : `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, ${formatPlural(differences.count, 'difference')}`
@@ -120,12 +148,15 @@ export function verificationLines(stack: string, verification: Verification): st
     ...decisionLines(decisions),
     ...sampleLines('Differences', differences),
     ...unknownLines(unknown),
+    ...limitless,
     ...nextLines(verificationNext(stack, verification)),
   ]
 }
 
-function verificationNext(stack: string, {clean, differences, unmovable}: Verification): [string, string][] {
+function verificationNext(stack: string, verification: Verification): [string, string][] {
+  const {clean, differences, unmovable, limitless} = verification
   const {count, shown} = differences
+  if (clean && limitless.buckets > 0) return [writeLimits(stack)]
   const more: [string, string][] =
     count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'List them all']] : []
   if (clean) return [[`zael migrate cleanup -s ${stack}`, 'Delete the old items']]
@@ -142,7 +173,7 @@ function verificationNext(stack: string, {clean, differences, unmovable}: Verifi
 /** A comparison in JSON. */
 export function verificationJson(
   stack: string,
-  {clean, checked, expired, differences, unmovable, unknown, decisions}: Verification,
+  {clean, checked, expired, differences, unmovable, unknown, decisions, limitless}: Verification,
 ): MigrateVerifyResult {
   return {
     stack,
@@ -153,6 +184,7 @@ export function verificationJson(
     unmovable,
     unknown,
     decisions: decisionsJson(decisions),
+    limitless: limitlessJson(limitless),
   }
 }
 

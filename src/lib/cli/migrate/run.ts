@@ -10,6 +10,7 @@ import type {Survey} from '../../migrations/survey.js'
 import type {Verification, VerifyOptions} from '../../migrations/verify.js'
 import type {StepProgress} from '../../migrations/walk/pass.js'
 import type {StepId} from '../../migrations/walk/steps.js'
+import type {WriteLimitsOptions} from '../../migrations/walk/write-limits.js'
 import type {Table} from '../../repository/table/table.js'
 import {barText, withProgress} from '../output/progress.js'
 
@@ -19,6 +20,7 @@ export interface RunRequest {
   readonly rateLimit: number | undefined
   readonly until: StepId | undefined
   readonly followMs: number | undefined
+  readonly limitsFromBuckets: WriteLimitsOptions | undefined
 }
 
 /** Identifies this run to others that find the table locked. */

@@ -18,8 +18,15 @@ export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Ter
     })
   }
   const answer = await ask(`${what}. Continue? [y/N] `, terminal)
-  if (!/^y(es)?$/i.test(answer.trim())) throw declined()
+  if (!isYes(answer)) throw declined()
 }
+
+/** Whether a "y" is typed; false where there is no terminal to ask on. */
+export async function agree(question: string, terminal: Terminal = process): Promise<boolean> {
+  return canAsk(terminal) && isYes(await ask(`${question} [y/N] `, terminal))
+}
+
+const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer.trim())
 
 /** Continues only when the name is repeated: by `--confirm NAME`, or typed on a terminal. */
 export async function confirmByName(

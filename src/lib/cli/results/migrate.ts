@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import type {ResultOf} from './shared.js'
+import {limitSchema, type ResultOf} from './shared.js'
 
 const migrationDifferenceSchema = z
   .strictObject({
@@ -19,7 +19,7 @@ const unknownItemsSchema = z
   .meta({id: 'UnknownItems'})
 
 const migrationStepSchema = z
-  .enum(['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'])
+  .enum(['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catch-up', 'version'])
   .meta({id: 'MigrationStep'})
 
 const plannedStepSchema = z
@@ -79,6 +79,36 @@ const differenceSampleSchema = z
   .meta({id: 'MigrationDifferences'})
 export type DifferenceSampleJson = ResultOf<typeof differenceSampleSchema>
 
+const limitlessSchema = z
+  .strictObject({
+    buckets: z.int().min(0).describe('Pairs of an entity and a resource'),
+    resources: z.array(
+      z.strictObject({
+        namespace: z.string().nullable().describe('Id; null for the namespace "default" that is not registered yet'),
+        resource: z.string(),
+        buckets: z.int().min(0),
+        entities: z.array(z.string()).describe('The first of them'),
+        common: z
+          .array(limitSchema)
+          .nullable()
+          .describe('The limits that most buckets have, for the whole resource; null if no two have the same'),
+        exceptions: z
+          .strictObject({
+            count: z.int().min(0),
+            shown: z
+              .array(z.strictObject({entity: z.string(), limits: z.array(limitSchema)}))
+              .describe('The first ones'),
+          })
+          .describe('Buckets with other limits, which need limits of their own'),
+        underivable: z.int().min(0).describe('Buckets whose limits cannot be configured as they are'),
+      }),
+    ),
+    unlisted: z.int().min(0).describe('Buckets of resources beyond the first 5,000'),
+  })
+  .describe('Buckets for which no limits are configured at any level: requests for them fail')
+  .meta({id: 'LimitlessBuckets'})
+export type LimitlessJson = ResultOf<typeof limitlessSchema>
+
 const planSchema = z
   .strictObject({
     stack: z.string(),
@@ -91,6 +121,7 @@ const planSchema = z
     writeUnitsPerSecond: z.int().min(1),
     seconds: z.int().min(0).describe('How long the writes take at that pace'),
     blockers: z.array(blockerSchema),
+    limitless: limitlessSchema,
     oldItems: z.int().min(0).describe('Items of older layouts, moved or not'),
     unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
   })
@@ -159,6 +190,14 @@ export const migrateRunResult = z
         copiedAgain: oldItemCountsSchema.describe(
           'Records that were not in the new place although an earlier run had finished: made by old clients since, or deleted by clients of today',
         ),
+        limitsWritten: z
+          .strictObject({
+            resources: z.int().min(0).describe('Resources that got limits'),
+            entities: z.int().min(0).describe('Single buckets that got limits of their own'),
+          })
+          .nullable()
+          .describe('What --limits-from-buckets wrote; null without it'),
+        limitless: limitlessSchema.describe('What is left of them'),
       })
       .nullable()
       .describe('Null in a dry run'),
@@ -170,7 +209,9 @@ export type MigrateRunResult = ResultOf<typeof migrateRunResult>
 export const migrateStatusResult = z
   .strictObject({
     stack: z.string(),
-    pending: z.boolean().describe('Whether `zael migrate run` has something to do; the exit code is 6 then'),
+    pending: z
+      .boolean()
+      .describe('Whether there is something to move, to resolve or to configure; the exit code is 6 then'),
     items: z.int().min(0).describe('All items of the table'),
     bytes: z.int().min(0),
     schema: z.strictObject({
@@ -241,6 +282,7 @@ export const migrateStatusResult = z
         }),
       )
       .describe('The first of them'),
+    limitless: limitlessSchema,
     run: z
       .strictObject({
         owner: z.string(),
@@ -270,6 +312,7 @@ export const migrateVerifyResult = z
     unmovable: z.int().min(0).describe("How many of the differences are records that today's layout cannot hold"),
     unknown: unknownItemsSchema,
     decisions: usageDecisionsSchema,
+    limitless: limitlessSchema,
   })
   .meta({title: 'zael migrate verify'})
 export type MigrateVerifyResult = ResultOf<typeof migrateVerifyResult>

@@ -9,6 +9,7 @@ const findingSchema = z
         'refill',
         'remainder',
         'limits',
+        'limitless',
         'shards',
         'ghost',
         'parent',

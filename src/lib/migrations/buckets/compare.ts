@@ -49,14 +49,22 @@ export async function compareBuckets(
   context: MigrationContext,
   items: readonly OldItem<'bucket'>[],
 ): Promise<MigrationFinding[]> {
-  const byEntity = groupBy(items, ({record}) => `${targetNamespace(context, record)}/${record.entity}`)
-  const all = (await mapConcurrently([...byEntity.values()], members => gatherSources(context, members))).flat()
-  const startsHere = startsAmong(items)
-  const buckets = all.filter(({sources}) => startsHere(sources))
+  const buckets = await gatherBuckets(context, items)
   const firstShards = await readItems(context, buckets.map(firstShardKey))
   const relatedKeys = buckets.flatMap(bucket => keysRelatedTo(context, bucket, firstShards))
   const related = await readItems(context, relatedKeys)
   return buckets.map(bucket => compareBucket(context, bucket, {firstShards, related}))
+}
+
+/** The buckets that start among the items of a page, each with all its old items. */
+export async function gatherBuckets(
+  context: MigrationContext,
+  items: readonly OldItem<'bucket'>[],
+): Promise<BucketSources[]> {
+  const byEntity = groupBy(items, ({record}) => `${targetNamespace(context, record)}/${record.entity}`)
+  const all = (await mapConcurrently([...byEntity.values()], members => gatherSources(context, members))).flat()
+  const startsHere = startsAmong(items)
+  return all.filter(({sources}) => startsHere(sources))
 }
 
 /** The buckets of one entity, each with all its old items. */

@@ -1,4 +1,5 @@
 import type {LimitState} from '../../core/bucket.js'
+import type {KindedRate} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Balance, refill, shareOfRate} from '../../core/token-math.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -9,6 +10,8 @@ import type {OldItem} from '../records/finding.js'
 /** One limit of an old bucket in one location. */
 export interface OldLimit {
   readonly state: LimitState
+  /** The limit over all shards, whether all of them still exist or not. */
+  readonly whole: KindedRate
   readonly refilledAtMs: number
   /** Whether the item counts its consumption; the oldest releases did not. */
   readonly countsConsumption: boolean
@@ -37,7 +40,9 @@ export function decodeParts({item, record: identity}: OldItem<'bucket'>): Bucket
   const single = decodePerLimitBucket(item)
   if (single) {
     const {limit, state, refilledAtMs, countsConsumption} = single
-    const limits = new Map([[limit, {state, refilledAtMs, countsConsumption, location, item, isPerLimit: true}]])
+    const limits = new Map([
+      [limit, {state, whole: state, refilledAtMs, countsConsumption, location, item, isPerLimit: true}],
+    ])
     return {record: undefined, limits, residue: NO_RESIDUE}
   }
   const stored = decodeCompositeBucket(item) ?? decodeBucket(item)
@@ -50,7 +55,8 @@ export function decodeParts({item, record: identity}: OldItem<'bucket'>): Bucket
     [...withoutWritePressure(bucket.limits)].map(([name, whole]): [string, OldLimit] => {
       const state = {...whole, ...shareOfRate(name, whole, shard, shardCount)}
       const countsConsumption = limitAttribute(name, 'consumed') in item
-      return [name, {state, refilledAtMs: bucket.refilledAtMs, countsConsumption, location, item, isPerLimit: false}]
+      const refilledAtMs = bucket.refilledAtMs
+      return [name, {state, whole, refilledAtMs, countsConsumption, location, item, isPerLimit: false}]
     }),
   )
   return {record, limits, residue: withoutWritePressure(incomplete)}

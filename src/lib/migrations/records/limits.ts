@@ -68,6 +68,15 @@ export async function compareLimits(
     .map(config => compareConfig(context, config, seen.get(keyId(configKey(config.namespace, config.scope)))))
 }
 
+/** Whether a scope has limits in an old place. */
+export async function hasOldLimits(context: MigrationContext, namespace: string, scope: ConfigScope): Promise<boolean> {
+  const anywhere = {...context, locations: undefined}
+  const seen = await readItems(anywhere, compositeKeys(anywhere, namespace, scope))
+  const {sources} = await gatherSources(anywhere, {namespace, scope, sources: []}, seen)
+  const items = sources.map(({item}) => item)
+  return mergeConfig(namespace, scope, items).limits.length > 0
+}
+
 const scopeOf = (record: OldConfigItem['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 

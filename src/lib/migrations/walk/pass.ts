@@ -2,12 +2,15 @@ import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import type {StepCounts} from '../../schema/migration/migration-record.js'
+import {LimitlessFinder} from '../limitless/find.js'
+import {type Limitless, LimitlessTally} from '../limitless/tally.js'
+import {type ClassifiedPage, classifyPage, hasUnprefixed} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'
 import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
 import {type CopyOutcome, copyGroup} from './reconcile.js'
 import {MigrationReport} from './report.js'
-import {type ClassifiedPage, classifyPage, hasUnprefixed, tablePages} from './scan.js'
+import {tablePages} from './scan.js'
 import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKeysLeftOut} from './steps.js'
 
 /** Progress of a step. */
@@ -29,6 +32,8 @@ export interface Pass {
   readonly report: MigrationReport
   /** Whether every copy was up to date already. */
   readonly isUpToDate: boolean
+  /** Copied buckets for which no limits are configured; of steps that copy buckets. */
+  readonly limitless: Limitless
 }
 
 /** What the passes of one run share. */
@@ -53,6 +58,8 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
   const discoveriesBefore = context.locations?.lateDiscoveries ?? 0
   const report = new MigrationReport()
   const total = await estimateItems(context)
+  const finder = step.moves.includes('bucket') ? new LimitlessFinder() : undefined
+  const tally = new LimitlessTally()
   let scanned = 0
   for await (const read of tablePages(context, {position, leaveOut: sortKeysLeftOut(step), ahead: true})) {
     let page = classifyPage(context, read.items)
@@ -71,6 +78,7 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
     noteCopiedAgain(run, outcomes)
     report.addUnknown(page.unknown)
     for (const outcome of outcomes) report.addFinding(remaining(outcome))
+    for (const bucket of (await finder?.find(context, page)) ?? []) tally.add(bucket)
     scanned += read.scanned
     onProgress?.({step: step.id, scanned, total, pass: lease.record.pass, waitingFor: undefined})
     changes += outcomes.filter(({state}) => state === 'behind').length
@@ -79,7 +87,7 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
   }
   if (readsWholeTable) context.locations?.markComplete()
   const hasNewLocations = (context.locations?.lateDiscoveries ?? 0) > discoveriesBefore
-  return {report, isUpToDate: lease.record.passWrites === 0 && !hasNewLocations}
+  return {report, isUpToDate: lease.record.passWrites === 0 && !hasNewLocations, limitless: tally.limitless}
 }
 
 /** Registers the namespace of all data that has none. */

@@ -3,6 +3,7 @@ import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isInvalid} from '../../dynamo/errors.js'
 import {keyOf} from '../../repository/table/query.js'
 import {compareBuckets} from '../buckets/compare.js'
+import {classifyPage} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'
 import {
   compareAudit,
@@ -21,7 +22,6 @@ import {
 import {compareLimits} from '../records/limits.js'
 import {readItems} from '../records/reads.js'
 import {compareUsage} from '../usage/compare.js'
-import {classifyPage} from './scan.js'
 
 /** Records written at once. Configurations share one registry item, so concurrent writes would only collide. */
 const CONCURRENT_WRITES: Readonly<Record<OldRecordType, number>> = {

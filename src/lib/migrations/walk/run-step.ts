@@ -1,16 +1,20 @@
+import {classifyPage, hasUnprefixed} from '../records/classified-page.js'
 import type {MigrationContext} from '../records/finding.js'
 import {addMissingParts} from './add-indexes.js'
 import {catchUp} from './catch-up.js'
 import {type Pass, type RunContext, registerDefault, runPass} from './pass.js'
-import {classifyPage, hasUnprefixed, tablePages} from './scan.js'
+import {tablePages} from './scan.js'
 import {countStep, type MigrationStep} from './steps.js'
 import {recordVersion} from './version-step.js'
+import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} from './write-limits.js'
 
 interface StepOptions {
   readonly ourVersion: string
   readonly stream?: boolean | undefined
   /** How long passes are repeated after everything is copied, in ms. */
   readonly followMs?: number | undefined
+  /** Configures limits from what the buckets say where none are configured. */
+  readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
 /** Result of a step besides its counts. */
@@ -18,6 +22,7 @@ export interface StepOutcome {
   /** Parts that were added to the table. */
   readonly added: readonly string[]
   readonly lastPass?: Pass
+  readonly limitsWritten?: LimitsWritten
 }
 
 /** Runs one step, from the position in the migration record. */
@@ -35,6 +40,11 @@ export async function runStep(step: MigrationStep, run: RunContext, options: Ste
       const context = await open()
       if (context.defaultNamespace === undefined && (await needsDefault(context))) await registerDefault(context, lease)
       return {added: []}
+    }
+    case 'limits': {
+      const {limitsFromBuckets} = options
+      if (!limitsFromBuckets) return {added: []}
+      return {added: [], limitsWritten: await writeLimitsFromBuckets(step, run, limitsFromBuckets)}
     }
     case 'version':
       if (await recordVersion(await open(), options.ourVersion)) await countStep(lease, step.id, {written: 1})

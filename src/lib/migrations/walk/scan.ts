@@ -1,12 +1,10 @@
-import {groupBy} from '../../core/group-by.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import type {ClassifiedRecord, OldRecordType} from '../records/classify.js'
-import type {MigrationContext, OldItem} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 
 /** Items per page; at most so many are processed again after a crash. */
 const ITEMS_PER_PAGE = 500
@@ -51,29 +49,4 @@ export async function* tablePages(
     if (!page.next) return
     page = await (following ?? read(page.next))
   }
-}
-
-/** The items of a page, each with what it is. */
-export interface ClassifiedPage {
-  readonly all: readonly {readonly item: Item; readonly record: ClassifiedRecord}[]
-  /** Old items by kind of record. */
-  readonly old: ReadonlyMap<OldRecordType, readonly OldItem[]>
-  /** Keys of items of unknown shape. */
-  readonly unknown: readonly Key[]
-}
-
-export function classifyPage(context: MigrationContext, items: Iterable<Item>): ClassifiedPage {
-  const all = [...items].map(item => ({item, record: context.classify(item)}))
-  const old = all.flatMap(({item, record}): OldItem[] => (record.kind === 'old' ? [{item, record}] : []))
-  return {
-    all,
-    old: groupBy(old, ({record}) => record.type),
-    unknown: all.flatMap(({record}) => (record.kind === 'unknown' ? [record.key] : [])),
-  }
-}
-
-/** Whether a page has data without a namespace; the version record alone does not count as data. */
-export function hasUnprefixed({old}: ClassifiedPage): boolean {
-  const data = [...old.values()].flat().filter(({record}) => record.type !== 'version')
-  return data.some(({record}) => record.namespace === undefined)
 }

@@ -13,8 +13,8 @@ export interface MigrationStep {
 }
 
 /**
- * What clients need before they create a bucket. They are admitted as soon as a run has started, so it is copied first. All
- * other kinds share one pass, because a scan pays for every item, wanted or not.
+ * What clients need before they create a bucket. They are admitted when all of it is copied, so it comes first. All other
+ * kinds share one pass, because a scan pays for every item, wanted or not.
  */
 export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'settings', 'registry']
 
@@ -25,6 +25,7 @@ export const STEPS = [
   {id: 'indexes', title: 'Add the missing indexes', moves: []},
   {id: 'namespaces', title: 'Register the namespace "default"', moves: []},
   {id: 'configuration', title: 'Copy entities and limits', moves: CONFIGURATION},
+  {id: 'limits', title: 'Write limits from the buckets', moves: []},
   {id: 'data', title: 'Copy buckets, usage, audit events', moves: DATA},
   {id: 'catch-up', title: 'Catch up with later changes', moves: [...CONFIGURATION, ...DATA]},
   {id: 'version', title: 'Record the new layout', moves: []},
@@ -39,7 +40,7 @@ export const CLEANUP_STEP = 'cleanup'
 
 /** Sort-key prefixes of numerous records that a step does not need. */
 export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>
-  id === 'configuration' ? [sortPrefix.usage(), keyParts.sort.audit] : []
+  id === 'configuration' || id === 'limits' ? [sortPrefix.usage(), keyParts.sort.audit] : []
 
 export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
 

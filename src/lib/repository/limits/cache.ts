@@ -13,6 +13,8 @@ export interface ConfigCacheOptions {
   readonly ttlMs?: number | undefined
   /** Default 10,000 records, absent ones included. */
   readonly maxEntries?: number | undefined
+  /** Whether it is cached that a record is absent; by default it is. */
+  readonly keepsAbsent?: (() => boolean) | undefined
 }
 
 /** Counters of the cache. */
@@ -63,13 +65,15 @@ export class ConfigCache {
   readonly #lastSystem: Lru<Known>
   readonly #flights = new Map<string, Flight>()
   readonly #keepsNothing: boolean
+  readonly #keepsAbsent: () => boolean
   #hits = 0
   #misses = 0
 
-  constructor({clock, ttlMs = 60_000, maxEntries = 10_000}: ConfigCacheOptions) {
+  constructor({clock, ttlMs = 60_000, maxEntries = 10_000, keepsAbsent = () => true}: ConfigCacheOptions) {
     this.#known = new Lru({clock, ttlMs, maxEntries})
     this.#lastSystem = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries})
     this.#keepsNothing = ttlMs <= 0
+    this.#keepsAbsent = keepsAbsent
   }
 
   /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
@@ -173,7 +177,8 @@ export class ConfigCache {
     if (known.record?.scope.level === 'system' || this.#lastSystem.get(id)) this.#lastSystem.set(id, known)
     if (this.#flights.get(id) !== flight) return
     this.#flights.delete(id)
-    this.#known.set(id, known)
+    if (known.record || this.#keepsAbsent()) this.#known.set(id, known)
+    else this.#known.delete(id)
   }
 }
 

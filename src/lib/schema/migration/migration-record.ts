@@ -92,6 +92,23 @@ export function migrationFields(item: Item): Partial<Record<keyof MigrationRecor
   return Object.fromEntries(fields)
 }
 
+/** Steps of a first run during which limits are still missing in the new place. */
+export const STEPS_BEFORE_LIMITS: readonly string[] = ['indexes', 'namespaces', 'configuration', 'limits']
+
+/**
+ * Where a migration is, as clients have to know it. `copying-limits`: a configuration that is absent may only not be copied
+ * yet. `open`: all limits are copied, and later changes of old clients are carried over.
+ */
+export type MigrationStage = 'copying-limits' | 'open' | 'finished'
+
+/** The stage by a stored record. */
+export function migrationStage(item: Item): MigrationStage {
+  const {step, finishedAt, earlierFinishedAt} = migrationFields(item)
+  if (finishedAt !== undefined) return 'finished'
+  if (earlierFinishedAt !== undefined) return 'open'
+  return STEPS_BEFORE_LIMITS.some(each => each === step) ? 'copying-limits' : 'open'
+}
+
 /** The key in a stored position. */
 export const scanPosition = ([PK, SK]: readonly [string, string]): Key => ({PK, SK})
 

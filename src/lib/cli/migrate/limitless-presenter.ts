@@ -1,0 +1,104 @@
+import type {Limit} from '../../core/limit.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
+import {formatCount, formatPlural} from '../../core/text.js'
+import type {Limitless, LimitlessResource} from '../../migrations/limitless/tally.js'
+import type {LimitsWritten} from '../../migrations/walk/write-limits.js'
+import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy/key.js'
+import {limitJson} from '../limits/json.js'
+import {agree} from '../output/confirm.js'
+import {textTable} from '../output/text-table.js'
+import type {LimitlessJson, MigrateRunResult} from '../results/migrate.js'
+
+/** Resources and exceptions that are printed; JSON has all that are known. */
+const PRINTED = 20
+
+/** Buckets without limits and what could be configured for them; no lines if there are none. */
+export async function limitlessLines(limitless: Limitless, width: number | undefined): Promise<string[]> {
+  const {buckets, resources, unlisted} = limitless
+  if (buckets === 0) return []
+  const shown = resources.slice(0, PRINTED)
+  const table = await textTable(
+    ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'LIMITS IN MOST OF THEM', 'OTHERS'].map(header => ({header})),
+    shown.map(row => [
+      row.resource,
+      namespaceText(row),
+      row.buckets,
+      row.common ? limitsText(row.common) : 'no two are alike',
+      row.exceptions,
+    ]),
+    {header: true, width},
+  )
+  const more = unlisted + resources.slice(PRINTED).reduce((sum, row) => sum + row.buckets, 0)
+  return [
+    '',
+    `${formatPlural(buckets, 'bucket')} without limits at any level; requests for ${buckets === 1 ? 'it' : 'them'} fail:`,
+    ...table,
+    ...(more === 0 ? [] : [`and ${formatPlural(more, 'bucket')} of other resources`]),
+    ...exceptionLines(shown),
+    ...underivableLines(resources),
+  ]
+}
+
+function exceptionLines(resources: readonly LimitlessResource[]): string[] {
+  const exceptions = resources.flatMap(({resource, shownExceptions}) =>
+    shownExceptions.map(({entity, limits}) => `  ${entity} ${resource}: ${limitsText(limits)}`),
+  )
+  const count = resources.reduce((sum, row) => sum + row.exceptions, 0)
+  if (count === 0) return []
+  const shown = exceptions.slice(0, PRINTED)
+  const more = count > shown.length ? [`  and ${formatCount(count - shown.length)} more`] : []
+  return ['Others:', ...shown, ...more]
+}
+
+function underivableLines(resources: readonly LimitlessResource[]): string[] {
+  const count = resources.reduce((sum, {underivable}) => sum + underivable, 0)
+  if (count === 0) return []
+  return [`The limits in ${formatPlural(count, 'bucket')} cannot be configured as they are; set them by hand.`]
+}
+
+const limitsText = (limits: readonly Limit[]): string => limits.map(limit => formatLimit(limit)).join(' ')
+
+const namespaceText = ({namespace}: LimitlessResource): string =>
+  namespace === PLACEHOLDER_NAMESPACE ? 'default' : namespace
+
+/** What was written from the buckets. */
+export function limitsWrittenLines(written: LimitsWritten | undefined): string[] {
+  if (!written) return []
+  const {resources, entities} = written
+  const levels = `${formatPlural(resources, 'resource')} and ${formatCount(entities)} single ${entities === 1 ? 'bucket' : 'buckets'}`
+  return ['', `Limits written from the buckets: for ${levels}`]
+}
+
+/** Asks on a terminal whether the limits that were shown are to be written too. */
+export async function offerLimits(limitless: Limitless | undefined): Promise<boolean> {
+  if (!limitless || limitless.buckets === 0) return false
+  return agree(`${formatPlural(limitless.buckets, 'bucket')} without limits: write the limits shown above for them?`)
+}
+
+/** The command that writes limits from buckets. */
+export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`
+
+/** Buckets without limits in JSON. */
+export function limitlessJson({buckets, resources, unlisted}: Limitless): LimitlessJson {
+  return {
+    buckets,
+    resources: resources.map(row => ({
+      namespace: row.namespace === PLACEHOLDER_NAMESPACE ? null : row.namespace,
+      resource: row.resource,
+      buckets: row.buckets,
+      entities: row.entities,
+      common: row.common?.map(limitJson) ?? null,
+      exceptions: {
+        count: row.exceptions,
+        shown: row.shownExceptions.map(({entity, limits}) => ({entity, limits: limits.map(limitJson)})),
+      },
+      underivable: row.underivable,
+    })),
+    unlisted,
+  }
+}
+
+/** What was written from the buckets in JSON. */
+export const limitsWrittenJson = (
+  written: LimitsWritten | undefined,
+): NonNullable<MigrateRunResult['result']>['limitsWritten'] => written ?? null

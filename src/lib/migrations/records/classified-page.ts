@@ -1,0 +1,29 @@
+import {groupBy} from '../../core/group-by.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
+import type {ClassifiedRecord, OldRecordType} from './classify.js'
+import type {MigrationContext, OldItem} from './finding.js'
+
+/** The items of a page, each with what it is. */
+export interface ClassifiedPage {
+  readonly all: readonly {readonly item: Item; readonly record: ClassifiedRecord}[]
+  /** Old items by kind of record. */
+  readonly old: ReadonlyMap<OldRecordType, readonly OldItem[]>
+  /** Keys of items of unknown shape. */
+  readonly unknown: readonly Key[]
+}
+
+export function classifyPage(context: MigrationContext, items: Iterable<Item>): ClassifiedPage {
+  const all = [...items].map(item => ({item, record: context.classify(item)}))
+  const old = all.flatMap(({item, record}): OldItem[] => (record.kind === 'old' ? [{item, record}] : []))
+  return {
+    all,
+    old: groupBy(old, ({record}) => record.type),
+    unknown: all.flatMap(({record}) => (record.kind === 'unknown' ? [record.key] : [])),
+  }
+}
+
+/** Whether a page has data without a namespace; the version record alone does not count as data. */
+export function hasUnprefixed({old}: ClassifiedPage): boolean {
+  const data = [...old.values()].flat().filter(({record}) => record.type !== 'version')
+  return data.some(({record}) => record.namespace === undefined)
+}

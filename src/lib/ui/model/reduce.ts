@@ -134,7 +134,6 @@ function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
 
 /** Opens an action for the selected bucket, or that of the open detail or explanation, which stays selected. */
 function acted(state: ScreenState, kind: ActionKey, context: ViewContext): ScreenState {
-  if (!state.canAct) return state
   const open = state.whyId ?? state.detailId
   if (open !== undefined) return openAction(state, kind, open, context)
   const selected = move(state.cursors[state.tab], {by: 0}, context.ids, context.height)

@@ -86,11 +86,12 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     aws: [],
     stacks: ['aws'],
     options: ['stacks'],
+    permissions: ['stacks', 'options'],
     lambda: ['aws'],
-    deploy: ['aws', 'stacks', 'options', 'lambda'],
+    deploy: ['aws', 'stacks', 'options', 'permissions', 'lambda'],
     delete: ['aws', 'stacks', 'deploy'],
     health: ['aws', 'stacks', 'options', 'lambda'],
-    doctor: ['aws', 'stacks', 'options', 'health'],
+    doctor: ['aws', 'stacks', 'options', 'permissions', 'health'],
   },
   local: {
     engines: [],
@@ -112,7 +113,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     migrate: ['output', 'results', 'limits'],
     stack: ['base', 'output', 'results'],
     verify: ['output', 'results'],
-    watch: ['base', 'output', 'results', 'flags', 'stack', 'acquire'],
+    watch: ['base', 'output', 'results', 'flags', 'stack', 'acquire', 'limits', 'data'],
   },
 }
 

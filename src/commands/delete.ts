@@ -2,6 +2,7 @@ import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {cloudFormationFlags, parseRoleArn} from '../lib/cli/flags/cloudformation.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
 import type {DeleteResult} from '../lib/cli/results/stack.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
@@ -26,6 +27,7 @@ export default class Delete extends StackCommand<typeof Delete> {
     'empty-archive': boolean({description: 'Also delete the archived audit events and their S3 bucket.'}),
     confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
     'dry-run': boolean({description: 'Show what would be deleted and kept; delete nothing.'}),
+    ...cloudFormationFlags,
   }
 
   static override examples = [
@@ -39,6 +41,7 @@ export default class Delete extends StackCommand<typeof Delete> {
 
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<DeleteResult> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
+    const cloudFormationRole = parseRoleArn(flags['cloudformation-role'])
     using aws = await awsServices()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
@@ -47,7 +50,7 @@ export default class Delete extends StackCommand<typeof Delete> {
       })
     }
     const {planDeletion} = await import('../lib/infra/delete/plan.js')
-    const plan = await planDeletion(aws, table, {deleteTable, emptyArchive})
+    const plan = await planDeletion(aws, table, {deleteTable, emptyArchive, cloudFormationRole})
     this.print(deletionLines(plan))
     if (flags['dry-run']) return deletionJson(plan, undefined)
     await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})

@@ -2,13 +2,15 @@ import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {cloudFormationFlags, parseBucketName, parseRoleArn} from '../lib/cli/flags/cloudformation.js'
 import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
-import {exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
+import {exportPolicyWithConsent, exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
 import {nextLines} from '../lib/cli/output/facts.js'
 import type {DeployResult} from '../lib/cli/results/stack.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
 import {deployJson, finishedLines, NOTHING_DEPLOYED} from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
+import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Deploy extends StackCommand<typeof Deploy> {
   static override baseFlags = wholeStackFlags
@@ -43,6 +45,16 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     export: string({
       description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
       helpValue: 'DIR',
+      exclusive: ['tag', 'remove-tag', 'dry-run', 'cloudformation-role', 'template-bucket', 'export-policy'],
+    }),
+    ...cloudFormationFlags,
+    'template-bucket': string({
+      description: 'Pass the template through this S3 bucket, in the region of the stack; it stays there.',
+      helpValue: 'NAME',
+    }),
+    'export-policy': string({
+      description: 'Write the IAM policies that deploying with these options needs to a folder; deploy nothing.',
+      helpValue: 'DIR',
       exclusive: ['tag', 'remove-tag', 'dry-run'],
     }),
   }
@@ -51,7 +63,7 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     {command: 'zael deploy --stack prod', description: 'Show the plan and ask'},
     {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'Preview a change of one option'},
     {command: 'zael deploy --stack prod --from-file prod.yaml --yes', description: 'In a pipeline'},
-    {command: 'zael deploy --export out', description: 'For CDK or Terraform'},
+    {command: 'zael deploy --stack prod --export-policy policies', description: 'Permissions for a pipeline'},
   ]
 
   override run(): Promise<object> {
@@ -64,6 +76,10 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
     const stack = this.settings.stack.value ?? ''
     const files = await exportWithConsent(folder, {stack, options}, {yes})
+    return this.#exported(stack, files)
+  }
+
+  #exported(stack: string, files: DeployResult['files']): DeployResult {
     for (const {path, purpose} of files) this.log(`${path}  ${purpose}`)
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
@@ -73,15 +89,21 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config
     const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
+    const cloudFormationRole = parseRoleArn(this.flags['cloudformation-role'])
+    const templateBucket = parseBucketName(this.flags['template-bucket'])
+    const request = {stack: table.name, version, ...stated, cloudFormationRole, templateBucket}
+    const {'export-policy': policyFolder} = this.flags
     using aws = await awsServices()
     if (!aws) {
-      const local = await deployLocally(table, stated.options, {version, dryRun})
+      if (policyFolder !== undefined) throw noPolicies()
+      const local = await deployLocally(table, request, {version, dryRun})
       if (local.withoutEffect.length > 0)
         this.warn(`These options have no effect on a local engine: ${local.withoutEffect.join(', ')}`)
       this.print(localLines(local, dryRun))
       return localJson(local, dryRun)
     }
-    const request = {stack: table.name, version, ...stated}
+    if (policyFolder !== undefined)
+      return this.#exported(request.stack, await exportPolicyWithConsent(aws, policyFolder, request, {yes}))
     const flags = typedFlags(this.settings)
     const {print, logToStderr} = this
     const mode = {yes, dryRun, wait, flags, print: print.bind(this), logToStderr: logToStderr.bind(this)}
@@ -92,4 +114,10 @@ export default class Deploy extends StackCommand<typeof Deploy> {
         this.logToStderr(line)
     return deployJson(plan, {dryRun, finished})
   }
+}
+
+function noPolicies(): InvalidInput {
+  return new InvalidInput('deploy.no-policies', 'A local engine has no permissions, so there is no policy to export.', {
+    hint: 'Choose the account and region to deploy to, with --profile and --region.',
+  })
 }

@@ -20,7 +20,7 @@ export default class Why extends StackCommand<typeof Why> {
     resource: string({
       description:
         'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. All resources of the entity when omitted; ' +
-        'amounts default to the average request of the last 24 hours.',
+        'amounts default to the average request of the bucket, as in zael watch.',
       multiple: true,
       ignoreStdin: true,
     }),
@@ -39,7 +39,7 @@ export default class Why extends StackCommand<typeof Why> {
   }
 
   static override examples = [
-    {command: 'zael why user-1 gpt-4', description: 'The average request of the last 24 hours'},
+    {command: 'zael why user-1 gpt-4', description: 'The average request of the bucket'},
     {command: 'zael why user-1', description: 'All resources of an entity, worst first'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
     {command: 'zael why user-1 --follow', description: 'Keep looking until Ctrl-C'},

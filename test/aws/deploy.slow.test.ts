@@ -6,10 +6,11 @@ import {GetFunctionCommand} from '@aws-sdk/client-lambda'
 import {HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {lambdaPackage} from '../../src/lib/infra/lambda/package.js'
+import {ownGrants} from '../../src/lib/infra/permissions/own-grants.js'
 import {readStack, readStackResources} from '../../src/lib/infra/stacks/reader.js'
 import {openTable} from '../../src/lib/repository/table/open-table.js'
 import {readVersion} from '../../src/lib/repository/table/version.js'
-import {type AwsProxy, awsProxy} from './aws-proxy.js'
+import {type IamProxy, iamProxy} from './iam-proxy.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
@@ -24,15 +25,17 @@ import {type StackUser, stackUser} from './stack-user.js'
  */
 describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   let moto: Moto
-  let proxy: AwsProxy
+  let proxy: IamProxy
   let user: StackUser
   let account: MotoAccount
   let folder = ''
+  /** The IAM actions of all calls that `deploy` and `delete` have made. */
+  const called: string[] = []
 
   beforeAll(async () => {
     moto = await emptyMoto()
     account = openMoto(moto)
-    proxy = await awsProxy(moto.endpoint)
+    proxy = await iamProxy(moto.endpoint)
     user = stackUser(proxy.endpoint)
     folder = await mkdtemp(join(tmpdir(), 'zael-deploy-'))
   })
@@ -156,10 +159,12 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     })
 
     it('other commands work with its table', async () => {
+      called.push(...proxy.takeActions())
       expect((await user.run('namespace create acme --stack prod')).code).toBe(0)
       expect((await user.run('limits set --stack prod --resource gpt-4 rpm=100/min')).code).toBe(0)
       const acquired = await user.run('acquire user-1 gpt-4 rpm=1 --stack prod')
       expect(acquired).toMatchObject({code: 0})
+      proxy.takeActions()
     })
 
     it('the resource index cannot be changed in one step; the steps are listed', async () => {
@@ -221,7 +226,9 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         /\nStack "prod" is deleted\n {2}kept on AWS:\n {4}the table prod; to delete it too: .+\n {4}the audit archive/,
       )
       expect(await stackNamed('prod')).toBeUndefined()
+      called.push(...proxy.takeActions())
       const names = await user.run('namespace list --stack prod --json')
+      proxy.takeActions()
       expect(JSON.parse(names.stdout).namespaces.map(({name}: {name: string}) => name)).toEqual(['acme', 'default'])
     })
 
@@ -234,7 +241,9 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         code: 3,
         error: {code: 'stack.missing'},
       })
+      called.push(...proxy.takeActions())
       expect((await user.run('namespace list --stack prod')).code).toBe(0)
+      proxy.takeActions()
     })
 
     it('the table is deleted with --delete-table, and then nothing is left', async () => {
@@ -282,5 +291,24 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     const again = await user.json('deploy --stack later --yes')
     expect(again).toMatchObject({action: 'none', complete: true, code: 'new', defaultNamespaceCreated: true})
     expect(again.aggregator).toMatchObject({codeUpdated: true, eventSource: 'Enabled'})
+  })
+
+  // On AWS a transaction is authorised as the writes in it. Whether an endpoint on this machine is an emulator is found out
+  // with a call that AWS does not get.
+  it('everything that was called is allowed by the exported policy', async () => {
+    called.push(...proxy.takeActions())
+    const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
+    const own = ownGrants({...place, archiveBucket: '*', cloudFormationRole: null, key: null, templateBucket: null})
+    const allowed = new Set(own.flatMap(({actions}) => actions))
+    const used = new Set(
+      called.flatMap(action => (action === 'dynamodb:TransactWriteItems' ? ['dynamodb:PutItem'] : action)),
+    )
+    expect([...used].filter(action => !allowed.has(action))).toEqual([])
+    // For tags, for what a failed deployment leaves, for a version record of an earlier version, and for old versions of
+    // objects, which the archive here does not have.
+    expect([...allowed].filter(action => !used.has(action)).sort()).toEqual([
+      ...['cloudformation:TagResource', 'cloudformation:UntagResource', 'dynamodb:Scan', 'dynamodb:UpdateItem'],
+      's3:DeleteObjectVersion',
+    ])
   })
 })

@@ -141,6 +141,27 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     expect([...new Set(sources)]).toEqual(['arn:aws:iam::123456789012:role/teams/ops'])
   })
 
+  it('simulates the service role of the stack for what CloudFormation does, and the caller for the rest', async () => {
+    const role = 'arn:aws:iam::123456789012:role/cloudformation'
+    const asked = new Map<string, string[]>()
+    const {checks} = await examine('doctor --stack healthy', (action, {body}) => {
+      if (action === 'cloudformation:DescribeStacks')
+        return {response: text => text.replace('<StackName>', `<RoleARN>${role}</RoleARN><StackName>`)}
+      if (action !== 'iam:SimulatePrincipalPolicy') return undefined
+      const input = new URLSearchParams(body)
+      const source = input.get('PolicySourceArn') === role ? 'role' : 'caller'
+      const names = [...input].flatMap(([name, value]) => (name.startsWith('ActionNames.') ? [value] : []))
+      asked.set(source, [...(asked.get(source) ?? []), ...names])
+      return source === 'role' ? simulation(body, ['iam:GetRolePolicy']) : simulation(body, [])
+    })
+    expect(asked.get('role')).toEqual(expect.arrayContaining(['dynamodb:CreateTable', 'sqs:ListQueueTags']))
+    expect(asked.get('caller')).toContain('iam:PassRole')
+    expect(asked.get('caller')).not.toContain('dynamodb:CreateTable')
+    expect(checks.filter(({state}) => state !== 'ok')).toMatchObject([
+      {name: 'role may deploy', state: 'warn', message: 'refused by simulation: iam:GetRolePolicy'},
+    ])
+  })
+
   it('checks reads where simulation is refused, and reports that', async () => {
     const {code, states, checks} = await examine('doctor --stack healthy', (action, request) =>
       /^iam:|^cloudwatch:/.test(action) ? denial(request) : undefined,

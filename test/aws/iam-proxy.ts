@@ -6,7 +6,15 @@ const SERVICES: Readonly<Record<string, string>> = {monitoring: 'cloudwatch'}
 /** Operations of REST services, by their paths. */
 const PATHS: ReadonlyArray<readonly [RegExp, string]> = [
   [/^GET \/2015-03-31\/functions\/[^/]+\/?$/, 'GetFunction'],
+  [/^GET \/2015-03-31\/functions\/[^/]+\/configuration$/, 'GetFunctionConfiguration'],
+  [/^PUT \/2015-03-31\/functions\/[^/]+\/code$/, 'UpdateFunctionCode'],
+  [/^GET \/2015-03-31\/event-source-mappings\/[^/?]+$/, 'GetEventSourceMapping'],
   [/^GET \/2015-03-31\/event-source-mappings/, 'ListEventSourceMappings'],
+  [/^HEAD \/[^/]+\/?$/, 'ListBucket'],
+  [/^GET \/[^/]+\/?\?versions/, 'ListBucketVersions'],
+  [/^POST \/[^/]+\/?\?delete/, 'DeleteObject'],
+  [/^DELETE \/[^/]+\/?$/, 'DeleteBucket'],
+  [/^PUT \/[^/]+\/zael\//, 'PutObject'],
 ]
 
 /** The IAM action of a request: `cloudwatch:GetMetricData`. */

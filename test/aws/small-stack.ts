@@ -95,7 +95,7 @@ async function smallTemplate({name, owner, filters}: SmallStack, role: string): 
         Type: 'AWS::Lambda::Function',
         Properties: {
           FunctionName: `${name}-aggregator`,
-          Runtime: owner === 'zae-limiter' ? 'python3.12' : 'nodejs22.x',
+          Runtime: owner === 'zae-limiter' ? 'python3.12' : 'nodejs24.x',
           MemorySize: 512,
           Handler: 'index.handler',
           Role: role,

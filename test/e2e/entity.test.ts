@@ -171,7 +171,7 @@ describeOnEngine('zael entity', () => {
       "Changed entity "user"
         cascade       yes → no
         metadata      note=a=b, tier=gold → seat=7, tier=silver
-        live buckets  2 stamped
+        live buckets  2 updated
       "
     `)
     expect(await cli.tell('entity update user --no-parent --name User')).toMatchObject({

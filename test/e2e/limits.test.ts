@@ -89,7 +89,9 @@ describeOnEngine('zael limits', () => {
     ['limits list --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
   ])('%s is not found, with what helps', async (command, code, hint) => {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT])
-    expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint}})
+    // The proposed command runs against the same table.
+    const told = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
+    expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint: told}})
   })
 
   it('get shows one scope', async () => {

@@ -183,7 +183,10 @@ describeOnEngine('zael namespace', () => {
     const before = await everything()
     expect(await cli.fail('namespace purge acme --confirm acme')).toMatchObject({
       code: 5,
-      error: {code: 'namespace.state', hint: 'Delete it first with `zael namespace delete acme`.'},
+      error: {
+        code: 'namespace.state',
+        hint: `Delete it first with \`zael namespace delete acme ${cli.flags.join(' ')}\`.`,
+      },
     })
     expect(await cli.fail('namespace purge doomed')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.fail('namespace purge doomed-id --confirm doomed-id')).toMatchObject({

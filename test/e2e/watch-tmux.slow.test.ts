@@ -1,7 +1,9 @@
 import {afterEach, beforeAll, describe, expect, inject, it} from 'vitest'
+import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {populate} from './populate.js'
+import {readOnlyProxy} from './read-only-proxy.js'
 import {isTmuxMissing, TerminalRun} from './tmux.js'
 
 describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
@@ -12,8 +14,9 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       size: {columns: number; rows: number},
       endpoint = inject('engineEndpoint'),
       {then = '', ...env}: Record<string, string> = {},
+      ...flags: string[]
     ) => {
-      const args = ['watch', '--stack', table.name, '--endpoint-url', endpoint, '--interval', '1s']
+      const args = ['watch', '--stack', table.name, '--endpoint-url', endpoint, '--interval', '1s', ...flags]
       const terminal = await TerminalRun.start(args, {...size, then, env: {NO_COLOR: '1', ...env}})
       running.add(terminal)
       return terminal
@@ -67,6 +70,64 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.press('c')
       const where = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
       await terminal.until(new RegExp(`zael bucket show user-1 --resource gpt-4 ${where}`))
+      await terminal.press('q')
+      await terminal.until(/exit code 0/)
+    })
+
+    it('--actions: a question with its command, then what the command does, audited, and a line in the scrollback', async () => {
+      const tenant = await new Repository({stack: table.name, transport: table.transport}).namespace()
+      const before = (await tenant.audit.list({entity: 'user-2'})).records.length
+      const terminal = await start(
+        {columns: 120, rows: 24},
+        inject('engineEndpoint'),
+        {},
+        '--actions',
+        '--entity',
+        'user-2',
+      )
+      await terminal.until(/2 of 2 buckets/, /R reset · B boost · X block/)
+      await terminal.press('X')
+      await terminal.until(/Block user-2/, /This refuses every request of user-2 for all resources/, /y\/N/)
+      await terminal.press('n')
+      await terminal.until(/cancelled: nothing was changed/)
+      await terminal.press('X')
+      await terminal.until(/y\/N/, new RegExp(`zael entity disable user-2 --stack ${table.name}`))
+      await terminal.press('y')
+      await terminal.until(/: done/, /access +\(none\) → disabled/, /live buckets +2 stamped/)
+      await terminal.press('Escape')
+      await terminal.until(/user-2 +gpt-4 +disabled/, /user-2 +search +disabled/)
+      await terminal.press('X')
+      await terminal.until(/Unblock user-2/, /zael entity clear user-2/)
+      await terminal.press('y')
+      await terminal.until(/access +disabled → \(none\)/)
+      await terminal.press('q')
+      const left = await terminal.until(/exit code 0\n/)
+      expect(left).toMatch(/Watched 2 buckets .*\n.*zael entity disable user-2 .*(\n.*)*zael entity clear user-2/)
+      const {records} = await tenant.audit.list({entity: 'user-2'})
+      expect(records.length - before).toBe(2)
+    })
+
+    it('without --actions no key writes anything', async () => {
+      await using proxy = await readOnlyProxy(inject('engineEndpoint'))
+      const reading = await start({columns: 120, rows: 24}, proxy.endpoint)
+      await reading.until(/3 of 3 buckets/)
+      await reading.press('R', 'X', 'B', 'y')
+      await reading.until(/Why user-1/, /refuses/)
+      await reading.press('R', 'y', 'X', 'y', 'B', 'Enter', 'y')
+      await reading.until(/Why user-1/)
+      await reading.press('q')
+      await reading.until(/exit code 0/)
+      expect(proxy.takeWrites()).toEqual([])
+    })
+
+    it('q ends it at once, also while nobody answers what was asked for an action', async () => {
+      let isDeaf = false
+      await using proxy = await engineProxy(inject('engineEndpoint'), () => (isDeaf ? 'unanswered' : 'answered'))
+      const terminal = await start({columns: 120, rows: 24}, proxy.endpoint, {}, '--actions')
+      await terminal.until(/3 of 3 buckets/)
+      isDeaf = true
+      await terminal.press('R')
+      await terminal.until(/Looking up what it would change/)
       await terminal.press('q')
       await terminal.until(/exit code 0/)
     })

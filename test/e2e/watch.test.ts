@@ -59,10 +59,10 @@ describeOnEngine('zael watch', () => {
 
   it('--once is a table', async () => {
     expect(await cli.show('watch --once', 80)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED
-      over    user-1  gpt-4     rpm      -20       100    0%    20      1.67        0
-      ok      user-2  gpt-4     rpm       60       100   60%     0      1.67        0
-      ok      user-2  search    rpm       60        60  100%     0         1        0
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  REFUSED  LAST REFUSED
+      over    user-1  gpt-4     rpm      -20       100    0%        0             -
+      ok      user-2  gpt-4     rpm       60       100   60%        0             -
+      ok      user-2  search    rpm       60        60  100%        0             -
 
       3 buckets, 1 over, 0 near, 1 in debt; 2.5 read units
       "
@@ -76,6 +76,27 @@ describeOnEngine('zael watch', () => {
     `)
     expect(await cli.show('watch --once --entity idle', 80)).toMatchInlineSnapshot(`
       "There are no buckets: nothing has been consumed yet, or all have expired.
+      "
+    `)
+  })
+
+  it('--once reads twice to sort by a rate, and shows it', async () => {
+    const {stdout, stderr} = await watched('--once', '--sort', 'rate', '--interval', '500ms')
+    expect(stderr).toBe('')
+    const [titles, ...rows] = stdout.split('\n')
+    expect(titles).toMatch(/ REFILL\/S +rpm\/S +EMPTY IN +WRITES +REFUSED /)
+    expect(rows[0]).toMatch(/^over +user-1 +gpt-4 +rpm .* 1\.67 +0 +<1s +0% +0 /)
+    expect(stdout).toContain('; 5 read units\n')
+  })
+
+  it('--once --output csv has a row per bucket, and plain numbers in columns for each limit', async () => {
+    const {code, stdout, stderr} = await watched('--once', '--sort', 'entity', '--output', 'csv')
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout).toMatchInlineSnapshot(`
+      "entity,resource,status,refused-by,limit,level-rpm,level-tpm,capacity-rpm,capacity-tpm,used-per-second-rpm,used-per-second-tpm,empty-in-ms,refused,refused-by-parent,last-refused,write-pressure,shards
+      user-1,gpt-4,over,entity,rpm,-20,9880,100,10000,,,0,0,0,,0,2
+      user-2,gpt-4,ok,,rpm,60,9960,100,10000,,,,0,0,,0,1
+      user-2,search,ok,,rpm,60,,60,,,,,0,0,,0,1
       "
     `)
   })
@@ -160,24 +181,28 @@ describeOnEngine('zael watch', () => {
     }
   })
 
-  it.each(SORT_KEYS)('--sort %s goes in both directions', async sort => {
-    const order = async (...flags: string[]) => {
-      const {code, stdout} = await watched('--once', '--json', '--sort', sort, ...flags)
-      expect(code).toBe(0)
-      return JSON.parse(stdout).buckets.map(
-        (bucket: {entity: string; resource: string}) => `${bucket.entity} ${bucket.resource}`,
-      )
-    }
-    const forwards = await order()
-    const backwards = await order('--reverse')
-    expect(backwards.toSorted()).toEqual(forwards.toSorted())
-    const byName = {entity: ['user-1 gpt-4', 'user-2 gpt-4'], resource: ['user-1 gpt-4', 'user-2 search']}
-    if (sort === 'entity' || sort === 'resource') {
-      const [first, last] = byName[sort]
-      expect(forwards[0]).toBe(first)
-      expect(backwards[0]).toBe(last)
-    }
-  })
+  // The others read twice as `rate` does, and are ordered as in test/watch/rank.test.ts.
+  it.each(SORT_KEYS.filter(key => key !== 'empty' && key !== 'pressure'))(
+    '--sort %s goes in both directions',
+    async sort => {
+      const order = async (...flags: string[]) => {
+        const {code, stdout} = await watched('--once', '--json', '--sort', sort, '--interval', '500ms', ...flags)
+        expect(code).toBe(0)
+        return JSON.parse(stdout).buckets.map(
+          (bucket: {entity: string; resource: string}) => `${bucket.entity} ${bucket.resource}`,
+        )
+      }
+      const forwards = await order()
+      const backwards = await order('--reverse')
+      expect(backwards.toSorted()).toEqual(forwards.toSorted())
+      const byName = {entity: ['user-1 gpt-4', 'user-2 gpt-4'], resource: ['user-1 gpt-4', 'user-2 search']}
+      if (sort === 'entity' || sort === 'resource') {
+        const [first, last] = byName[sort]
+        expect(forwards[0]).toBe(first)
+        expect(backwards[0]).toBe(last)
+      }
+    },
+  )
 
   it.each([
     ['SIGINT', 130],
@@ -232,6 +257,13 @@ describeOnEngine('zael watch', () => {
     expect(await cli.fail('watch --for 25d')).toMatchObject({code: 2, error: {code: 'watch.for'}})
     expect(await cli.fail('watch --resource a --entity b')).toMatchObject({code: 2})
     expect((await watched('--output', 'yaml')).code).toBe(2)
-    expect((await watched('--once', '--output', 'csv')).code).toBe(2)
+    for (const flags of ['', '--once', '--for 1s', '--once --top 1']) {
+      expect(await cli.fail(`watch --actions ${flags}`)).toMatchObject({code: 2, error: {code: 'watch.actions'}})
+    }
+    const piped = await watched('--actions')
+    expect([piped.code, piped.stdout]).toEqual([2, ''])
+    expect(piped.stderr).toContain('--actions needs the live view on a terminal.')
+    expect(piped.stderr).toContain('Omit --once, --json and --output')
+    expect(await watched('--output', 'csv')).toMatchObject({code: 2, stderr: expect.stringContaining('--once')})
   })
 })

@@ -5,6 +5,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
+import {takeReadings} from '../../src/lib/watch/snapshot.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request, splitInto} from '../limiter/visit.js'
@@ -62,7 +63,7 @@ describeOnEngine('an explanation', () => {
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
-  it('without amounts takes the average request of the last hours, and tells what was refused lately', async () => {
+  it('without amounts takes the average request of the bucket, as watch does, and tells what was refused lately', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=100/min', 'tpm=1000/min')
     await scene.entity('user-1', 'team')
@@ -74,7 +75,9 @@ describeOnEngine('an explanation', () => {
     const refused = {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000, limits: limits(3, 2400)}
     await used(scene, 'user-1', {rpm: 10, tpm: 6999}, {totalEvents: 10, refused})
     await used(scene, 'team', {rpm: 1}, {refused: {...refused, byParent: 0}})
-    await scene.limiter().acquire(request({tpm: 500}))
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1, tpm: 500}))
+    await limiter.acquire(request({rpm: 1, tpm: 301}))
     const explanation = await ask(scene)
     expect(explanation).toMatchObject({
       basis: 'typical',
@@ -84,21 +87,19 @@ describeOnEngine('an explanation', () => {
     const told = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
     expect(told).toEqual([
       ['user-1', 'rpm', 1, 0],
-      ['user-1', 'tpm', 600, 3],
+      ['user-1', 'tpm', 401, 3],
       ['team', 'rpm', 1, 0],
-      ['team', 'tpm', 600, 3],
+      ['team', 'tpm', 401, 3],
     ])
+    const {readings} = await takeReadings(
+      new NamespaceRepository(scene.tenant, undefined),
+      scene.tenant,
+      {kind: 'entity', entity: 'user-1'},
+      {signal: new AbortController().signal},
+    )
+    expect([...readings.values()].map(({typical}) => typical)).toEqual([[1, 401]])
     expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
-  })
-
-  it('of a bucket that has only refused takes the average of what was refused', async () => {
-    const scene = new Scene(table)
-    await scene.configure({level: 'system'}, 'tpm=1000/min')
-    const limits = new Map([['tpm', {requests: 3, tokens: 2401n}]])
-    const refused = {requests: 3, byParent: 0, lastAtMs: scene.nowMs, limits}
-    await used(scene, 'user-1', {}, {totalEvents: 0, refused})
-    expect(await ask(scene)).toMatchObject({basis: 'typical', limits: [{name: 'tpm', requested: 801}]})
   })
 
   it('of something disabled: the switch of the entity or of its parent, where it is set, and no limits', async () => {

@@ -56,6 +56,17 @@ describeOnEngine('the impact of a change', () => {
     expect(await impact(own, {level: 'system'}, 'rpm=100')).toMatchObject({found: [], entities: 0})
   })
 
+  it('leaves out limits that stay as they are', async () => {
+    const {own, tenant} = await setUp()
+    await use(tenant, 'large', 'gpt-4', 6, {rpm: 900_000, tpm: 900_000_000})
+    expect(await impact(own, {level: 'resource', resource: 'gpt-4'}, 'tpm=500k')).toMatchObject({
+      found: ['refused large gpt-4 tpm'],
+      entities: 2,
+    })
+    const copied = {level: 'entity', entity: 'large', resource: 'gpt-4'} as const
+    expect(await impact(own, copied, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], entities: 1})
+  })
+
   it('of a limit that is raised is none', async () => {
     const {own} = await setUp()
     expect((await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100k')).found).toEqual([])

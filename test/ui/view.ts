@@ -14,6 +14,7 @@ export const KEY = {
   backspace: '\u007f',
   up: '\u001b[A',
   down: '\u001b[B',
+  left: '\u001b[D',
   pageUp: '\u001b[5~',
   pageDown: '\u001b[6~',
   ctrlC: '\u0003',

@@ -70,6 +70,17 @@ describe('the status of a bucket', () => {
     expect(of({refused: 3, lastRefusedAtMs: READ_AT_MS - 60_000})).toMatchObject({status: 'ok', refusedBy: undefined})
   })
 
+  it('is not over while a bypass admits every request, there or at the parent', () => {
+    const bypassed = {bypassUntilMs: READ_AT_MS + 1000}
+    const empty = reading('a#b', 0, {...bypassed, ...refused({refused: 3})})
+    expect(statusAt(empty, READ_AT_MS)).toMatchObject({status: 'ok', refusedBy: undefined, worst: {name: 'tpm'}})
+    expect(statusAt(empty, READ_AT_MS + 1000)).toMatchObject({status: 'over', refusedBy: 'entity'})
+    const child = reading('child#r', 900, {typical: [50]})
+    expect(childOf(reading('team#r', 0, bypassed), child).status).toBe('ok')
+    // Its own bypass does not hold for the limits of its parent.
+    expect(childOf(reading('team#r', 0), {...child, ...bypassed})).toMatchObject({status: 'over', refusedBy: 'parent'})
+  })
+
   it('decides which bucket is worst', () => {
     const [child, team] = [reading('child#r', 900, {chargedTo: 'team#r'}), reading('team#r', 0)]
     const near = reading('near#r', 100)

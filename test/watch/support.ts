@@ -114,6 +114,7 @@ export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): R
     ratePerSecond: new Map(),
     requests: NO_REQUESTS,
     typical: [],
+    bypassUntilMs: undefined,
     countedFrom: undefined,
     writePressure: 0,
     writePressures: new Map(),

@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {resetJson, resetLines} from '../../lib/cli/data/bucket-operations.js'
+import {resetBucket, resetQuestion} from '../../lib/cli/data/bucket-operations.js'
 import {idempotencyKey} from '../../lib/cli/flags/idempotency-key.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {BucketResetResult} from '../../lib/cli/results/bucket.js'
@@ -37,16 +37,15 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
 
   protected async work(stack: StackContext): Promise<BucketResetResult> {
     const {entity} = this.args
-    const {resource, only: limits, 'idempotency-key': key, yes} = this.flags
+    const {resource, only: limits, 'idempotency-key': idempotencyKey, yes} = this.flags
+    const request = {entity, resource, limits, idempotencyKey}
     const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     // Throws for a missing bucket before asking for confirmation.
-    if (key === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
-    const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
-    await confirm(`This refills ${which} of ${entity} for ${resource} and clears its debt`, {yes})
-    const result = await repository.resetBucket(entity, resource, {limits, idempotencyKey: key})
-    const units = await repository.configs.units()
-    this.print(resetLines({entity, resource, result, units}, limits === undefined))
-    return resetJson({entity, resource, result})
+    if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
+    await confirm(resetQuestion(request), {yes})
+    const {lines, result} = await resetBucket(repository, request)
+    this.print(lines)
+    return result
   }
 }

@@ -6,20 +6,12 @@ import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
-import {asBoosted, endLines} from '../../lib/cli/limits/boost.js'
-import {
-  appliedJson,
-  changeLines,
-  copyLines,
-  effectJson,
-  effectMade,
-  effectOf,
-  lossQuestion,
-} from '../../lib/cli/limits/effect.js'
+import {asBoosted} from '../../lib/cli/limits/boost.js'
+import {appliedJson, effectJson, lossQuestion} from '../../lib/cli/limits/effect.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
-import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
+import {changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
-import {changeWithProgress} from '../../lib/cli/limits/run.js'
+import {previewSet, setAsPreviewed, setLines} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LimitsSetResult} from '../../lib/cli/results/limits.js'
 
@@ -75,24 +67,19 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
     const until = untilOf(this.flags, stack.table.clock())
-    const options = {replace, onUnavailable, auditRetentionDays, until}
+    const request = {scope, limits, options: {replace, onUnavailable, auditRetentionDays, until}}
     const namespace = await stack.namespace()
-    const preview = await namespace.configs.preview(scope, limits, options)
-    const effect = await effectOf(namespace, preview, stack.table.clock())
+    const previewed = await previewSet(namespace, request, stack.table.clock())
+    const {preview, effect} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(preview)], stack.table.clock()) : undefined
     if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const question = lossQuestion(scope, effect)
     if (question !== undefined && !dryRun) await confirm(question, {yes})
-    // What others have added since is not what was asked about.
-    const mayRemove = preview.before.map(({name}) => name)
-    const change: ChangeOutcome = dryRun
-      ? preview
-      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}))
+    const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
+      ? {change: preview, made: effect}
+      : await setAsPreviewed(namespace, request, previewed)
     const {copied} = change
-    const made = await effectMade(namespace, effect, preview, change)
-    this.print(changeLines(change, made, dryRun))
-    const where = typedFlags(this.settings)
-    this.print(until ? endLines(change, limits, until, where) : copyLines(copied, scope, where))
+    this.print(setLines(change, made, request, {dryRun, where: typedFlags(this.settings)}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}

@@ -18,7 +18,7 @@ export default class ResourceBypass extends StackCommand<typeof ResourceBypass> 
 
   static override examples = [
     {command: 'zael resource bypass gpt-4', description: 'For all entities'},
-    {command: 'zael resource bypass gpt-4 --json', description: 'With the number of buckets that were stamped'},
+    {command: 'zael resource bypass gpt-4 --json', description: 'With the number of buckets that were updated'},
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {

@@ -15,7 +15,7 @@ export default class ResourceClear extends StackCommand<typeof ResourceClear> {
 
   static override examples = [
     {command: 'zael resource clear gpt-4', description: 'For all entities'},
-    {command: 'zael resource clear gpt-4 --json', description: 'With the number of buckets that were stamped'},
+    {command: 'zael resource clear gpt-4 --json', description: 'With the number of buckets that were updated'},
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {

@@ -16,7 +16,7 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
 
   static override examples = [
     {command: 'zael resource disable gpt-4', description: 'For all entities'},
-    {command: 'zael resource disable gpt-4 --json', description: 'With the number of buckets that were stamped'},
+    {command: 'zael resource disable gpt-4 --json', description: 'With the number of buckets that were updated'},
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {

@@ -16,7 +16,7 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
 
   static override examples = [
     {command: 'zael resource enable gpt-4', description: 'For all entities'},
-    {command: 'zael resource enable gpt-4 --json', description: 'With the number of buckets that were stamped'},
+    {command: 'zael resource enable gpt-4 --json', description: 'With the number of buckets that were updated'},
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {

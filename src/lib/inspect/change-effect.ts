@@ -1,5 +1,6 @@
 import type {Limit} from '../core/limit.js'
 import {LEVELS} from '../core/resolve.js'
+import {formatLimit} from '../core/syntax/limit-text.js'
 import {chunksOf} from '../dynamo/concurrency.js'
 import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import {bucketsOfScope} from '../repository/buckets/of-scope.js'
@@ -188,11 +189,15 @@ export class LevelLimits {
     return scopesOfBucket(pair)
   }
 
-  /** The limits that apply after the changes, where these are what decides; `undefined` elsewhere, and where there are none. */
+  /**
+   * The limits that apply after the changes and did not before, where these are what decides; `undefined` elsewhere, and where
+   * there are none.
+   */
   changedLimitsOf(pair: BucketPair): readonly Limit[] | undefined {
     const [before, after] = [this.#applied(pair, 'before'), this.#applied(pair, 'after')]
     const isConcerned = [before, after].some(applied => applied !== undefined && this.#changed.has(applied.id))
-    return isConcerned ? after?.limits : undefined
+    const present = new Set(before?.limits.map(formatLimit))
+    return isConcerned ? after?.limits.filter(limit => !present.has(formatLimit(limit))) : undefined
   }
 
   #applied(bucket: BucketPair, when: 'before' | 'after'): {id: string; limits: readonly Limit[]} | undefined {

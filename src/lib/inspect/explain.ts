@@ -11,6 +11,8 @@ import {shareOfRecord} from '../limiter/known-bucket.js'
 import {topUpsOf} from '../limiter/limit-steps.js'
 import {asSwitched, checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
+import type {ShardedBucket} from '../repository/buckets/buckets.js'
+import {averageRequest} from '../repository/buckets/view.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
@@ -18,8 +20,7 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
-import {type RecentUsage, recentUsage} from './recent-usage.js'
-import {type LimitRefused, NOT_REFUSED, type RefusedUsage} from './refused.js'
+import {type LimitRefused, NOT_REFUSED, type RecentlyRefused, type RefusedUsage, recentlyRefused} from './refused.js'
 
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
@@ -91,8 +92,8 @@ export interface Explanation {
   /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
   readonly bypassed: readonly SetSwitch[]
   /**
-   * The request that is explained: as asked; the average of the last hours; or one token of every limit, where no usage is
-   * recorded.
+   * The request that is explained: as asked; the average of what the bucket has admitted, as `zael watch` takes it; or one
+   * token of every limit, where it has admitted none.
    */
   readonly basis: 'asked' | 'typical' | 'one-token'
   /** Requests of the entity that were refused lately. */
@@ -106,7 +107,7 @@ export interface Explanation {
 export interface Question {
   readonly entity: string
   readonly resource: string
-  /** The average of the last hours when absent. */
+  /** The average of what the bucket has admitted when absent. */
   readonly consume?: Consumption | undefined
 }
 
@@ -133,15 +134,16 @@ export async function explain(
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
   const names = own.limits.map(({name}) => name)
   const atMs = clock()
-  const recent = await recentUsage(namespace, entity, resource, atMs)
-  const typical = Object.fromEntries(names.map(name => [name, recent.typical?.[name] ?? 1]))
-  const amounts = asked ?? checkConsumption(typical)
+  const state = await readLevel(namespace, entity, resource, atMs)
+  const {bucket, recent} = state
+  const average = bucket && averageRequest(bucket, admittedBy(bucket))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, average?.get(name) ?? 1])))
   checkKnown(entity, resource, amounts, names)
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
     : [
-        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', recent}),
+        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', state}),
         ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
       ]
   const limits = (await Promise.all(asking)).flat()
@@ -158,7 +160,7 @@ export async function explain(
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
     bypassed: disabled ? [] : switched('bypass'),
-    basis: asked ? 'asked' : recent.typical ? 'typical' : 'one-token',
+    basis: asked ? 'asked' : average ? 'typical' : 'one-token',
     refused: recent.refused,
     refusedSince: recent.refusedSince,
     limits,
@@ -173,16 +175,39 @@ interface LevelQuestion {
   readonly atMs: number
   readonly level: RefusalStatus['level']
   /** Read here when absent. */
-  readonly recent?: RecentUsage
+  readonly state?: LevelState
 }
+
+/** What was read of the bucket of a level. */
+interface LevelState {
+  readonly bucket: ShardedBucket | undefined
+  readonly recent: RecentlyRefused
+}
+
+async function readLevel(
+  namespace: NamespaceRepository,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<LevelState> {
+  const [bucket, recent] = await Promise.all([
+    namespace.buckets.find(entity, resource),
+    recentlyRefused(namespace, entity, resource, nowMs),
+  ])
+  return {bucket, recent}
+}
+
+/** Requests admitted by all shards since they exist. */
+const admittedBy = ({shards}: ShardedBucket): number =>
+  shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
 
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
   const {entity, resource, resolution, atMs: nowMs, level} = question
+  const {bucket, recent} = question.state ?? (await readLevel(namespace, entity, resource, nowMs))
   const {limits, source, trace} = resolution
   const scope = trace.find(each => each.level === source)?.scope as ConfigScope
   // A parent is charged only for the limits it has.
   const amounts = new Map([...question.amounts].filter(([name]) => limits.some(limit => limit.name === name)))
-  const bucket = await namespace.buckets.find(entity, resource)
   const stored = (bucket?.shards ?? []).flatMap(shard =>
     shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
   )
@@ -190,7 +215,6 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
-  const {refused} = question.recent ?? (await recentUsage(namespace, entity, resource, nowMs))
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
   return statuses.map(({shard: _, ...status}) => ({
     ...status,
@@ -199,7 +223,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
-    refused: refused.limits.get(status.name) ?? NOT_REFUSED,
+    refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
 }

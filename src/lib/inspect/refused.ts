@@ -1,5 +1,9 @@
+import {windowStart} from '../core/window.js'
+import type {NamespaceRepository} from '../repository/repository.js'
 import type {RefusalCounts} from '../schema/refusal-counts.js'
 import type {UsageRecord} from '../schema/usage-record.js'
+
+const HOUR_MS = 3_600_000
 
 /** Requests that were refused, as zael's limiters have counted them. */
 export interface RefusedUsage {
@@ -48,4 +52,23 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
     for (const name of refused?.limits.keys() ?? []) names.add(name)
   }
   return [...names].sort()
+}
+
+/** What a bucket refused lately, by its usage records. */
+export interface RecentlyRefused {
+  readonly refused: RefusedUsage
+  /** Start of the hour before this one, UTC. */
+  readonly refusedSince: string
+}
+
+/** Reads the last two hours of one bucket, in one query. */
+export async function recentlyRefused(
+  {usage}: Pick<NamespaceRepository, 'usage'>,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<RecentlyRefused> {
+  const range = {window: 'hourly', sinceMs: nowMs - HOUR_MS, untilMs: nowMs + 1, limit: 2} as const
+  const {records} = await usage.ofEntity(entity, {resource, ...range})
+  return {refused: refusedIn(records), refusedSince: windowStart('hourly', nowMs - HOUR_MS)}
 }

@@ -28,7 +28,7 @@ export interface TopConsumer {
 
 export interface TopConsumers {
   readonly consumers: readonly TopConsumer[]
-  /** Entities, per resource unless they are added up, that consumed anything. */
+  /** Entities, per resource unless they are added up, that consumed anything; ranked by refusals, that were refused. */
   readonly total: number
   readonly resources: readonly string[]
   /** False when there is too much to read: the oldest windows, or some resources, are missing. */
@@ -70,8 +70,8 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
     }
   }
   if (tallies.size === 0 && resource !== undefined) await needResource(repository, resource)
-  const consumers = rank([...tallies.values()], {by, most, whole})
-  return {consumers, total: tallies.size, resources: found.resources, complete}
+  const ranked = rank([...tallies.values()], {by, whole})
+  return {consumers: ranked.slice(0, most), total: ranked.length, resources: found.resources, complete}
 }
 
 function add(tallies: Map<string, Tally>, record: UsageRecord, isByEntity: boolean): void {
@@ -86,10 +86,7 @@ function add(tallies: Map<string, Tally>, record: UsageRecord, isByEntity: boole
   tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
 }
 
-function rank(
-  all: readonly Tally[],
-  {by, most, whole}: {readonly by: string; readonly most: number; readonly whole: number},
-): TopConsumer[] {
+function rank(all: readonly Tally[], {by, whole}: {readonly by: string; readonly whole: number}): TopConsumer[] {
   const tallies = all.map(({records, ...tally}) => ({...tally, refused: refusedIn(records)}))
   const measure = ({requests, limits, refused}: Omit<TopConsumer, 'share'>): number => {
     if (by === 'refused') return refused.requests
@@ -103,8 +100,8 @@ function rank(
     })
   }
   return tallies
+    .filter(tally => by !== 'refused' || measure(tally) > 0)
     .toSorted((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
-    .slice(0, most)
     .map(tally => ({...tally, share: whole > 0 ? measure(tally) / whole : 0}))
 }
 

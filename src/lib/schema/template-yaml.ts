@@ -1,4 +1,4 @@
-import {type CollectionTag, Pair, parseDocument, Scalar, type ScalarTag, visit, YAMLMap} from 'yaml'
+import {type CollectionTag, isSeq, Pair, parseDocument, Scalar, type ScalarTag, visit, YAMLMap} from 'yaml'
 
 // biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
 export type TemplateNode = any
@@ -20,6 +20,22 @@ export function compactTemplate(text: string): string {
     },
   })
   return document.toString({indent: 1, indentSeq: false, lineWidth: 0, flowCollectionPadding: false})
+}
+
+/**
+ * The same template without the list items that exist only under a condition: `!If [Condition, item, !Ref AWS::NoValue]`.
+ * For emulators that leave an empty item where CloudFormation leaves none.
+ */
+export function withoutItemsOf(condition: string, text: string): string {
+  const document = parseDocument(text, {logLevel: 'silent'})
+  visit(document, {
+    Seq(_, node, path) {
+      const parent = path.at(-1)
+      const isChoice = node.tag === '!If' && (node.items[0] as Scalar).value === condition && node.items.length === 3
+      return isChoice && isSeq(parent) && parent.tag !== '!If' ? visit.REMOVE : undefined
+    },
+  })
+  return document.toString({lineWidth: 0})
 }
 
 const SHORT_FORMS: Array<ScalarTag | CollectionTag> = [

@@ -2,6 +2,8 @@ import {useApp, useInput, useWindowSize} from 'ink'
 import {useEffect, useEffectEvent, useReducer, useRef, useState, useSyncExternalStore} from 'react'
 import type {Selection, Watch} from '../watch/model.js'
 import type {Palette} from './draw/palette.js'
+import {boostTextOf, unansweredText} from './model/action-state.js'
+import type {BucketActions} from './model/actions.js'
 import type {WatchFeed} from './model/feed.js'
 import {buildFrame, type Frame, levelsInstant, type ViewSettings} from './model/frame.js'
 import {Ranker} from './model/ranker.js'
@@ -19,16 +21,19 @@ export interface LiveViewProps {
   readonly selection: Selection
   /** Ends by itself after this time; `undefined`: never. */
   readonly forMs: number | undefined
+  /** `undefined`: the view cannot write. */
+  readonly actions: BucketActions | undefined
 }
 
-/** How the view ended, and a line for the scrollback. */
+/** How the view ended, and what is left in the scrollback: a line about it, and one for each action. */
 export interface LiveViewResult {
   readonly exitCode: ExitCode
   readonly summary: string
+  readonly performed: readonly string[]
 }
 
 /** The live view: keys and data become a frame; effects bring the watch in line with the state of the screen. */
-export function LiveView({watch, feed, settings, palette, selection, forMs}: LiveViewProps) {
+export function LiveView({watch, feed, settings, palette, selection, forMs, actions}: LiveViewProps) {
   const {exit, suspendTerminal} = useApp()
   const {data, nowMs} = useSyncExternalStore(feed.subscribe, feed.current)
   const size = useWindowSize()
@@ -42,7 +47,7 @@ export function LiveView({watch, feed, settings, palette, selection, forMs}: Liv
   const [state, dispatch] = useReducer(
     (before: ScreenState, event: ScreenEvent) => screenReducer(before, event, each => extentOf(frameOf(each))),
     undefined,
-    () => initialState(selection, data.intervalMs),
+    () => initialState(selection, data.intervalMs, actions !== undefined),
   )
   const frame = frameOf(state)
   if (frame.cursor !== state.cursors[state.tab]) dispatch({type: 'settled', cursor: frame.cursor})
@@ -51,16 +56,20 @@ export function LiveView({watch, feed, settings, palette, selection, forMs}: Liv
   useWatchedState(watch, frame)
   useChange(state.suspensions, () => void suspendTerminal(stopProcess))
 
+  useActions(actions, state, watch, dispatch)
+
   const end = useEffectEvent((exitCode: ExitCode) => {
-    const result: LiveViewResult = {exitCode, summary: summaryLine(frame.ranking, feed.stats, watch.now())}
+    const summary = summaryLine(frame.ranking, feed.stats, watch.now())
+    const result: LiveViewResult = {exitCode, summary, performed: [...state.performed, ...unansweredText(state)]}
     exit(result)
   })
+  const isEnding = state.mode !== 'running' || state.endsAtOnce
   useEffect(() => {
-    if (state.exitCode !== undefined) end(state.exitCode)
-  }, [state.exitCode])
-  useEffect(() => onExitSignal(exitCode => end(exitCode)), [])
+    if (state.exitCode !== undefined && isEnding) end(state.exitCode)
+  }, [state.exitCode, isEnding])
+  useEffect(() => onExitSignal(exitCode => dispatch({type: 'end', exitCode})), [])
   useEffect(() => {
-    const limit = forMs === undefined ? undefined : setTimeout(() => end(0), forMs)
+    const limit = forMs === undefined ? undefined : setTimeout(() => dispatch({type: 'end', exitCode: 0}), forMs)
     return () => clearTimeout(limit)
   }, [forMs])
 
@@ -88,6 +97,28 @@ function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
     if (ids.length === focused.current.length && ids.every((id, at) => id === focused.current[at])) return
     focused.current = ids
     watch.focus(ids)
+  })
+}
+
+/** Does the steps of actions; each answer is an event. */
+function useActions(
+  actions: BucketActions | undefined,
+  {steps: step, mode, action}: ScreenState,
+  watch: Watch,
+  dispatch: (event: ScreenEvent) => void,
+): void {
+  useChange(step, () => {
+    if (!actions || !action) return
+    const failed = (error: unknown) => dispatch({type: 'failed', step, error, atMs: watch.now()})
+    const {kind, target, question} = action
+    const text = boostTextOf(action)
+    if (mode === 'running') {
+      question?.perform().then(lines => dispatch({type: 'done', step, lines, atMs: watch.now()}), failed)
+    } else if (kind === 'boost' && text === undefined) {
+      actions.boostText(target).then(draft => dispatch({type: 'drafted', step, text: draft}), failed)
+    } else {
+      actions.ask(kind, target, text).then(asked => dispatch({type: 'asked', step, question: asked}), failed)
+    }
   })
 }
 

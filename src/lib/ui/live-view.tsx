@@ -3,6 +3,7 @@ import type {Selection, Watch} from '../watch/model.js'
 import {LiveView, type LiveViewResult} from './app.js'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from './draw/glyphs.js'
 import {paletteFor} from './draw/palette.js'
+import type {BucketActions} from './model/actions.js'
 import {WatchFeed} from './model/feed.js'
 
 /** A key that follows a frame immediately is drawn after this part of a second at the latest. */
@@ -21,13 +22,15 @@ export interface LiveViewOptions {
   readonly selection: Selection
   /** Ends by itself after this time; `undefined`: never. */
   readonly forMs: number | undefined
+  /** What the view may change; without it there are no keys that change anything. */
+  readonly actions?: BucketActions | undefined
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
 }
 
 /** Shows a started watch in full screen until a key, a signal or `forMs` ends it. Does not start or stop the watch. */
 export async function showLiveView(watch: Watch, options: LiveViewOptions): Promise<LiveViewResult> {
-  const {stdin, stdout, selection, forMs, ascii, ...place} = options
+  const {stdin, stdout, selection, forMs, actions, ascii, ...place} = options
   const settings = {...place, glyphs: ascii ? ASCII_GLYPHS : BLOCK_GLYPHS}
   const palette = paletteFor(stdout.getColorDepth?.() ?? 1)
   const feed = new WatchFeed(watch)
@@ -35,7 +38,7 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
   stdin.setRawMode(true)
   // Ink writes its first frame where the cursor is, behind what was typed before.
   stdout.write('\r')
-  const app = render(<LiveView {...{watch, feed, settings, palette, selection, forMs}} />, {
+  const app = render(<LiveView {...{watch, feed, settings, palette, selection, forMs, actions}} />, {
     stdin,
     stdout,
     alternateScreen: true,

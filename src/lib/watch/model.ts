@@ -26,6 +26,8 @@ export interface Reading {
   readonly requests: RequestCounts
   /** Whole tokens that its average request takes, at least one; in the order of the names of its limits. */
   readonly typical: readonly number[]
+  /** Epoch ms until which a switch admits every request whatever is left; `undefined`: limits count. */
+  readonly bypassUntilMs: number | undefined
   /** Base of the next rates, when this reading came too soon after it; `undefined`: this reading. */
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
   /** Id of the parent's bucket that is charged for the same requests; `undefined`: none. */
@@ -46,7 +48,7 @@ export type FindReading = (id: string) => Reading | undefined
 /**
  * `over`: the average request does not fit now, into this bucket or into that of the parent, or requests were just refused.
  * `near`: a limit is below a fifth, or empty within a minute at this rate. `overdrawn`: the average request does not fit into
- * a limit that is soft and never refuses; a limit that may refuse soon is more important.
+ * a limit that is soft and never refuses; a limit that may refuse soon is more important. A bucket that is bypassed is `ok`.
  */
 export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'gone'] as const
 

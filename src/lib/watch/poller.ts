@@ -44,8 +44,15 @@ export class BucketPoller {
     return this.#meter.snapshot().read
   }
 
-  /** One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows. */
-  async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
+  /**
+   * One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows.
+   * Those that were read at `currentMs` or later are left out.
+   */
+  async poll(
+    focus: ReadonlySet<string>,
+    signal: AbortSignal,
+    currentMs = Number.POSITIVE_INFINITY,
+  ): Promise<PollResult> {
     const {clock} = this.#table
     const startedAtMs = clock()
     const before = this.#meter.snapshot()
@@ -55,7 +62,9 @@ export class BucketPoller {
       signal,
     )
     const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
-    const ids = planReads(this.#catalogue.candidates(), focus, affordable)
+    const candidates = this.#catalogue.candidates()
+    const due = candidates.filter(({readAtMs = Number.NEGATIVE_INFINITY}) => readAtMs < currentMs)
+    const ids = planReads(due, focus, affordable)
     const bucketsRead = await this.#read(ids, signal)
     const {read: readUnits, calls} = this.#meter.since(before)
     const {count, unreadable} = this.#catalogue.size()

@@ -1,6 +1,6 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {addressOf, type ShardedBucket} from '../repository/buckets/buckets.js'
-import type {CountedShard} from '../repository/buckets/pages.js'
+import {averageRequest} from '../repository/buckets/view.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
@@ -8,7 +8,6 @@ import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
 import {nextRequestCounts} from './request-counts.js'
 import {worstLimitAt} from './status.js'
-import {typicalRequest} from './typical.js'
 
 /** Readings closer together than this give no reliable rate. */
 const MIN_OBSERVATION_MS = 500
@@ -26,11 +25,8 @@ export const bucketId = ({entity, resource}: {readonly entity: string; readonly 
 /** The entity of such an id. */
 export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
 
-/** A bucket with the requests that its shards have counted. */
-export type CountedBucket = ShardedBucket & {readonly shards: readonly CountedShard[]}
-
 /** The reading of a bucket that was read again, or for the first time. */
-export function nextReading(previous: Reading | undefined, current: CountedBucket, readAtMs: number): Reading {
+export function nextReading(previous: Reading | undefined, current: ShardedBucket, readAtMs: number): Reading {
   const before = previous && recordsByShard(previous.bucket)
   const bucket = compactRecord(
     before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current,
@@ -38,11 +34,19 @@ export function nextReading(previous: Reading | undefined, current: CountedBucke
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
-  const typical = typicalRequest(bucket, requests.admitted)
-  const worst = worstLimitAt({bucket, typical, ...rates}, readAtMs)
+  const typical = [...(averageRequest(bucket, requests.admitted)?.values() ?? [])]
+  const bypassUntilMs = bypassEnd(current)
+  const worst = worstLimitAt({bucket, typical, bypassUntilMs, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
-  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), requests, typical, ...rates, used, isGone: false}
+  const counted = {requests, typical, bypassUntilMs, ...rates}
+  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...counted, used, isGone: false}
+}
+
+/** The last instant until which a shard is bypassed. */
+function bypassEnd({shards}: ShardedBucket): number | undefined {
+  const ends = shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.bypassUntilMs ?? []) : []))
+  return ends.length === 0 ? undefined : Math.max(...ends)
 }
 
 function chargedTo({resource, shards}: ShardedBucket): string | undefined {

@@ -1,3 +1,4 @@
+import {isBypassedAt} from '../core/limit-kind.js'
 import {visitLevels} from './levels.js'
 import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
@@ -51,11 +52,14 @@ function refusedByAt(
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
   const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
-  return more > less ? 'parent' : 'entity'
+  if (more > less) return 'parent'
+  // What its own limits have refused was before the bypass.
+  return isBypassedAt(reading, nowMs) ? undefined : 'entity'
 }
 
 /** Whether the average request of a child fits into what its parent has left; it is charged for limits of both only. */
 function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
+  if (isBypassedAt(parent, nowMs)) return true
   const asked = typicalByName(child, nowMs)
   let fits = true
   visitLevels(parent.bucket, nowMs, (name, level, capacity, debt, _refillPerSecond, isSoft) => {
@@ -76,11 +80,13 @@ export function typicalByName({bucket, typical}: Reading, nowMs: number): Map<st
 const hasTokens = (level: number, debt: number, tokens: number): boolean =>
   Math.round((level + debt) * 1000) >= tokens * 1000
 
-/** The limit in the worst state; `undefined` when the bucket has no usable limit. */
+/** The limit in the worst state; `undefined` when the bucket has no usable limit. During a bypass none can refuse. */
 export function worstLimitAt(
-  {bucket, ratePerSecond: rates, typical}: Pick<Reading, 'bucket' | 'ratePerSecond' | 'typical'>,
+  reading: Pick<Reading, 'bucket' | 'ratePerSecond' | 'typical' | 'bypassUntilMs'>,
   nowMs: number,
 ): LimitSummary | undefined {
+  const {bucket, ratePerSecond: rates, typical} = reading
+  const isBypassed = isBypassedAt(reading, nowMs)
   let worst: LimitSummary | undefined
   let at = 0
   visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
@@ -91,11 +97,16 @@ export function worstLimitAt(
     const left = level / capacity
     const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
     const isEmpty = !hasTokens(level, debt, tokens)
-    const status = isSoft ? (isEmpty ? 'overdrawn' : 'ok') : isEmpty ? 'over' : isNear ? 'near' : 'ok'
+    const status = isBypassed ? 'ok' : limitStatus(isSoft, isEmpty, isNear)
     if (worst && !isWorse(status, left, ratePerSecond, worst)) return
     worst = {name, status, left, ratePerSecond, emptyInMs: untilEmptyMs}
   })
   return worst
+}
+
+function limitStatus(isSoft: boolean, isEmpty: boolean, isNear: boolean): RowStatus {
+  if (isSoft) return isEmpty ? 'overdrawn' : 'ok'
+  return isEmpty ? 'over' : isNear ? 'near' : 'ok'
 }
 
 /** The bucket with the worst status, then with the worst limit; the first by id among equals. */

@@ -71,7 +71,7 @@ describe('an explanation', () => {
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
     const told = explanation([refusing], {refused, basis: 'typical'})
     expect(whyLines(told)).toEqual([
-      'user-1 can have 1 rpm, its average request of the last 24 hours, of gpt-4 now.',
+      'user-1 can have 1 rpm, its average request, of gpt-4 now.',
       'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
       '',
       'rpm of user-1 has room',
@@ -96,7 +96,7 @@ describe('an explanation', () => {
       {shard: 1, available: -1200, capacity: 50},
     ]
     expect(whyLines(explanation([limit({...empty, shards})]))).toEqual([
-      'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:06.500Z.',
+      'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:07Z.',
       '',
       'rpm of user-1 refuses, clears in 2 s',
       '  level    0 of 100 left, 1 requested',
@@ -104,8 +104,8 @@ describe('an explanation', () => {
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
       'To admit it sooner:',
-      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4',
       '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 once, now',
+      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4; clears in 750 ms',
     ])
   })
 
@@ -146,10 +146,10 @@ describe('a remedy', () => {
   it('changes the limit for the entity and resource alone, wherever it is set', () => {
     const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
     for (const scope of [{level: 'system'}, {level: 'resource', resource: 'gpt-4'}, own] as const)
-      expect(commands({scope})[0]).toBe('zael limits set --entity user-1 --resource gpt-4 rpm=200/min')
+      expect(commands({scope})[1]).toBe('zael limits set --entity user-1 --resource gpt-4 rpm=200/min')
     expect(commands({scope: {...own, resource: DEFAULT_RESOURCE}, level: 'parent', entity: "o'hara"})).toEqual([
-      "zael limits set --entity 'o'\\''hara' --resource gpt-4 rpm=200/min",
       "zael bucket reset 'o'\\''hara' --resource gpt-4",
+      "zael limits set --entity 'o'\\''hara' --resource gpt-4 rpm=200/min",
     ])
   })
 
@@ -171,7 +171,7 @@ describe('a remedy', () => {
 
   it('is not offered for a limit with room, and never exceeds the largest limit', () => {
     expect(remedies(limit(), 'gpt-4')).toEqual([])
-    expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[0]).toBe(
+    expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[1]).toBe(
       `zael limits set --entity user-1 --resource gpt-4 rpm=${MAX_TOKENS}/min`,
     )
   })
@@ -193,11 +193,11 @@ describe('a quota', () => {
   it('tells when it is full again, and is raised as what it is', () => {
     const daily = quota('rpd=10k/day@Europe/Berlin', {resetsAtMs: Date.UTC(2026, 0, 2, 23)})
     const lines = whyLines(explanation([daily]))
-    expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00.000Z, in 19 h 56 min')
+    expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00Z, in 19 h 56 min')
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
-    expect(remedies(daily, 'gpt-4')[0]).toEqual([
+    expect(remedies(daily, 'gpt-4').at(-1)).toEqual([
       'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
-      'double the quota of entity user-1 for gpt-4',
+      'double the quota of entity user-1 for gpt-4, from its next reset on',
     ])
     expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
       text: 'rpd=10k/day@Europe/Berlin',

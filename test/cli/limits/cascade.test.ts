@@ -23,7 +23,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
 
   it('are set, stamped, shown where they apply and where they come from, and cleared', async () => {
     expect(await cli.show('resource cascade gpt-4 off', 100)).toMatch(
-      /Cascade policy of resource gpt-4\n +cascade +\(none\) → off\n +live buckets +1 stamped/,
+      /Cascade policy of resource gpt-4\n +cascade +\(none\) → off\n +live buckets +1 updated/,
     )
     expect(await cli.show('limits get --resource gpt-4', 100)).toMatch(/cascade +off/)
     expect(await cli.show('limits list', 100)).toMatch(/gpt-4 +no-cascade rpm=100\/min$/m)
@@ -61,7 +61,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
 
   it('a move tells how many live buckets have the new parent, and is repeated without a change', async () => {
     expect(await cli.show('entity update user-1 --parent team-2', 100)).toMatch(
-      /parent +team-1 → team-2\n +live buckets +1 stamped/,
+      /parent +team-1 → team-2\n +live buckets +1 updated/,
     )
     const again = await cli.tell('entity update user-1 --parent team-2')
     expect(again).toMatchObject({changed: [], parent: 'team-2', buckets: {checked: 1, updated: 0, failed: 0}})

@@ -3,6 +3,7 @@ import {afterAll, beforeAll, expect, it, vi} from 'vitest'
 const COLOURS: Readonly<Record<string, number>> = {red: 31, dim: 2}
 let paint: typeof import('../../../src/lib/cli/output/paint.js').paint
 let safeLine: typeof import('../../../src/lib/cli/output/paint.js').safeLine
+let plainLine: typeof import('../../../src/lib/cli/output/paint.js').plainLine
 
 // A terminal with colours, whatever this test runs in.
 beforeAll(async () => {
@@ -13,6 +14,7 @@ beforeAll(async () => {
   const module = await import('../../../src/lib/cli/output/paint.js')
   paint = module.paint
   safeLine = module.safeLine
+  plainLine = module.plainLine
 })
 afterAll(() => {
   vi.doUnmock('@oclif/core/ux')
@@ -33,4 +35,8 @@ it('text cannot pass for a colour of zael: what stands for one is different in e
 
 it('a line stays one line', () => {
   expect(safeLine(`a\nError: faked\r${paint('dim', 'b\nc')}`)).toBe('a\\nError: faked\\r\u001b[2mb\\nc\u001b[0m')
+})
+
+it('a line for the live view, which has colours of its own, has none of ours, and shows those of stored text', () => {
+  expect(plainLine(`  ${paint('dim', 'level')}  \u001b[31m60 of 60`)).toBe('  level  \\x1b[31m60 of 60')
 })

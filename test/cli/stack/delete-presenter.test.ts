@@ -26,6 +26,7 @@ const PLAN: DeletionPlan = {
     createdAt: null,
     updatedAt: null,
     isTerminationProtected: false,
+    role: null,
     owner: 'zael',
     parameters: {},
     outputs: {},

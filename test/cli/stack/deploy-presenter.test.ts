@@ -11,6 +11,7 @@ const PLAN: DeployPlan = {
   region: 'eu-west-1',
   action: 'update',
   parameters: [],
+  cloudFormationRole: null,
   changeSet: {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []},
   code: 'current',
   stackId: 'st',

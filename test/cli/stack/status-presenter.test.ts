@@ -30,7 +30,7 @@ it('a healthy stack is shown with the verdict last', () => {
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
       refused       0 requests in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
+      aggregator    prod-aggregator, active, nodejs24.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  0 in prod-aggregator-dlq
@@ -66,7 +66,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
       refused       0 requests in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
+      aggregator    prod-aggregator, active, nodejs24.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  3 in prod-aggregator-dlq
@@ -109,7 +109,7 @@ it('parts that could not be read are named and not called healthy', () => {
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
+      aggregator    prod-aggregator, active, nodejs24.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       dead letters  0 in prod-aggregator-dlq
       versions      layout 0.9.0 by zael:0.1.0, no migration due

@@ -5,7 +5,7 @@ import {fakeAws, instantWait, inTurn} from '../fake-aws.js'
 const REQUEST = {
   stack: 'prod',
   type: 'UPDATE',
-  template: 'Resources: {}',
+  template: {TemplateBody: 'Resources: {}'},
   parameters: [{ParameterKey: 'LambdaMemorySize', UsePreviousValue: true}],
   tags: {team: 'platform'},
   changeSetName: 'zael-1',

@@ -11,7 +11,7 @@ const CHANGE_SET = {id: 'cs', name: 'zael-1', stackId: STACK_ID, hasOwnStack: fa
 const REQUEST = {
   stack: 'two',
   type: 'UPDATE',
-  template: 'Resources: {}',
+  template: {TemplateBody: 'Resources: {}'},
   parameters: [],
   tags: {},
   changeSetName: 'zael-1',

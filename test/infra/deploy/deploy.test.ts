@@ -10,11 +10,12 @@ const PLAN: DeployPlan = {
   region: 'eu-west-1',
   action: 'update',
   parameters: [],
+  cloudFormationRole: null,
   changeSet: {id: 'cs', name: 'zael-1', stackId: STACK, hasOwnStack: false, changes: []},
   code: 'new',
   stackId: STACK,
   hasEmptyTable: false,
-  runningCode: {functionName: 'prod-aggregator', sha256Base64: 'real', isOurs: true},
+  runningCode: {functionName: 'prod-aggregator', sha256Base64: 'real', isOurs: true, runtime: 'nodejs24.x'},
 }
 
 /** The hint after an update that CloudFormation has rolled back; moto cannot roll back. */

@@ -3,7 +3,7 @@ import type {PlannedResource} from '../../../src/lib/infra/deploy/planned-change
 import {planCode, readRunningCode} from '../../../src/lib/infra/deploy/planned-code.js'
 import {fakeAws} from '../fake-aws.js'
 
-const RUNNING = {functionName: 'prod-aggregator', sha256Base64: 'hash', isOurs: true}
+const RUNNING = {functionName: 'prod-aggregator', sha256Base64: 'hash', isOurs: true, runtime: 'nodejs24.x'}
 
 function changing(action: PlannedResource['action'], ...names: string[]) {
   const properties = names.map(name => ({name, before: null, after: null}))

@@ -1,12 +1,16 @@
-import {readFile} from 'node:fs/promises'
 import {describe, expect, it} from 'vitest'
-import {neededActions} from '../../../src/lib/infra/doctor/needed-actions.js'
-import {simulationChecks} from '../../../src/lib/infra/doctor/permission-checks.js'
+import {type DeployedFacts, NOT_DEPLOYED, neededActions} from '../../../src/lib/infra/doctor/needed-actions.js'
+import {deployedFacts, simulationChecks} from '../../../src/lib/infra/doctor/permission-checks.js'
 import {parameterDrift} from '../../../src/lib/infra/health/stack.js'
-import {likelyBucketName, type ResourceNames, resourceNames} from '../../../src/lib/infra/options/resource-names.js'
+import {bucketPattern, likelyBucketName} from '../../../src/lib/infra/options/resource-names.js'
+import {loadPermissionFacts} from '../../../src/lib/infra/permissions/facts.js'
+
+const PLACE = {partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'}
+
+const facts = await loadPermissionFacts()
 
 describe('permissions', () => {
-  const needed = neededActions({partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'})
+  const needed = neededActions(facts, PLACE)
 
   it('name resources by partition, region and account', () => {
     const resources = new Set(needed.flatMap(each => each.resources))
@@ -15,52 +19,51 @@ describe('permissions', () => {
     expect(resources).toContain('arn:aws-cn:iam::123456789012:role/prod-aggr')
   })
 
-  it('are those that docs/deploying.md lists', async () => {
-    const text = await readFile(new URL('../../../docs/deploying.md', import.meta.url), 'utf8')
-    const section = /## Permissions needed to deploy\n([\s\S]*?)\n## /.exec(text)?.[1] ?? ''
-    const documented = new Set<string>()
-    for (const row of section.matchAll(/^\| ([^|]+) \|(.*)\|$/gm)) {
-      let service = row[1]?.trim().toLowerCase() ?? ''
-      for (const [, word = ''] of row[2]?.matchAll(/`([\w:]+)`/g) ?? []) {
-        const [name = '', prefix] = word.split(':').reverse()
-        service = prefix ?? service
-        documented.add(`${service}:${name}`)
-      }
-    }
-    const own = (purpose: string) => needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
-    // Actions on a KMS key are needed only with a customer managed key, and `default` is the name of a namespace.
-    const known = new Set([
-      ...needed.flatMap(each => each.actions),
-      'kms:CreateGrant',
-      'kms:DescribeKey',
-      'dynamodb:default',
-    ])
-    expect([...documented].filter(action => !known.has(action))).toEqual([])
-    expect(own('deploy').filter(action => !documented.has(action))).toEqual([])
-  })
-
   it('name roles, policies and the archive by the options of the stack', () => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'Prod'}
-    const resourcesOf = (action: string, names?: ResourceNames) =>
-      neededActions(place, names).flatMap(({actions, resources}) => (actions.includes(action) ? resources : []))
+    const resourcesOf = (action: string, deployed?: DeployedFacts) => {
+      const all = neededActions(facts, place, deployed).filter(({actions}) => actions.includes(action))
+      return [...new Set(all.flatMap(({resources}) => resources))]
+    }
     expect(resourcesOf('s3:CreateBucket')).toEqual(['arn:aws:s3:::prod-auditarchivebucket-0123456789ab'])
 
     const chosen = parameterDrift({RoleNameFormat: 'team-{}-v1', PolicyNameFormat: 'p-{}'})
     const outputs = {AuditArchiveBucketName: 'prod-auditarchivebucket-x1y2z3'}
-    const deployed = resourceNames({parameters: chosen, outputs})
+    const deployed = deployedFacts({parameters: chosen, outputs, role: null})
     expect(resourcesOf('s3:CreateBucket', deployed)).toEqual(['arn:aws:s3:::prod-auditarchivebucket-x1y2z3'])
     for (const action of ['iam:CreateRole', 'iam:PassRole']) {
       expect(resourcesOf(action, deployed)).toEqual(['arn:aws:iam::123456789012:role/team-Prod-aggr-v1'])
     }
-    expect(resourcesOf('iam:CreatePolicy', deployed)).toEqual(['arn:aws:iam::123456789012:policy/p-Prod-acq'])
+    expect(resourcesOf('iam:CreatePolicy', deployed)).toContain('arn:aws:iam::123456789012:policy/p-Prod-acq')
 
     const AggregatorRoleArn = 'arn:aws:iam::123456789012:role/teams/given'
-    const given = resourceNames({parameters: parameterDrift({AggregatorRoleArn}), outputs: {}})
+    const given = deployedFacts({parameters: parameterDrift({AggregatorRoleArn}), outputs: {}, role: null})
     expect(resourcesOf('iam:PassRole', given)).toEqual([AggregatorRoleArn])
+  })
+
+  it('are divided between the caller and the service role of the stack', () => {
+    const role = 'arn:aws:iam::123456789012:role/cloudformation'
+    const divided = neededActions(facts, PLACE, {...NOT_DEPLOYED, role})
+    const actions = (purpose: string) => divided.flatMap(each => (each.purpose === purpose ? each.actions : []))
+    expect(actions('role')).toEqual(
+      expect.arrayContaining(['dynamodb:CreateTable', 'iam:CreateRole', 's3:GetBucketPolicy']),
+    )
+    expect(actions('deploy')).not.toContain('dynamodb:CreateTable')
+    expect(divided).toContainEqual({
+      purpose: 'deploy',
+      actions: ['iam:PassRole'],
+      resources: [role],
+      conditions: {StringEquals: {'iam:PassedToService': 'cloudformation.amazonaws.com'}},
+    })
   })
 
   it('use a valid bucket name', () => {
     for (const stack of ['a-b', 'X'.repeat(55)]) expect(likelyBucketName(stack)).toMatch(/^[a-z][a-z0-9-]{2,62}$/)
+    expect([bucketPattern('Prod'), bucketPattern('X'.repeat(31)), bucketPattern('X'.repeat(32))]).toEqual([
+      'prod-auditarchivebucket-*',
+      `${'x'.repeat(31)}-auditarchivebucket-*`,
+      `${'x'.repeat(20)}*`,
+    ])
   })
 
   const checksWith = (refused: string[], conditional: Record<string, string[]> = {}) =>
@@ -72,6 +75,9 @@ describe('permissions', () => {
     expect(states(['lambda:UpdateFunctionCode', 'dynamodb:PutItem'])).toEqual(['ok', 'warn', 'warn'])
     expect(states(['dynamodb:Query'])).toEqual(['fail', 'ok', 'ok'])
     expect(checksWith(['dynamodb:PutItem'])[1]?.message).toContain('dynamodb:PutItem')
+    const [, , none] = checksWith(needed.flatMap(({actions}) => actions))
+    expect(none?.message).toMatch(/^refused by simulation: (\S+, ){11}\S+ and \d+ more$/)
+    expect(none?.fix).toContain('zael deploy --export-policy DIR')
   })
 
   it('that depend on the call are unknown, which is no failure', () => {

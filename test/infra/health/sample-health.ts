@@ -9,6 +9,7 @@ export const WELL = {
   cloudFormation: {
     status: 'UPDATE_COMPLETE',
     statusReason: null,
+    role: null,
     owner: 'zael',
     version: '0.1.0',
     schemaVersion: '0.9.0',
@@ -50,7 +51,7 @@ export const WELL = {
   aggregator: {
     name: 'prod-aggregator',
     state: 'Active',
-    runtime: 'nodejs22.x',
+    runtime: 'nodejs24.x',
     memoryMb: 1024,
     codeBytes: 210_000,
     codeSha256: 'mB4cO0Y3h1J2vQ0dGf7uQn2k1m3l5p7r9t1v3x5z7A8=',

@@ -7,6 +7,7 @@ import {join} from 'node:path'
 import {pathToFileURL} from 'node:url'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
+import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
@@ -15,6 +16,9 @@ import {usageOf} from '../../aggregator/fixtures/stored-usage.js'
 import {bucketImage, NOON_MS, streamRecord} from '../../aggregator/fixtures/stream.js'
 import {type Outcome, run} from '../../e2e/zael.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+/** All runtimes that a stack can have. */
+const RUNTIMES = STACK_OPTIONS.find(({name}) => name === 'runtime')?.choices ?? []
 
 describeOnEngine('the function that AWS runs', () => {
   const table = useTable()
@@ -29,7 +33,11 @@ describeOnEngine('the function that AWS runs', () => {
   afterAll(() => rm(folder, {recursive: true}))
 
   /** Invokes the bundle in a process of its own; the last line of its output is the handler's response. */
-  async function invoke(Records: readonly StreamRecord[], env: Record<string, string> = {}): Promise<Outcome> {
+  async function invoke(
+    Records: readonly StreamRecord[],
+    env: Record<string, string> = {},
+    program = process.execPath,
+  ): Promise<Outcome> {
     const bundle = pathToFileURL(join(folder, 'aggregator.mjs')).href
     const caller = join(folder, 'call.mjs')
     await writeFile(
@@ -40,7 +48,7 @@ describeOnEngine('the function that AWS runs', () => {
     )
     const connection = {AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'), TABLE_NAME: table.name}
     const quiet = {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'}
-    return run(process.execPath, [caller], {cwd: folder, env: {...connection, ...quiet, ...env}})
+    return run(program, [caller], {cwd: folder, env: {...connection, ...quiet, ...env}})
   }
 
   const linesOf = ({stdout}: Outcome) =>
@@ -86,6 +94,19 @@ describeOnEngine('the function that AWS runs', () => {
     expect(metrics.LagMs).toBeGreaterThan(Date.UTC(2026, 0) - NOON_MS)
     expect(last).toEqual({response: {batchItemFailures: []}})
     expect((await usageOf(table, 'ok'))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
+  })
+
+  it.each(RUNTIMES)('runs on %s', async runtime => {
+    const major = /^nodejs(\d+)\.x$/.exec(runtime)?.[1] ?? ''
+    const node = await run(process.execPath, ['.ci/node.js', major], {})
+    expect(node).toMatchObject({code: 0, stderr: ''})
+    const program = node.stdout.trim()
+    expect((await run(program, ['--version'], {})).stdout).toMatch(new RegExp(`^v${major}\\.`))
+    const image = bucketImage({namespace: runtime, tc: {tpm: 7000}, rq: 2})
+    const outcome = await invoke([streamRecord(undefined, image)], {}, program)
+    expect(outcome).toMatchObject({code: 0, stderr: ''})
+    expect(linesOf(outcome).at(-1)).toEqual({response: {batchItemFailures: []}})
+    expect((await usageOf(table, runtime))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
   })
 
   it('marks the table as one whose aggregator Python clients can rely on', async () => {

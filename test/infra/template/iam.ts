@@ -41,6 +41,8 @@ function holds(operator: string, context: IamRequest['context'], key: string, wa
   switch (operator) {
     case 'Null':
       return wanted[0] === String(values === undefined)
+    case 'StringEquals':
+      return values?.some(value => patterns.includes(value)) === true
     case 'StringLike':
       return values?.some(matches) === true
     // Negated operators are true when there is nothing to compare.

@@ -1,7 +1,12 @@
 import {describe, expect, it} from 'vitest'
 import {parameterText} from '../../../src/lib/infra/options/option.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
-import {compactTemplate, parseTemplate, type TemplateNode} from '../../../src/lib/schema/template-yaml.js'
+import {
+  compactTemplate,
+  parseTemplate,
+  type TemplateNode,
+  withoutItemsOf,
+} from '../../../src/lib/schema/template-yaml.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
 /** CloudFormation accepts a longer template only from a bucket. */
@@ -61,6 +66,13 @@ describe('the template', () => {
 
   it('means the same as it is sent', () => {
     expect(parseTemplate(compactTemplate(TEMPLATE_TEXT))).toEqual(TEMPLATE)
+  })
+
+  it("loses nothing but the statements for a key of one's own where an emulator would not understand them", () => {
+    const sent = parseTemplate(compactTemplate(withoutItemsOf('OwnKey', TEMPLATE_TEXT)))
+    expect(stackWith({}, {}, sent)).toEqual(stackWith())
+    expect(JSON.stringify(sent)).not.toContain('kms:Decrypt')
+    expect(sent.Resources.Table).toEqual(TEMPLATE.Resources.Table)
   })
 
   it.each([

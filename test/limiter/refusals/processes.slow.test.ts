@@ -12,7 +12,7 @@ import {StreamPoller} from '../../../src/lib/aggregator/local-stream/poller.js'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'
 import {wireKey} from '../../../src/lib/repository/table/table.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {readRefusals} from '../../../src/lib/schema/refusal-counts.js'
+import {addRefusals, type RefusalCounts, readRefusals} from '../../../src/lib/schema/refusal-counts.js'
 import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {usageItems} from '../../aggregator/fixtures/stored-usage.js'
 import {openStreams, until} from '../../aggregator/local-stream/poll-support.js'
@@ -23,20 +23,34 @@ import {seededRandom} from '../fixtures/seeded-random.js'
 /** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled count. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
-    ? {processes: 8, requests: 2500, kills: 24, timeoutMs: 900_000}
-    : {processes: 2, requests: 150, kills: 2, timeoutMs: 300_000}
+    ? {processes: 8, requests: 2500, kills: 3, timeoutMs: 900_000}
+    : {processes: 2, requests: 150, kills: 1, timeoutMs: 300_000}
 
 const PROGRAM = fileURLToPath(new URL('../fixtures/refusing-process.ts', import.meta.url))
 const RESOURCE = 'gpt-4'
 const ENTITIES = ['user-1', 'user-2', 'user-3']
+/** Has nothing left for the rest of the day: its bucket only refuses. */
+const EMPTY = 'user-3'
+/** Most tokens of `tpm` that a process asks for at once. */
+const LARGEST = 40
+
+/** Requests that were refused, and those of each limit that had too little with the tokens asked of it. */
+interface Refused {
+  readonly requests: number
+  readonly limits: Readonly<Record<string, {readonly requests: number; readonly tokens: number}>>
+}
 
 /** What a process has reported last. */
 interface Report {
-  readonly refused: Readonly<Record<string, number>>
+  /** Requests so far. */
+  readonly made: number
+  readonly refused: Refused
   /** Of those, not written for all that it knows. */
   readonly uncounted: number
-  /** Of those, refused without a call. */
+  /** Of those, refused when the caller could tell by what it was told before. */
   readonly known: number
+  /** Calls while these were decided. */
+  readonly callsForKnown: number
   readonly isDone: boolean
 }
 
@@ -50,15 +64,16 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
     scene = new Scene(table)
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=200/min', 'tpm=600/min:100')
+    await scene.configure({level: 'entity', entity: EMPTY, resource: RESOURCE}, 'rpm=200/min', 'tpm=100/day')
   })
   afterEach(async () => {
     await Promise.all([...children].map(kill))
     await rm(folder, {recursive: true, force: true})
   })
 
-  /** Starts a process; `reports` grows with what it says. */
-  function start(seed: number): {child: ChildProcess; reports: Report[]; ended: Promise<unknown>} {
-    const args = [inject('engineEndpoint'), table.name, scene.namespace, ENTITIES.join(), String(SIZE.requests)]
+  /** Starts a process that makes so many requests; `reports` grows with what it says. */
+  function start(seed: number, requests: number): {child: ChildProcess; reports: Report[]; ended: Promise<unknown>} {
+    const args = [inject('engineEndpoint'), table.name, scene.namespace, ENTITIES.join(), String(requests)]
     const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args, String(seed)], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
@@ -78,26 +93,26 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
   }
 
   /** Requests refused, as the buckets have counted them. */
-  async function inBuckets(): Promise<number> {
-    let sum = 0
+  async function inBuckets(): Promise<Refused> {
+    const counts: RefusalCounts[] = []
     for (const entity of ENTITIES) {
       const Key = wireKey(keys.bucket(scene.namespace, entity, RESOURCE, 0))
       const {Item = {}} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
-      sum += readRefusals(Item).requests
+      counts.push(readRefusals(Item))
     }
-    return sum
+    return total(counts)
   }
 
-  /** The same as the usage records have counted them, of every window once. */
-  async function inUsage(): Promise<Record<string, number>> {
-    const sums: Record<string, number> = {}
+  /** The same as the usage records have counted them: the sum of all windows of a kind. */
+  async function inUsage(): Promise<Record<string, Refused>> {
+    const counts: Record<string, RefusalCounts[]> = {hourly: [], daily: [], monthly: []}
     for (const entity of ENTITIES) {
       for (const item of await usageItems(table, scene.namespace, entity)) {
         const record = decodeUsage(item)
-        if (record) sums[record.window] = (sums[record.window] ?? 0) + (record.refused?.requests ?? 0)
+        if (record?.refused) counts[record.window]?.push(record.refused)
       }
     }
-    return sums
+    return Object.fromEntries(Object.entries(counts).map(([window, all]) => [window, total(all)]))
   }
 
   /** Reads the stream with the code that Lambda runs, until the usage records hold what the buckets do. */
@@ -121,51 +136,96 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     poller.start()
     const wanted = await inBuckets()
     await until(async () => {
-      const {hourly = 0, daily = 0, monthly = 0} = await inUsage()
-      return hourly >= wanted && daily >= wanted && monthly >= wanted
+      const windows = Object.values(await inUsage())
+      return windows.every(({requests}) => requests >= wanted.requests)
     })
     await poller.stop()
   }
 
-  const made = (reports: readonly (Report | undefined)[]): number =>
-    reports.flatMap(report => Object.values(report?.refused ?? {})).reduce((sum, count) => sum + count, 0)
-
-  it('are all in the usage records when nobody is killed, and most of them cost no call', async () => {
-    const processes = Array.from({length: SIZE.processes}, (_, seed) => start(seed + 1))
+  it('are all in the usage records, with their tokens, when nobody is killed; known ones cost no call', async () => {
+    const processes = Array.from({length: SIZE.processes}, (_, seed) => start(seed + 1, SIZE.requests))
     await Promise.all(processes.map(({ended}) => ended))
     const last = processes.map(({reports}) => reports.at(-1) as Report)
-    expect(last.map(({isDone, uncounted}) => ({isDone, uncounted}))).toEqual(
-      last.map(() => ({isDone: true, uncounted: 0})),
-    )
-    const refused = made(last)
-    const known = last.reduce((sum, report) => sum + report.known, 0)
-    expect(refused).toBeGreaterThan((SIZE.processes * SIZE.requests) / 2)
-    expect(known).toBeGreaterThan(refused / 2)
-    expect(await inBuckets()).toBe(refused)
+    const done = {made: SIZE.requests, uncounted: 0, callsForKnown: 0, isDone: true}
+    expect(last).toMatchObject(last.map(() => done))
+    const refused = sum(last.map(report => report.refused))
+    expect(refused.requests).toBeGreaterThan((SIZE.processes * SIZE.requests) / 2)
+    const known = last.reduce((count, report) => count + report.known, 0)
+    expect(known).toBeGreaterThan(refused.requests / 4)
+    expect(await inBuckets()).toEqual(refused)
     await aggregate()
     expect(await inUsage()).toEqual({hourly: refused, daily: refused, monthly: refused})
+    const {processes: count, requests} = SIZE
+    console.log(
+      `refusals, nobody killed: ${refused.requests} of ${count * requests} refused and counted, ${known} known`,
+    )
   })
 
   it('lie between what was written and what was made when processes are killed and started again', async () => {
     const random = seededRandom(7)
-    const processes = Array.from({length: SIZE.processes}, (_, seed) => start(seed + 1))
-    for (let count = 0; count < SIZE.kills; count++) {
-      const victim = processes[Math.floor(random() * SIZE.processes)] as (typeof processes)[number]
-      const progress = victim.reports.length + 1 + Math.floor(random() * 60)
-      await Promise.race([until(() => victim.reports.length >= progress), victim.ended])
-      await kill(victim.child)
-      processes.push(start(100 + count))
+    const last: Report[] = []
+    /** Makes its requests in several lives, of which all but the last end with a kill. */
+    async function live(process: number): Promise<void> {
+      const moments = Array.from({length: SIZE.kills}, () => 1 + random() * (SIZE.requests / (SIZE.kills + 1)))
+      let left = SIZE.requests
+      for (const [life, moment] of moments.entries()) {
+        const victim = start(100 * life + process, Number.MAX_SAFE_INTEGER)
+        await Promise.race([until(() => victim.reports.length >= moment), victim.ended])
+        await kill(victim.child)
+        await victim.ended
+        const report = victim.reports.at(-1) as Report
+        last.push(report)
+        left -= report.made
+      }
+      const survivor = start(1000 + process, Math.max(1, left))
+      await survivor.ended
+      last.push(survivor.reports.at(-1) as Report)
     }
-    await Promise.all(processes.map(({ended}) => ended))
-    const last = processes.map(({reports}) => reports.at(-1))
-    const highest = made(last)
-    // A process that was killed may have been told of one more refusal than it had time to report.
-    const unreported = last.filter(report => !report?.isDone).length
-    const lost = last.reduce((sum, report) => sum + (report?.uncounted ?? 0), 0)
+    await Promise.all(Array.from({length: SIZE.processes}, (_, process) => live(process + 1)))
+
+    const killed = last.filter(({isDone}) => !isDone)
+    expect(killed).toHaveLength(SIZE.processes * SIZE.kills)
+    expect(last.filter(({callsForKnown}) => callsForKnown > 0)).toEqual([])
+    const made = sum(last.map(({refused}) => refused))
+    // Whoever was killed may have been told of one more refusal than it had time to report.
+    const unreported = killed.length
+    const lost = last.reduce((count, {uncounted}) => count + uncounted, 0)
     const counted = await inBuckets()
-    expect(counted).toBeLessThanOrEqual(highest + unreported)
-    expect(counted).toBeGreaterThanOrEqual(highest - lost)
+    const bounds = [
+      [counted.requests, made.requests, 1],
+      [counted.limits.tpm?.requests ?? 0, made.limits.tpm?.requests ?? 0, 1],
+      [counted.limits.tpm?.tokens ?? 0, made.limits.tpm?.tokens ?? 0, LARGEST],
+    ] as const
+    for (const [stored, reported, each] of bounds) {
+      expect(stored).toBeLessThanOrEqual(reported + unreported * each)
+      expect(stored).toBeGreaterThanOrEqual(reported - lost * each)
+    }
     await aggregate()
     expect(await inUsage()).toEqual({hourly: counted, daily: counted, monthly: counted})
+    const [low, high] = [made.requests - lost, made.requests + unreported]
+    console.log(
+      `refusals, ${unreported} kills: ${made.requests} made, ${counted.requests} counted, from ${low} to ${high} allowed`,
+    )
   })
 })
+
+/** Stored counts as processes report theirs. */
+function total(counts: readonly RefusalCounts[]): Refused {
+  const {requests, limits} = addRefusals(counts)
+  const plain = [...limits].map(([name, {requests, tokens}]) => [name, {requests, tokens: Number(tokens)}])
+  return {requests, limits: Object.fromEntries(plain)}
+}
+
+/** What several processes have refused together. */
+function sum(reported: readonly Refused[]): Refused {
+  return total(
+    reported.map(({requests, limits}) => ({
+      requests,
+      byParent: 0,
+      lastAtMs: 0,
+      limits: new Map(
+        Object.entries(limits).map(([name, {requests, tokens}]) => [name, {requests, tokens: BigInt(tokens)}]),
+      ),
+    })),
+  )
+}

@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {actionOf, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
+import {actionOf as actionIn, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
 import type {Mode, ScreenAction, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
 const MODES: Mode[] = ['list', 'filter', 'detail', 'why', 'help']
+const actionOf = (input: string, key: KeyPress, mode: Mode, tab: Tab, canAct = false) =>
+  actionIn(input, key, {mode, tab, canAct})
 const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => actionOf(input, key, 'list', tab)
 
 describe('in the list', () => {
@@ -112,6 +114,17 @@ it('splits keys that arrived together', () => {
   ])
   expect(keyStrokesOf('u', {ctrl: true})).toEqual([{input: 'u', key: {ctrl: true}}])
   expect(keyStrokesOf('', {upArrow: true})).toEqual([{input: '', key: {upArrow: true}}])
+})
+
+it('binds R, B and X only where the view may write', () => {
+  for (const [input, kind] of Object.entries({R: 'reset', B: 'boost', X: 'switch'})) {
+    for (const mode of MODES) expect(actionOf(input, {}, mode, 'overview')?.type).not.toBe('act')
+    for (const mode of ['list', 'detail', 'why'] as const) {
+      expect(actionOf(input, {}, mode, 'overview', true)).toEqual({type: 'act', kind})
+    }
+    for (const tab of ['resources', 'health'] as const) expect(actionOf(input, {}, 'list', tab, true)).toBeUndefined()
+    expect(actionOf(input, {}, 'help', 'overview', true)).toBeUndefined()
+  }
 })
 
 it('binds nothing that changes anything', () => {

@@ -11,6 +11,7 @@ const extentOf = ({selection}: ScreenState): Extent => ({
   height: 10,
   text: {length: 0, height: 10},
   typedFlags: '',
+  rowOf: () => undefined,
 })
 
 const press = (state: ScreenState, input: string, key = {}): ScreenState =>

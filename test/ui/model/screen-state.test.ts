@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
+import {reduce} from '../../../src/lib/ui/model/reduce.js'
 import {
   initialState,
-  reduce,
   type ScreenAction,
   type ScreenState,
   type ViewContext,
@@ -9,7 +9,14 @@ import {
 import {SORT_KEYS} from '../../../src/lib/watch/model.js'
 
 const IDS = Array.from({length: 30}, (_, index) => `e${index}#r`)
-const STAGE: ViewContext = {ids: IDS, height: 10, text: {length: 40, height: 10}, atMs: 5, typedFlags: ' --stack prod'}
+const STAGE: ViewContext = {
+  ids: IDS,
+  height: 10,
+  text: {length: 40, height: 10},
+  atMs: 5,
+  typedFlags: ' --stack prod',
+  rowOf: () => undefined,
+}
 const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000)
 
 function stateAfter(...actions: ScreenAction[]): ScreenState {

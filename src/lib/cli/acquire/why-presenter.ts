@@ -7,7 +7,7 @@ import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
-import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
+import {isoSeconds} from '../../schema/instant.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {scopeArguments, scopeWords} from '../limits/presenter.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -19,8 +19,8 @@ import {amountWords} from './presenter.js'
 export type Remedy = readonly [command: string, purpose: string]
 
 /**
- * Commands that help against an exceeded limit: raise it for this entity and resource alone, whatever the level it is set
- * at, or refill the bucket. Limits that are not named stay in force. `where`: flags to append.
+ * Commands that help against an exceeded limit, those first that help at once: refill the bucket, or raise the limit for this
+ * entity and resource alone, whatever the level it is set at. Limits that are not named stay in force. `where`: flags to append.
  */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
@@ -41,13 +41,20 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
   if (isTooSmall)
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
-    [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
     ...(reset ? [topUp(limit, resource, where)] : []),
     [
       `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
       `refill the bucket of ${entity} once, now`,
     ],
+    [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}${raisedFrom(limit)}`],
   ]
+}
+
+/** From when on twice the rate or quota admits the request: what is missing is not given with it. */
+function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
+  if (reset) return ', from its next reset on'
+  const isPlain = schedule === undefined && Number.isFinite(retryAfterMs)
+  return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
 /** What is missing, once. */
@@ -147,12 +154,12 @@ export function verdict(explanation: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const asked = `${amounts}${basis === 'typical' ? `, its average request of the last ${TYPICAL_HOURS} hours,` : ''}`
+  const asked = `${amounts}${basis === 'typical' ? ', its average request,' : ''}`
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =
     retryAfterMs === Infinity
       ? 'and waiting does not help'
-      : `but in ${formatWait(retryAfterMs)}, at ${new Date(atMs + retryAfterMs).toISOString()}`
+      : `but in ${formatWait(retryAfterMs)}, at ${isoSeconds(Math.ceil((atMs + retryAfterMs) / 1000) * 1000)}`
   return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
 }
 
@@ -187,7 +194,7 @@ function refusedText({refused, configured}: ExplainedLimit, since: string): stri
 function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
   if (isSessionReset(reset)) return `${formatSpan(reset.afterSeconds * 1000)} after its first use`
   if (resetsAtMs === undefined) return undefined
-  return `${new Date(resetsAtMs).toISOString()}, in ${formatWait(resetsAtMs - atMs)}`
+  return `${isoSeconds(resetsAtMs)}, in ${formatWait(resetsAtMs - atMs)}`
 }
 
 function shardsText({shards, configured: {unit}}: ExplainedLimit): string {

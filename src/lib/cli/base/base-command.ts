@@ -2,7 +2,7 @@ import {Command} from '@oclif/core/command'
 import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
-import {InvalidInput} from '../../core/errors.js'
+import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {jsonText} from '../output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {paint, safeLine} from '../output/paint.js'
@@ -54,11 +54,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
-    if (this.format === 'csv' && !this.#isList) {
-      throw new InvalidInput('output.csv', 'only lists can be printed as CSV', {
-        hint: 'Use --output json or yaml.',
-      })
-    }
+    if (this.format === 'csv' && !this.isList) throw this.withoutCsv()
     if (this.format === 'yaml') this.#yaml = (await import('../output/yaml-text.js')).yamlText
     for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
     const {value, from} = found.settings.endpointUrl
@@ -71,11 +67,17 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected get format(): OutputFormat {
     if (!('output' in this.ctor.baseFlags)) return super.jsonEnabled() ? 'json' : 'table'
     const preferred = this.#preferredFormat
-    return formatIn(this.argv, preferred === 'csv' && !this.#isList ? 'table' : preferred)
+    return formatIn(this.argv, preferred === 'csv' && !this.isList ? 'table' : preferred)
   }
 
-  get #isList(): boolean {
+  /** Whether the result can be printed as CSV. */
+  protected get isList(): boolean {
     return 'columns' in (this.ctor.flags ?? {})
+  }
+
+  /** The error for `--output csv` where there is no list. */
+  protected withoutCsv(): InvalidInput {
+    return new InvalidInput('output.csv', 'only lists can be printed as CSV', {hint: 'Use --output json or yaml.'})
   }
 
   /** True also for YAML: oclif then prints nothing but the result. */
@@ -138,12 +140,17 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 
   /** oclif would print its whole configuration along with the error. */
   protected override toErrorJson(error: unknown): object {
-    return this.withWarnings(failureJson(asFailure(error)))
+    return this.withWarnings(failureJson(this.failureOf(error)))
+  }
+
+  /** What is told of an error. */
+  protected failureOf(error: unknown): ZaelError {
+    return asFailure(error)
   }
 
   protected override async catch(error: unknown): Promise<never> {
     if (error instanceof ExitError) throw error
-    const failure = asFailure(error)
+    const failure = this.failureOf(error)
     const jsonBody = this.jsonEnabled() ? this.toErrorJson(failure) : undefined
     // From the raw arguments: parsing them may be what failed.
     const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')

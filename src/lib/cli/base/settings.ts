@@ -112,11 +112,30 @@ function checkVariable(key: SettingKey, value: string, variable: string): void {
   throw new InvalidInput('config.variable', `${variable}: ${problem}`, {hint: `Change or unset ${variable}.`})
 }
 
+/** A typed flag that selects a stack. */
+export interface TypedSetting {
+  readonly key: SettingKey
+  readonly flag: string
+  /** The flag and its value, quoted for a shell. */
+  readonly words: readonly [string, string]
+}
+
+export function typedSettings(settings: Settings): TypedSetting[] {
+  return SETTING_KEYS.flatMap(key => {
+    const {source, value} = settings[key]
+    const {flag} = SETTING_RULES[key]
+    return key !== 'output' && source === 'flag' ? [{key, flag, words: [`--${flag}`, shellWord(value ?? '')]}] : []
+  })
+}
+
 /** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
 export function typedFlags(settings: Settings): string {
-  const words = SETTING_KEYS.flatMap(key => {
-    const {source, value} = settings[key]
-    return key !== 'output' && source === 'flag' ? [`--${SETTING_RULES[key].flag}`, shellWord(value ?? '')] : []
-  })
-  return words.map(word => ` ${word}`).join('')
+  return typedFlagWords(settings)
+    .map(word => ` ${word}`)
+    .join('')
+}
+
+/** The same as words of a shell. */
+export function typedFlagWords(settings: Settings): string[] {
+  return typedSettings(settings).flatMap(({words}) => words)
 }

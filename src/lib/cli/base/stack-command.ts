@@ -1,6 +1,8 @@
 import type {Command} from '@oclif/core/command'
+import {ZaelError} from '../../core/errors.js'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
+import {withTypedFlags} from './hint-flags.js'
 import {withLocalHint, withNearestNames, withWhere} from './hints.js'
 import {outputFlags} from './output-format.js'
 import type {Settings} from './settings.js'
@@ -17,6 +19,19 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
   protected override async init(): Promise<void> {
     await super.init()
     this.settings = (await this.loadSettings()).settings
+  }
+
+  /** Commands that it proposes run against the same stack. */
+  protected override failureOf(error: unknown): ZaelError {
+    const failure = super.failureOf(error)
+    const {kind, code, message, hint, details, cause} = failure
+    // Flags that could not be parsed are unknown.
+    if (hint === undefined || this.settings === undefined) return failure
+    const flagsOf = (id: string) => {
+      const command = this.config.findCommand(id.replaceAll(' ', ':'))
+      return command && new Set(Object.keys(command.flags))
+    }
+    return new ZaelError(kind, code, message, {hint: withTypedFlags(hint, this.settings, flagsOf), details, cause})
   }
 
   async run(): Promise<object> {

@@ -1,5 +1,6 @@
 import {formatCount, formatTokens} from '../../core/text.js'
-import type {OperationResult} from '../../repository/operations/operate.js'
+import type {OperationOptions, OperationResult} from '../../repository/operations/operate.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketResetResult, BucketTopUpResult} from '../results/bucket.js'
 import type {LimitUnits} from './usage-presenter.js'
 
@@ -9,6 +10,30 @@ interface ChangedBucket {
   readonly resource: string
   readonly result: OperationResult
   readonly units: LimitUnits
+}
+
+/** Which bucket to reset, and which of its limits; all unless some are named. */
+export interface ResetRequest extends OperationOptions {
+  readonly entity: string
+  readonly resource: string
+  readonly limits?: readonly string[] | undefined
+}
+
+/** What a reset will do, for the question before it. */
+export function resetQuestion({entity, resource, limits}: ResetRequest): string {
+  const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
+  return `This refills ${which} of ${entity} for ${resource} and clears its debt`
+}
+
+/** Resets a bucket, and shows what has changed. */
+export async function resetBucket(
+  namespace: NamespaceRepository,
+  request: ResetRequest,
+): Promise<{readonly lines: string[]; readonly result: BucketResetResult}> {
+  const {entity, resource, ...options} = request
+  const result = await namespace.resetBucket(entity, resource, options)
+  const changed = {entity, resource, result, units: await namespace.configs.units()}
+  return {lines: resetLines(changed, options.limits === undefined), result: resetJson(changed)}
 }
 
 /** The result of a reset, of some limits or of all. */
@@ -53,7 +78,7 @@ function amountsText(amounts: Readonly<Record<string, number>>, units: LimitUnit
 }
 
 /** A reset in JSON. */
-export function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
+function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
   const {idempotencyKey, isRepeated, shards, ghosts, amounts} = result
   return {entity, resource, idempotencyKey, isRepeated, shards, reset: isRepeated ? 0 : shards, ghosts, amounts}
 }

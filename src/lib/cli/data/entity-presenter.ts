@@ -3,7 +3,7 @@ import {formatPlural} from '../../core/text.js'
 import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
-import {factLines, stampedText} from '../output/facts.js'
+import {factLines, updatedText} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import type {EntityJson} from '../results/entity.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
@@ -58,7 +58,7 @@ export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CH
 /** The fields an update changed, before and after. */
 export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, buckets: SyncResult): string[] {
   const changes = changesOf(before, after)
-  const stamped = buckets.updated + buckets.failed === 0 ? undefined : stampedText(buckets)
+  const stamped = buckets.updated + buckets.failed === 0 ? undefined : updatedText(buckets)
   if (changes.length === 0) {
     const title = `Entity "${after.entity}" already has these values; nothing was changed`
     return stamped === undefined ? [title] : factLines(title, {'live buckets': stamped})

@@ -42,13 +42,13 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
         header: `SHARE OF ${by.toUpperCase()}`,
         align: 'right',
         value: ({share}) => percentCell(share),
-        raw: ({share}) => share,
+        raw: ({share}) => Math.round(share * 1e6) / 1e6,
       },
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
       ...(isCsv ? limitColumns(consumers) : textColumns(consumers, scope)),
     ],
-    empty: NOTHING_RECORDED,
+    empty: by === 'refused' ? 'No refused request is recorded for that time.' : NOTHING_RECORDED,
   }
 }
 

@@ -1,6 +1,7 @@
 import {access, readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
+import type {Aws} from '../../infra/aws/clients.js'
 import type {ExportedFile} from '../../infra/deploy/export.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {confirm} from '../output/confirm.js'
@@ -45,6 +46,32 @@ export async function exportWithConsent(
   const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
   if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, {yes})
   return exportStack(folder, options)
+}
+
+/** Checks the options and writes the policies that deploying needs; asks before it overwrites earlier ones. */
+export async function exportPolicyWithConsent(
+  aws: Aws,
+  folder: string,
+  request: Pick<DeployRequest, 'stack' | 'options' | 'cloudFormationRole' | 'templateBucket'>,
+  {yes}: {readonly yes: boolean},
+): Promise<ExportedFile[]> {
+  const [{deployPolicies, writePolicies}, {checkCombination}, {parametersOf}, {readCallerIdentity}] = await Promise.all(
+    [
+      import('../../infra/deploy/export-policy.js'),
+      import('../../infra/options/rules.js'),
+      import('../../infra/options/options.js'),
+      import('../../infra/aws/caller-identity.js'),
+    ],
+  )
+  const {stack, options, cloudFormationRole, templateBucket} = request
+  checkCombination(stack, parametersOf(options))
+  const {arn, account} = await readCallerIdentity(aws)
+  const [, partition = 'aws'] = arn.split(':')
+  const place = {partition, region: await aws.region(), account, stack}
+  const files = await deployPolicies({place, options, cloudFormationRole, templateBucket})
+  const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
+  if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, {yes})
+  return writePolicies(folder, files)
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -34,10 +34,17 @@ export const watchFlags = {
     helpValue: 'TEXT',
   }),
   once: boolean({
-    description: 'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard.',
+    description:
+      'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard; to sort by rate, empty or ' +
+      'pressure it reads them again after --interval.',
   }),
   for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
+  actions: boolean({
+    description:
+      'Allow keys of the live view to change the selected row, each after a question: R resets the bucket, B boosts its ' +
+      'limits for a time, X blocks the entity. Without it nothing can be written.',
+  }),
 }
 
 /** The values of those flags. */

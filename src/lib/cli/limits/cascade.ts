@@ -1,7 +1,7 @@
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {PolicyScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/change.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
-import {factLines, stampedText} from '../output/facts.js'
+import {factLines, updatedText} from '../output/facts.js'
 import type {CascadeResult} from '../results/cascade.js'
 import {scopeJson} from './json.js'
 import {cascadeText, policyText, scopeWords} from './presenter.js'
@@ -44,7 +44,7 @@ async function changeCascade(
 function cascadeLines({scope, previous, record, buckets}: LimitsChange): string[] {
   return factLines(`Cascade policy of ${scopeWords(scope)}`, {
     cascade: policyText(cascadeText(previous?.cascade), cascadeText(record?.cascade)) ?? 'not set, unchanged',
-    'live buckets': stampedText(buckets),
+    'live buckets': updatedText(buckets),
   })
 }
 

@@ -1,9 +1,10 @@
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {PolicyScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/change.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import {factLines, stampedText} from '../output/facts.js'
+import {factLines, updatedText} from '../output/facts.js'
+import type {ProgressStream} from '../output/progress.js'
 import type {SwitchResult} from '../results/switch.js'
 import {scopeJson} from './json.js'
 import {policyText, scopeWords} from './presenter.js'
@@ -30,8 +31,9 @@ export function switchEntity(
   namespace: NamespaceRepository,
   whose: Parameters<typeof entityScope>[0],
   access: Wanted,
+  progress?: ProgressStream,
 ): Promise<ShownSwitch> {
-  return changeSwitch(namespace, entityScope(whose), access)
+  return changeSwitch(namespace, entityScope(whose), access, progress)
 }
 
 /** The scope of a resource that a command names. */
@@ -51,17 +53,22 @@ export function entityScope({
 }
 
 /** Sets or removes a switch and stamps live buckets. */
-async function changeSwitch(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<ShownSwitch> {
+async function changeSwitch(
+  namespace: NamespaceRepository,
+  scope: PolicyScope,
+  access: Wanted,
+  progress?: ProgressStream,
+): Promise<ShownSwitch> {
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
-  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
+  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
   return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
 }
 
 function switchLines({scope, previous, record, buckets}: LimitsChange): string[] {
   return factLines(`Switch of ${scopeWords(scope)}`, {
     access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
-    'live buckets': stampedText(buckets),
+    'live buckets': updatedText(buckets),
   })
 }
 

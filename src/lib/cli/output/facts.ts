@@ -15,9 +15,9 @@ export function factLines(title: string, facts: Facts): string[] {
 }
 
 /** How many live buckets a switch, a policy or a parent was written to. */
-export function stampedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
+export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
   const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
-  return `${formatCount(updated)} stamped${missed}`
+  return `${formatCount(updated)} updated${missed}`
 }
 
 /** Suggested next commands, and what each is for. */

@@ -1,3 +1,4 @@
+import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
 import {printableText} from '../../core/printable.js'
 
@@ -15,4 +16,9 @@ export function paint(colour: string, text: string): string {
 /** One line for stdout or stderr: nothing in it takes effect but our own colours. */
 export function safeLine(line: string): string {
   return line.split(OWN_ESCAPE).map(printableText).join('\u001b')
+}
+
+/** One line without our own colours, for a place that has colours of its own. */
+export function plainLine(line: string): string {
+  return stripVTControlCharacters(safeLine(line))
 }

@@ -58,7 +58,7 @@ const whyOneResult = z.strictObject({
     .describe('Switches that admit every request and only count it: of the entity, of its parent'),
   request: z
     .enum(['asked', 'typical', 'one-token'])
-    .describe('What is explained: as asked, the average request of the last 24 hours, or one token of each limit'),
+    .describe('What is explained: as asked, the average request of the bucket, or one token of each limit'),
   refused: z
     .strictObject({
       requests: z.number().describe('Refused by limits of the entity itself, each request once'),

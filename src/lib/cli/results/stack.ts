@@ -62,7 +62,7 @@ export const deployResult = z
     target: z
       .enum(['cloudformation', 'engine', 'files'])
       .describe(
-        'engine: a local DynamoDB engine, on which only the table is made; files: nothing is deployed, --export wrote files.',
+        'engine: a local DynamoDB engine, on which only the table is made; files: nothing is deployed, --export or --export-policy wrote files.',
       ),
     dryRun: z.boolean(),
     action: z
@@ -78,6 +78,10 @@ export const deployResult = z
         }),
       )
       .describe('Options that change, as the template spells their values; an empty text is not set.'),
+    cloudFormationRole: z
+      .string()
+      .nullable()
+      .describe('ARN of the service role of CloudFormation; null: it acts with the permissions of its caller.'),
     changes: z.array(
       z.strictObject({
         action: z
@@ -117,7 +121,7 @@ export const deployResult = z
           purpose: z.string(),
         }),
       )
-      .describe('What --export wrote.'),
+      .describe('What --export or --export-policy wrote.'),
     warnings: z.array(z.string()).optional(),
   })
   .meta({title: 'zael deploy'})
@@ -189,6 +193,10 @@ export const statusResult = z
       .strictObject({
         status: z.string(),
         statusReason: z.string().nullable(),
+        role: z
+          .string()
+          .nullable()
+          .describe('ARN of the service role of CloudFormation; null: it acts with the permissions of its caller'),
         owner: z.enum(['zael', 'zae-limiter', 'other']).describe('Who deployed it, by its tags'),
         version: z.string().nullable().describe('Of the tool, at the last deploy'),
         schemaVersion: z.string().nullable(),

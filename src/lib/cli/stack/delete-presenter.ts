@@ -17,8 +17,10 @@ export function deletionLines(plan: DeletionPlan): string[] {
   const kept = [!deleteTable && table, !emptyArchive && archive, ...plainOf(plan.stays).map(resourceName)].filter(
     isLine,
   )
+  const role = plan.cloudFormationRole ?? plan.stack?.role
   return [
     titleOf(plan),
+    ...(plan.stack && role ? [`  CloudFormation acts as ${role}`] : []),
     ...(deleted.length === 0 ? [] : ['  deleted:', ...deleted.map(line => paint('red', `    - ${line}`))]),
     ...(kept.length === 0 ? [] : ['  kept:', ...kept.map(line => `    ${line}`)]),
     ...(emptyArchive && !archive ? ['  --empty-archive: there is no audit archive'] : []),

@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import type {StackOptionValues} from '../../infra/options/options.js'
+import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
@@ -14,10 +14,12 @@ export interface LocalDeployment {
   readonly withoutEffect: readonly string[]
 }
 
+type LocalRequest = Pick<DeployRequest, 'options' | 'cloudFormationRole' | 'templateBucket'>
+
 /** Creates the table of the template on an engine without CloudFormation, unless it exists. */
 export async function deployLocally(
   table: Table,
-  options: StackOptionValues,
+  {options, cloudFormationRole, templateBucket}: LocalRequest,
   {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
 ): Promise<LocalDeployment> {
   const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
@@ -29,7 +31,11 @@ export async function deployLocally(
   const resourceIndex = requestedResourceIndex(options)
   const now = await readResourceIndex(table)
   if (resourceIndex !== undefined && now !== undefined && now !== resourceIndex) throw otherIndex(table.name)
-  const withoutEffect = Object.keys(options).filter(name => name !== 'resourceIndex')
+  const withoutEffect = [
+    ...Object.keys(options).filter(name => name !== 'resourceIndex'),
+    ...(cloudFormationRole === undefined ? [] : ['cloudformationRole']),
+    ...(templateBucket === undefined ? [] : ['templateBucket']),
+  ]
   const common = {stack: table.name, withoutEffect}
   if (dryRun) return {...common, created: now === undefined}
   const shape = resourceIndex === undefined ? {} : {resourceIndex}

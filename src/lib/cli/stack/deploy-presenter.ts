@@ -24,7 +24,7 @@ const ORDER: readonly ChangeAction[] = ['add', 'change', 'keep', 'remove', 'mayb
 
 /** What a deployment will do. */
 export function deployPlanLines(plan: DeployPlan): string[] {
-  const {stack, region, action, parameters, changeSet} = plan
+  const {stack, region, action, parameters, changeSet, cloudFormationRole} = plan
   const title = `Stack "${stack}" in ${region}`
   if (action === 'none') return [`${title}: no changes`, ...codeLines(plan)]
   if (action === 'recreate') {
@@ -33,6 +33,7 @@ export function deployPlanLines(plan: DeployPlan): string[] {
   const changes = (changeSet?.changes ?? []).toSorted((a, b) => ORDER.indexOf(a.action) - ORDER.indexOf(b.action))
   return [
     `${title}: ${action === 'create' ? 'will be created' : 'will be changed'}`,
+    ...(cloudFormationRole === null ? [] : [`  CloudFormation acts as ${cloudFormationRole}`]),
     ...parameters.map(({option, before, after}) => `  ${option}: ${before || 'not set'} -> ${after || 'not set'}`),
     ...changes.flatMap(changeLines),
     ...codeLines(plan),
@@ -103,6 +104,7 @@ export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   action: 'none',
   complete: true,
   parameters: [],
+  cloudFormationRole: null,
   changes: [],
   code: 'none',
   aggregator: null,
@@ -125,6 +127,7 @@ export function deployJson(
     action: plan.action,
     complete: finished !== undefined,
     parameters: plan.parameters,
+    cloudFormationRole: plan.cloudFormationRole,
     changes: plan.changeSet?.changes ?? [],
     code: plan.code,
     aggregator: finished ? deployedFunction(finished) : null,

@@ -68,6 +68,7 @@ function stackFacts(health: StackHealth): Facts {
   const isAggregatorKnown = !health.unknown.some(({part}) => part === 'aggregator')
   return {
     deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
+    'acts as': cloudFormation?.role ?? undefined,
     options: cloudFormation ? optionsText(cloudFormation) : undefined,
     table: table ? tableText(table) : undefined,
     indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),

@@ -6,7 +6,7 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../../core/text.js'
-import {type Listing, listingLines} from '../output/listing.js'
+import {type Listing, type ListingColumn, listingLines} from '../output/listing.js'
 import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** One poll in one line. */
@@ -25,7 +25,7 @@ export async function snapshotLines(document: WatchResult, width: number | undef
   const {buckets} = document
   const listing: Listing<WatchedBucketJson> = {
     rows: buckets,
-    columns: columnsAt(Date.parse(document.at)),
+    columns: columnsOf(document),
     empty: emptyText(document),
   }
   const lines = [...(await listingLines(listing, {'no-header': false}, width))]
@@ -33,7 +33,7 @@ export async function snapshotLines(document: WatchResult, width: number | undef
   return [...lines, '', `${shownText(document)}${countsText(document)}; ${units(document.readUnits)}`]
 }
 
-const columnsAt = (nowMs: number): Listing<WatchedBucketJson>['columns'] => [
+const columnsOf = ({at, rateLimit, buckets}: WatchResult): Listing<WatchedBucketJson>['columns'] => [
   {name: 'status', value: ({status, refusedBy}) => (refusedBy === 'parent' ? `${status} (parent)` : status)},
   {name: 'entity', value: ({entity}) => entity},
   {name: 'resource', value: ({resource}) => resource},
@@ -41,12 +41,42 @@ const columnsAt = (nowMs: number): Listing<WatchedBucketJson>['columns'] => [
   {name: 'level', align: 'right', value: bucket => levelText(bucket)},
   {name: 'capacity', value: bucket => tightestOf(bucket)?.capacity},
   {name: 'left', align: 'right', value: bucket => leftText(bucket)},
-  {name: 'debt', value: bucket => tightestOf(bucket)?.debt},
-  {name: 'refill', header: 'REFILL/S', align: 'right', value: bucket => refillText(bucket)},
+  {name: 'debt', fit: 'spare', value: bucket => tightestOf(bucket)?.debt},
+  {name: 'refill', header: 'REFILL/S', align: 'right', fit: 'spare', value: bucket => refillText(bucket)},
+  ...(isRated(buckets) ? rateColumns(rateLimit) : []),
   {name: 'refused', value: ({refused}) => refused.requests + refused.byParent},
-  {name: 'last-refused', header: 'LAST REFUSED', align: 'right', value: ({refused}) => agoText(refused.lastAt, nowMs)},
-  {name: 'shards', value: ({shardCount}) => shardCount},
+  {
+    name: 'last-refused',
+    header: 'LAST REFUSED',
+    align: 'right',
+    value: ({refused}) => agoText(refused.lastAt, Date.parse(at)),
+  },
+  {name: 'shards', fit: 'spare', value: ({shardCount}) => shardCount},
 ]
+
+/** Whether rates are known: the buckets were read twice. */
+const isRated = (buckets: readonly WatchedBucketJson[]): boolean =>
+  buckets.some(({ratePerSecond}) => ratePerSecond !== null)
+
+/** Of the limit that the order is by, otherwise of the one that the row shows. */
+const rateColumns = (rateLimit: string | null): ListingColumn<WatchedBucketJson>[] => [
+  {
+    name: 'rate',
+    header: `${rateLimit ?? 'USED'}/S`,
+    align: 'right',
+    value: bucket => rateText(rateOf(bucket, rateLimit)),
+  },
+  {name: 'empty', header: 'EMPTY IN', align: 'right', value: ({emptyInMs}) => spanText(emptyInMs)},
+  {name: 'writes', align: 'right', fit: 'spare', value: ({writePressure}) => formatShortPercent(writePressure)},
+]
+
+function rateOf({limit, limits}: WatchedBucketJson, rateLimit: string | null): number | null {
+  return limits.find(({name}) => name === (rateLimit ?? limit))?.ratePerSecond ?? null
+}
+
+const rateText = (rate: number | null): string | undefined => (rate === null ? undefined : formatRate(rate))
+
+const spanText = (ms: number | null): string | undefined => (ms === null ? undefined : formatShortSpan(ms))
 
 const agoText = (at: string | null, nowMs: number): string | undefined =>
   at === null ? undefined : `${formatShortSpan(Math.max(0, nowMs - Date.parse(at)))} ago`

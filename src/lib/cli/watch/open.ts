@@ -1,7 +1,7 @@
 import {needEntity, needResource} from '../../inspect/known-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {Watch, WatchData, WatchScope} from '../../watch/model.js'
-import {readOnce} from '../../watch/snapshot.js'
+import type {SortKey, Watch, WatchData, WatchScope} from '../../watch/model.js'
+import {takeReadings} from '../../watch/snapshot.js'
 import {openWatch} from '../../watch/watch.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
@@ -35,15 +35,22 @@ export async function startWatch(
   }
 }
 
-/** Reads every bucket of a scope once. Throws for a resource or entity that does not exist. */
+/** What these sort by is known after a second reading only. */
+const RATE_SORTS: ReadonlySet<SortKey> = new Set(['rate', 'empty', 'pressure'])
+
+/**
+ * Reads every bucket of a scope once; twice, an interval apart, where the order needs rates. Throws for a resource or entity
+ * that does not exist.
+ */
 export function takeSnapshot(
   stack: StackContext,
-  {scope, selection, forMs}: WatchRequest,
+  {scope, selection, forMs, intervalMs}: WatchRequest,
   top: number | undefined,
 ): Promise<WatchResult> {
   return withinTime(forMs, async signal => {
     const repository = await stack.namespace()
-    const result = await readOnce(repository, stack.table, scope, signal)
+    const againAfterMs = RATE_SORTS.has(selection.sort) ? intervalMs : undefined
+    const result = await takeReadings(repository, stack.table, scope, {signal, againAfterMs})
     await needScope(repository, scope, result)
     return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
   })

@@ -1,4 +1,5 @@
 import {setFlagsFromString} from 'node:v8'
+import {InvalidInput} from '../../core/errors.js'
 import type {Watch} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
@@ -30,10 +31,13 @@ export interface WatchSurface {
   readonly top: number | undefined
   readonly ascii: boolean
   readonly isJson: boolean
+  /** Whether the view may change what it shows. */
+  readonly canAct: boolean
 }
 
 /** Watches until a key, a signal or `--for` ends it: on the whole screen of a terminal, line by line elsewhere. */
 export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<WatchEnd> {
+  if (surface.canAct && !canDraw(surface)) throw actionsUnavailable()
   for (const flag of SMALL_HEAP_FLAGS) setFlagsFromString(flag)
   const startedAt = performance.now()
   const place = {ourVersion: surface.ourVersion, where: typedFlags(surface.settings)}
@@ -51,16 +55,30 @@ function canDraw({isJson}: WatchSurface): boolean {
   return process.stdin.isTTY && process.stdout.isTTY && process.env.TERM !== 'dumb' && !isJson
 }
 
+/** Actions are asked about on the screen: without one there is nobody to ask. */
+export function actionsUnavailable(): InvalidInput {
+  return new InvalidInput('watch.actions', '--actions needs the live view on a terminal.', {
+    hint: 'Omit --once, --json and --output, and redirect neither input nor output; or omit --actions.',
+  })
+}
+
 async function draw(
-  {stack}: StackContext,
+  stack: StackContext,
   watch: Watch,
   {selection, forMs}: WatchRequest,
-  {settings, namespace, top, ascii}: WatchSurface,
+  {settings, namespace, top, ascii, canAct}: WatchSurface,
 ): Promise<WatchEnd> {
   const {showLiveView} = await import('../../ui/live-view.js')
   const {stdin, stdout} = process
-  const place = {stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
-  return showLiveView(watch, {...place, ascii, top, selection, forMs, stdin, stdout})
+  const place = {stack: stack.stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
+  // Without the flag, nothing that could write is loaded or handed on.
+  const ended = new AbortController()
+  const actions = canAct ? (await import('./actions.js')).bucketActions(stack, settings, ended.signal) : undefined
+  try {
+    return await showLiveView(watch, {...place, ascii, top, selection, forMs, actions, stdin, stdout})
+  } finally {
+    ended.abort()
+  }
 }
 
 function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<WatchEnd> {

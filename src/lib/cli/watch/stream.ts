@@ -20,6 +20,8 @@ export interface FollowOptions {
 export interface WatchEnd {
   readonly exitCode: number
   readonly summary: string
+  /** Lines about what was changed, where the view may. */
+  readonly performed?: readonly string[]
 }
 
 /** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */

@@ -1,6 +1,7 @@
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {WhySource} from '../../watch/model.js'
+import {plainLine} from '../output/paint.js'
 
 /** What `zael why` says about a bucket of the live view; loaded on first use. `where`: flags for suggested commands. */
 export function whySource(repository: NamespaceRepository, table: Table, where: string): WhySource {
@@ -12,6 +13,7 @@ export function whySource(repository: NamespaceRepository, table: Table, where: 
     ])
     // As stored now: a new one has no cache, and its requests end with the signal.
     const bound = untilAborted({...table, namespace: repository.id}, signal)
-    return whyLines(await explain(new Namespace(bound, undefined), {entity, resource}, table.clock), where)
+    const explanation = await explain(new Namespace(bound, undefined), {entity, resource}, table.clock)
+    return whyLines(explanation, where).map(plainLine)
   }
 }

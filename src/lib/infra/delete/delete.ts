@@ -39,7 +39,7 @@ export async function deletePlanned(
   wait: WaitOptions,
 ): Promise<Deleted> {
   if (aws && plan.stack) {
-    await deleteStack(aws, plan.stack, watcher, wait)
+    await deleteStack(aws, {...plan.stack, role: plan.cloudFormationRole}, watcher, wait)
     watcher.onGone('stack')
   }
   const tableDeleted = plan.deleteTable && plan.table !== undefined
@@ -61,13 +61,13 @@ export async function deletePlanned(
 /** Lets CloudFormation delete a stack, and reports its events until it is gone. */
 export async function deleteStack(
   aws: Aws,
-  {name, id}: {readonly name: string; readonly id: string},
+  {name, id, role}: {readonly name: string; readonly id: string; readonly role?: string | null | undefined},
   {onEvent}: Pick<DeletionWatcher, 'onEvent'>,
   wait: WaitOptions,
 ): Promise<void> {
   const since = await latestEventId(aws, id)
   await callAws(`delete stack "${name}"`, async () =>
-    (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id})),
+    (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id, ...(role ? {RoleARN: role} : {})})),
   )
   const events: StackEvent[] = []
   for await (const event of followEvents(aws, id, since, wait)) {

@@ -7,6 +7,8 @@ import {readVersion} from '../../repository/table/version.js'
 export interface DeletionRequest {
   readonly deleteTable: boolean
   readonly emptyArchive: boolean
+  /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
+  readonly cloudFormationRole?: string | undefined
 }
 
 /** What exists of a stack that is gone. */

@@ -15,12 +15,15 @@ import {poll, type WaitOptions} from '../aws/poll.js'
 import {readStack} from '../stacks/reader.js'
 import {asConflict, isNameTaken, otherNamesHint} from './conflicts.js'
 import {type PlannedResource, toPlannedChange} from './planned-change.js'
+import type {TemplateSource} from './template-upload.js'
 
 /** The desired state of a stack. */
 interface ChangeSetRequest {
   readonly stack: string
   readonly type: ChangeSetType
-  readonly template: string
+  readonly template: TemplateSource
+  /** ARN of the service role for CloudFormation; `undefined`: the role that the stack has, or the caller's permissions. */
+  readonly role?: string | undefined
   readonly parameters: readonly Parameter[]
   readonly tags: Readonly<Record<string, string>>
   /** Unique among the change sets of the stack. */
@@ -56,7 +59,8 @@ export async function createChangeSet(
           // Makes retries of a request whose response was lost idempotent.
           ClientToken: request.changeSetName,
           ChangeSetType: request.type,
-          TemplateBody: request.template,
+          ...request.template,
+          ...(request.role === undefined ? {} : {RoleARN: request.role}),
           Parameters: [...request.parameters],
           Tags: Object.entries(request.tags).map(([Key, Value]) => ({Key, Value})),
           Capabilities: ['CAPABILITY_NAMED_IAM'],

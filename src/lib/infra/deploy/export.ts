@@ -1,6 +1,7 @@
 import {mkdir, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
+import {compactTemplate} from '../../schema/template-yaml.js'
 import {lambdaPackage} from '../lambda/package.js'
 import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
@@ -22,7 +23,11 @@ export async function exportStack(folder: string, options: StackOptionValues): P
   const parameters = `${JSON.stringify(allParameters(options), null, 2)}\n`
   const [template, values, code] = EXPORTED_FILES
   const files = [
-    {path: join(folder, template), content: await loadStackTemplate(), purpose: 'CloudFormation template'},
+    {
+      path: join(folder, template),
+      content: compactTemplate(await loadStackTemplate()),
+      purpose: 'CloudFormation template',
+    },
     {path: join(folder, values), content: parameters, purpose: 'its parameters, in the form of the AWS CLI'},
     {path: join(folder, code), content: zip, purpose: 'code of the aggregator function'},
   ]
@@ -30,13 +35,18 @@ export async function exportStack(folder: string, options: StackOptionValues): P
     await mkdir(folder, {recursive: true})
     for (const {path, content} of files) await writeFile(path, content)
   } catch (cause) {
-    throw new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${(cause as Error).message}`, {
-      hint: 'Choose another folder.',
-      details: {folder},
-      cause,
-    })
+    throw exportFailed(folder, cause as Error)
   }
   return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
+}
+
+/** The error for a folder that cannot be written. */
+export function exportFailed(folder: string, cause: Error): ZaelError {
+  return new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${cause.message}`, {
+    hint: 'Choose another folder.',
+    details: {folder},
+    cause,
+  })
 }
 
 function allParameters(options: StackOptionValues): Array<{ParameterKey: string; ParameterValue: string}> {

@@ -4,13 +4,14 @@ import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
-import {compactTemplate} from '../../schema/template-yaml.js'
+import {compactTemplate, withoutItemsOf} from '../../schema/template-yaml.js'
 import type {Aws} from '../aws/clients.js'
 import type {WaitOptions} from '../aws/poll.js'
 import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 import {checkCombination} from '../options/rules.js'
 import {omitTags, stackTags} from '../options/tags.js'
+import {ownKey} from '../permissions/own-grants.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
 import {checkOwner, unusableStack} from '../stacks/refusals.js'
 import {loadStackTemplate} from '../stacks/template.js'
@@ -20,6 +21,7 @@ import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
 import {requestedResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
+import {checkTemplateLength, passTemplate} from './template-upload.js'
 
 /** A requested deployment. */
 export interface DeployRequest {
@@ -31,6 +33,10 @@ export interface DeployRequest {
   readonly tags: Readonly<Record<string, string>>
   /** Keys of tags to remove from the stack. */
   readonly removedTags: readonly string[]
+  /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
+  readonly cloudFormationRole?: string | undefined
+  /** Bucket to pass the template through; absent: it is part of the request. */
+  readonly templateBucket?: string | undefined
 }
 
 /** A parameter that changes; `before` is its default on a new stack. */
@@ -47,6 +53,8 @@ export interface DeployPlan {
   /** `recreate`: the remains of a failed first deployment have to be deleted before anything can be planned. */
   readonly action: 'create' | 'update' | 'none' | 'recreate'
   readonly parameters: readonly ParameterChange[]
+  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  readonly cloudFormationRole: string | null
   readonly changeSet: ChangeSet | undefined
   /** Whether the code of the aggregator will be uploaded; `none`: no aggregator, or not known yet. */
   readonly code: 'new' | 'current' | 'none'
@@ -80,13 +88,14 @@ export async function planDeploy(
   const given = parametersOf(request.options)
   const existing = await readStack(aws, stack)
   const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
-  const common = {stack, region: await aws.region(), ...unknown}
+  const cloudFormationRole = request.cloudFormationRole ?? existing?.role ?? null
+  const common = {stack, region: await aws.region(), cloudFormationRole, ...unknown}
   const deployed = existing && !isEmptyStack(existing) ? existing : undefined
-  const parameters = parameterChanges(given, deployed?.parameters)
   if (deployed) {
     checkOwner(deployed)
     if (NEVER_CREATED.has(deployed.status)) {
       const hasEmptyTable = await hasEmptyLeftover(table)
+      const parameters = parameterChanges(given, deployed.parameters, {})
       return {...common, action: 'recreate', parameters, changeSet: undefined, code: 'none', hasEmptyTable}
     }
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
@@ -97,13 +106,16 @@ export async function planDeploy(
   if (deployed) checkStreamStart(deployed, given, resources)
   // Everything that can fail comes before the change set, which would be left behind.
   const runningCode = await readRunningCode(aws, resources)
+  const template = await templateFor(aws, {...deployed?.parameters, ...given})
+  checkTemplateLength(template, request.templateBucket)
 
   const changeSet = await createChangeSet(
     aws,
     {
       stack,
       type: deployed ? 'UPDATE' : 'CREATE',
-      template: compactTemplate(await loadStackTemplate()),
+      template: await passTemplate(aws, {stack, template, bucket: request.templateBucket}),
+      role: request.cloudFormationRole,
       parameters: requestParameters(given, deployed?.parameters),
       // CloudFormation removes tags that are not listed again.
       tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),
@@ -120,6 +132,9 @@ export async function planDeploy(
   const code = planCode(runningCode, changeSet)
   const planned = {...common, runningCode, changeSet, code}
   if (!changeSet) return {...planned, action: 'none', parameters: []}
+  // Stacks that are older than the parameter have the runtime that their function has.
+  const former = runningCode?.runtime ? {LambdaRuntime: runningCode.runtime} : {}
+  const parameters = parameterChanges(given, deployed?.parameters, former)
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
@@ -150,6 +165,14 @@ async function checkTable(table: Table, request: DeployRequest, deployed: Deploy
   throw needsIndexRebuild(stack, resourceIndexOption(current), resourceIndexOption(requested))
 }
 
+/** The template as it is sent. */
+async function templateFor(aws: Aws, parameters: Readonly<Record<string, string>>): Promise<string> {
+  const text = await loadStackTemplate()
+  // Emulators such as moto leave an empty statement where the condition is not met, and then refuse the policy.
+  const isUnderstood = !aws.isLocal || ownKey(parameters) !== null
+  return compactTemplate(isUnderstood ? text : withoutItemsOf('OwnKey', text))
+}
+
 /** Parameters that are not given keep their value; those that are new in the template get their default. */
 function requestParameters(
   given: Readonly<Record<string, string>>,
@@ -162,13 +185,17 @@ function requestParameters(
   })
 }
 
+/** `former`: values of stacks that do not have the parameter yet; they change to the default. */
 function parameterChanges(
   given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
+  former: Readonly<Record<string, string>>,
 ): ParameterChange[] {
   return STACK_OPTIONS.flatMap(option => {
-    const before = deployed[option.parameter] ?? parameterText(option, option.default)
-    const after = given[option.parameter] ?? before
+    const {parameter} = option
+    const byDefault = parameterText(option, option.default)
+    const before = deployed[parameter] ?? former[parameter] ?? byDefault
+    const after = given[parameter] ?? deployed[parameter] ?? byDefault
     return after === before ? [] : [{option: option.name, before, after}]
   })
 }

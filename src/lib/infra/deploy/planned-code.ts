@@ -1,5 +1,5 @@
 import type {Aws} from '../aws/clients.js'
-import {readCodeHash} from '../lambda/code.js'
+import {readCode} from '../lambda/code.js'
 import {lambdaPackage} from '../lambda/package.js'
 import type {StackResource} from '../stacks/reader.js'
 import {LOGICAL_ID} from '../stacks/template.js'
@@ -11,16 +11,19 @@ export interface RunningCode {
   readonly sha256Base64: string
   /** It is the code in this version of zael. */
   readonly isOurs: boolean
+  /** Such as nodejs22.x; `null` when Lambda does not report it. */
+  readonly runtime: string | null
 }
 
 /** Reads the function's code before the deployment; `null` when there is no function. */
 export async function readRunningCode(aws: Aws, resources: readonly StackResource[]): Promise<RunningCode | null> {
   const functionName = resources.find(({logicalId}) => logicalId === LOGICAL_ID.function)?.physicalId
   if (!functionName) return null
-  const [sha256Base64, ours] = await Promise.all([readCodeHash(aws, functionName), lambdaPackage()])
+  const [deployed, ours] = await Promise.all([readCode(aws, functionName), lambdaPackage()])
   // The function was deleted outside of CloudFormation.
-  if (sha256Base64 === null) return null
-  return {functionName, sha256Base64, isOurs: sha256Base64 === ours.sha256Base64}
+  if (deployed === null) return null
+  const {sha256Base64, runtime} = deployed
+  return {functionName, sha256Base64, runtime, isOurs: sha256Base64 === ours.sha256Base64}
 }
 
 /** Whether the code has to be uploaded after the change set; `none`: there will be no function. */
@@ -42,7 +45,7 @@ export async function codeWarning(aws: Aws, running: RunningCode | null): Promis
   if (!running) return undefined
   const {functionName, sha256Base64} = running
   try {
-    if ((await readCodeHash(aws, functionName)) === sha256Base64) return undefined
+    if ((await readCode(aws, functionName))?.sha256Base64 === sha256Base64) return undefined
     return `the function ${functionName} now has other code and may not count usage`
   } catch {
     // The failure of the deployment is more important than this one.

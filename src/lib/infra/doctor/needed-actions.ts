@@ -1,44 +1,53 @@
 import {indexes} from '../../schema/attributes.js'
-import {DEFAULT_NAMES, formattedName, likelyBucketName, type ResourceNames} from '../options/resource-names.js'
+import {likelyBucketName} from '../options/resource-names.js'
+import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
+import type {PermissionFacts} from '../permissions/facts.js'
+import type {PolicyGrant} from '../permissions/grant.js'
+import {ownGrants, ownKey} from '../permissions/own-grants.js'
+import type {StackPlace} from '../permissions/template-resources.js'
 
-/** What a user wants to do with a stack. */
-export type Purpose = 'look' | 'operate' | 'deploy'
+/** What a user wants to do with a stack. `role`: what the service role of CloudFormation has to do. */
+export type Purpose = 'look' | 'operate' | 'deploy' | 'role'
 
 /** The IAM actions that one purpose needs on one kind of resource. */
-export interface NeededActions {
+export interface NeededActions extends PolicyGrant {
   readonly purpose: Purpose
-  readonly actions: readonly string[]
-  readonly resources: readonly string[]
 }
 
-/** Account and region of a stack. */
-interface StackPlace {
-  /** `aws`, `aws-cn`, `aws-us-gov`. */
-  readonly partition: string
-  readonly region: string
-  readonly account: string
-  readonly stack: string
+/** What is known about a deployed stack. */
+export interface DeployedFacts {
+  /** The parameters that differ from their defaults. */
+  readonly parameters: Readonly<Record<string, string>>
+  /** `null` before it exists: CloudFormation generates its name. */
+  readonly archiveBucket: string | null
+  /** ARN of the service role of CloudFormation; `null`: it acts with the permissions of its caller. */
+  readonly role: string | null
 }
+
+/** A stack that is not there yet, with default options. */
+export const NOT_DEPLOYED: DeployedFacts = {parameters: {}, archiveBucket: null, role: null}
 
 /**
- * All actions that the commands call, and those that CloudFormation calls with the user's permissions: to look at a stack,
- * to operate its table, to deploy and delete it. docs/deploying.md has the same list, and a test compares them.
+ * All actions that the commands call, and those that CloudFormation calls with the permissions of the user or of its
+ * service role: to look at a stack, to operate its table, to deploy and delete it.
  */
 export function neededActions(
-  {partition, region, account, stack}: StackPlace,
-  names: ResourceNames = DEFAULT_NAMES,
+  {template, handlers}: PermissionFacts,
+  place: StackPlace,
+  {parameters, archiveBucket, role}: DeployedFacts = NOT_DEPLOYED,
 ): NeededActions[] {
+  const unnamed = {archiveBucket: archiveBucket ?? likelyBucketName(place.stack)}
+  const own = ownGrants({...place, ...unnamed, cloudFormationRole: role, key: ownKey(parameters), templateBucket: null})
+  const indirect = cloudFormationGrants(template, handlers, {place, parameters, unnamed}).flatMap(({grants}) => grants)
+  const since = (purpose: Purpose, grants: readonly PolicyGrant[]) => grants.map(grant => ({purpose, ...grant}))
+  return [...commandActions(place), ...since('deploy', own), ...since(role === null ? 'deploy' : 'role', indirect)]
+}
+
+/** The calls of all commands except those that deploy. */
+function commandActions({partition, region, account, stack}: StackPlace): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]
   const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/${indexes.parent}`)]
-  const stacks = [arn('cloudformation', `stack/${stack}/*`)]
-  const functions = [arn('lambda', `function:${stack}-aggregator`)]
-  const queues = [arn('sqs', `${stack}-aggregator-dlq`)]
-  const logs = [arn('logs', `log-group:/aws/lambda/${stack}-aggregator`)]
-  const buckets = [`arn:${partition}:s3:::${names.archiveBucket ?? likelyBucketName(stack)}`]
-  const roles = [`arn:${partition}:iam::${account}:role/${formattedName(names.roleNameFormat, `${stack}-aggr`)}`]
-  const policies = [`arn:${partition}:iam::${account}:policy/${formattedName(names.policyNameFormat, `${stack}-acq`)}`]
-  const passed = names.aggregatorRole === null ? roles : [names.aggregatorRole]
   const anything = ['*']
   const need = (purpose: Purpose, service: string, names: string, resources: readonly string[]): NeededActions => {
     return {purpose, actions: names.split(/\s+/).map(name => `${service}:${name}`), resources}
@@ -46,34 +55,11 @@ export function neededActions(
   return [
     need('look', 'dynamodb', 'Query', tableAndIndex),
     need('look', 'dynamodb', 'GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups', table),
-    need('look', 'cloudformation', 'DescribeStacks', stacks),
-    need('look', 'lambda', 'GetFunction', functions),
+    need('look', 'cloudformation', 'DescribeStacks', [arn('cloudformation', `stack/${stack}/*`)]),
+    need('look', 'lambda', 'GetFunction', [arn('lambda', `function:${stack}-aggregator`)]),
     need('look', 'lambda', 'ListEventSourceMappings', anything),
     need('look', 'cloudwatch', 'GetMetricData DescribeAlarms', anything),
-    need('look', 'sqs', 'GetQueueUrl GetQueueAttributes', queues),
+    need('look', 'sqs', 'GetQueueUrl GetQueueAttributes', [arn('sqs', `${stack}-aggregator-dlq`)]),
     need('operate', 'dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', table),
-    need('deploy', 'cloudformation', 'CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet', stacks),
-    need('deploy', 'cloudformation', 'DescribeStackEvents ListStackResources GetTemplate DeleteStack', stacks),
-    need('deploy', 'cloudformation', 'ListStacks', anything),
-    need('deploy', 'dynamodb', 'CreateTable UpdateTable UpdateTimeToLive UpdateContinuousBackups Scan', table),
-    need('deploy', 'dynamodb', 'TagResource ListTagsOfResource', table),
-    need('deploy', 'lambda', 'CreateFunction GetFunctionConfiguration UpdateFunctionConfiguration', functions),
-    need('deploy', 'lambda', 'UpdateFunctionCode PutFunctionConcurrency TagResource', functions),
-    need('deploy', 'lambda', 'CreateEventSourceMapping UpdateEventSourceMapping GetEventSourceMapping', anything),
-    need('deploy', 'logs', 'CreateLogGroup PutRetentionPolicy DescribeLogGroups TagResource', logs),
-    need('deploy', 'sqs', 'CreateQueue SetQueueAttributes TagQueue', queues),
-    need('deploy', 's3', 'CreateBucket PutEncryptionConfiguration PutBucketPublicAccessBlock', buckets),
-    need(
-      'deploy',
-      's3',
-      'PutBucketOwnershipControls PutLifecycleConfiguration PutBucketPolicy PutBucketTagging',
-      buckets,
-    ),
-    need('deploy', 'cloudwatch', 'PutMetricAlarm PutDashboard GetDashboard TagResource', anything),
-    need('deploy', 'iam', 'PassRole', passed),
-    need('deploy', 'iam', 'CreateRole GetRole PutRolePolicy AttachRolePolicy TagRole', roles),
-    need('deploy', 'iam', 'PutRolePermissionsBoundary', roles),
-    need('deploy', 'iam', 'CreatePolicy CreatePolicyVersion DeletePolicyVersion GetPolicy', policies),
-    need('deploy', 'iam', 'ListPolicyVersions TagPolicy', policies),
   ]
 }

@@ -2,13 +2,21 @@ import {GetRoleCommand} from '@aws-sdk/client-iam'
 import {ZaelError} from '../../core/errors.js'
 import type {CallerIdentity} from '../aws/caller-identity.js'
 import type {Aws} from '../aws/clients.js'
-import type {HealthParts, UnknownPart} from '../health/parts.js'
-import {resourceNames} from '../options/resource-names.js'
+import type {HealthParts, StackPart, UnknownPart} from '../health/parts.js'
+import {loadPermissionFacts} from '../permissions/facts.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
-import {type NeededActions, neededActions, type Purpose} from './needed-actions.js'
+import {type DeployedFacts, type NeededActions, NOT_DEPLOYED, neededActions, type Purpose} from './needed-actions.js'
 import {type Simulation, simulate} from './permission-simulation.js'
 
-const NAMES: Readonly<Record<Purpose, string>> = {look: 'may look', operate: 'may operate', deploy: 'may deploy'}
+const NAMES: Readonly<Record<Purpose, string>> = {
+  look: 'may look',
+  operate: 'may operate',
+  deploy: 'may deploy',
+  role: 'role may deploy',
+}
+
+// A caller without any permission to deploy lacks more than a hundred actions.
+const MAX_LISTED = 12
 
 const CONDITIONAL_FIX =
   'Policies for one namespace have such conditions: try a command with --namespace, or ask for the policy STACK-read.'
@@ -27,8 +35,13 @@ export async function permissionChecks(
     ]
   }
   try {
-    const needed = neededActions({partition, account, ...place}, resourceNames(cloudFormation))
-    return simulationChecks(needed, await simulate(aws, await policySource(aws, caller.arn), needed))
+    const deployed = cloudFormation === null ? NOT_DEPLOYED : deployedFacts(cloudFormation)
+    const needed = neededActions(await loadPermissionFacts(), {partition, account, ...place}, deployed)
+    const own = needed.filter(({purpose}) => purpose !== 'role')
+    const ofRole = needed.filter(({purpose}) => purpose === 'role')
+    const checks = simulationChecks(own, await simulate(aws, await policySource(aws, caller.arn), own))
+    if (deployed.role === null) return checks
+    return [...checks, ...(await roleChecks(aws, deployed.role, ofRole))]
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
     return readingChecks(error, unknown)
@@ -41,8 +54,12 @@ export async function permissionChecks(
  */
 export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
+  const told = new Set<string>()
   return purposes.map(purpose => {
-    const actions = needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
+    // An action that several purposes need is reported once.
+    const wanted = new Set(needed.flatMap(each => (each.purpose === purpose ? each.actions : [])))
+    const actions = [...wanted].filter(action => !told.has(action))
+    for (const action of actions) told.add(action)
     const missing = actions.filter(action => refused.has(action))
     const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]
@@ -50,13 +67,45 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
       return passedCheck('account', name, `all ${actions.length} actions, by simulation`)
     const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
     const message = [
-      ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),
-      ...(open.length === 0 ? [] : [`unknown, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
+      ...(missing.length === 0 ? [] : [`refused by simulation: ${listed(missing)}`]),
+      ...(open.length === 0 ? [] : [`unknown, depends on ${conditions.join(', ')}: ${listed(open)}`]),
     ].join('; ')
     if (missing.length === 0) return warningCheck('account', name, message, CONDITIONAL_FIX)
-    const fix = 'Ask for these actions if you need them; docs/deploying.md lists all of them.'
+    const isDeployment = purpose === 'deploy' || purpose === 'role'
+    const fix = isDeployment
+      ? 'To get policies with all actions that deploying needs: zael deploy --export-policy DIR'
+      : 'Ask for these actions if you need them: the policies STACK-read and STACK-full have them.'
     return purpose === 'look' ? failedCheck('account', name, message, fix) : warningCheck('account', name, message, fix)
   })
+}
+
+/** The permissions of the service role; not everybody may simulate those of others. */
+async function roleChecks(aws: Aws, role: string, needed: readonly NeededActions[]): Promise<Check[]> {
+  try {
+    return simulationChecks(needed, await simulate(aws, role, needed))
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    const fix = `Ask for iam:SimulatePrincipalPolicy on ${role} to have its permissions checked too.`
+    return [warningCheck('account', NAMES.role, `could not be simulated: ${error.message}`, fix)]
+  }
+}
+
+function listed(actions: readonly string[]): string {
+  const rest = actions.length - MAX_LISTED
+  return rest <= 0 ? actions.join(', ') : `${actions.slice(0, MAX_LISTED).join(', ')} and ${rest} more`
+}
+
+/** The names and the role of a deployed stack. */
+export function deployedFacts({
+  parameters,
+  outputs,
+  role,
+}: Pick<StackPart, 'parameters' | 'outputs' | 'role'>): DeployedFacts {
+  return {
+    parameters: Object.fromEntries(parameters.chosen.map(({name, value}) => [name, value])),
+    archiveBucket: outputs.AuditArchiveBucketName ?? null,
+    role,
+  }
 }
 
 /** Without simulation only read permissions can be checked: by the reads that were made. */

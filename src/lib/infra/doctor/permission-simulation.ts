@@ -1,7 +1,8 @@
-import {type EvaluationResult, paginateSimulatePrincipalPolicy} from '@aws-sdk/client-iam'
+import {type ContextEntry, type EvaluationResult, paginateSimulatePrincipalPolicy} from '@aws-sdk/client-iam'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
+import type {GrantConditions} from '../permissions/grant.js'
 import type {NeededActions} from './needed-actions.js'
 
 const SIMULATIONS_AT_ONCE = 4
@@ -13,13 +14,20 @@ export interface Simulation {
   readonly conditional: ReadonlyMap<string, readonly string[]>
 }
 
-/** Simulates all needed actions; one request per set of resources. */
+interface SimulationRequest {
+  readonly ActionNames: string[]
+  readonly ResourceArns: string[]
+  readonly ContextEntries?: ContextEntry[]
+}
+
+/** Simulates all needed actions; one request per set of resources and conditions. */
 export async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
-  const requests = new Map<string, {ActionNames: string[]; ResourceArns: string[]}>()
-  for (const {actions, resources} of needed) {
-    const key = resources.join(' ')
-    const names = requests.get(key)?.ActionNames ?? []
-    requests.set(key, {ActionNames: [...names, ...actions], ResourceArns: [...resources]})
+  const requests = new Map<string, SimulationRequest>()
+  for (const {actions, resources, conditions} of needed) {
+    const key = JSON.stringify([resources, conditions])
+    const names = new Set([...(requests.get(key)?.ActionNames ?? []), ...actions])
+    const context = conditions && {ContextEntries: contextOf(conditions)}
+    requests.set(key, {ActionNames: [...names], ResourceArns: [...resources], ...context})
   }
   async function* each() {
     yield* requests.values()
@@ -42,6 +50,17 @@ export async function simulate(aws: Aws, source: string, needed: readonly Needed
     })
   })
   return {refused, conditional}
+}
+
+/** What a real call would have: the values that the conditions ask for. */
+function contextOf(conditions: GrantConditions): ContextEntry[] {
+  return Object.values(conditions).flatMap(keys =>
+    Object.entries(keys).map(([ContextKeyName, value]) => ({
+      ContextKeyName,
+      ContextKeyType: 'string' as const,
+      ContextKeyValues: [value],
+    })),
+  )
 }
 
 /** The missing condition keys, overall or per resource; only those that a call of this service can have. */

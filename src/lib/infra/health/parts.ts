@@ -4,6 +4,8 @@ import type {StackOwner} from '../stacks/reader.js'
 export interface StackPart {
   readonly status: string
   readonly statusReason: string | null
+  /** ARN of the service role of CloudFormation; `null`: it acts with the permissions of its caller. */
+  readonly role: string | null
   /** The tool that deployed it, from the tags. */
   readonly owner: StackOwner
   /** Versions of the tool at the last deployment and of the table's layout, from the tags. */

@@ -12,12 +12,20 @@ interface CodeUpdate {
   readonly sha256Base64: string
 }
 
-/** SHA-256 of a function's code in base64; `null` when there is no such function. */
-export async function readCodeHash(aws: Aws, FunctionName: string): Promise<string | null> {
+/** The code of a function. */
+interface FunctionCode {
+  readonly sha256Base64: string
+  /** Such as nodejs24.x; `null` when Lambda does not report it. */
+  readonly runtime: string | null
+}
+
+/** The code of a function; `null` when there is no such function. */
+export async function readCode(aws: Aws, FunctionName: string): Promise<FunctionCode | null> {
   return callAws(`read the code hash of function "${FunctionName}"`, async () => {
     const client = await aws.lambda()
     try {
-      return (await client.send(new GetFunctionConfigurationCommand({FunctionName}))).CodeSha256 ?? null
+      const {CodeSha256, Runtime} = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
+      return CodeSha256 === undefined ? null : {sha256Base64: CodeSha256, runtime: Runtime ?? null}
     } catch (error) {
       if (error instanceof Error && error.name === 'ResourceNotFoundException') return null
       throw error

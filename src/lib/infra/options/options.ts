@@ -59,6 +59,11 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     description: 'Processor architecture of the function; arm64 is cheaper.',
   },
   {
+    ...named('runtime', 'runtime', 'LambdaRuntime', 'aggregator'),
+    ...choice('nodejs24.x', ['nodejs24.x', 'nodejs22.x']),
+    description: 'Node.js version of the function.',
+  },
+  {
     ...named('lambdaConcurrency', 'lambda-concurrency', 'LambdaReservedConcurrency', 'aggregator'),
     ...integer(null, 1, 1000),
     description: "Reserved concurrency of the function, which is also its maximum. Not set: the account's pool.",

@@ -17,6 +17,8 @@ export interface DeployedStack {
   readonly createdAt: Date | null
   readonly updatedAt: Date | null
   readonly isTerminationProtected: boolean
+  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  readonly role: string | null
   readonly owner: StackOwner
   /** By their names in the template; values of NoEcho parameters are asterisks. */
   readonly parameters: Readonly<Record<string, string>>
@@ -80,6 +82,7 @@ export function toDeployedStack(stack: Stack): DeployedStack {
     createdAt: stack.CreationTime ?? null,
     updatedAt: stack.LastUpdatedTime ?? null,
     isTerminationProtected: stack.EnableTerminationProtection ?? false,
+    role: stack.RoleARN ?? null,
     owner: ownerOf(tags),
     parameters: record(stack.Parameters?.map(each => [each.ParameterKey, each.ParameterValue])),
     outputs: record(stack.Outputs?.map(each => [each.OutputKey, each.OutputValue])),

@@ -6,7 +6,7 @@ import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/b
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {addressQuery} from './pages.js'
+import {addressQuery, type CountedShard, countedShard} from './pages.js'
 import type {BucketAddress} from './writes.js'
 
 /** A larger shard count is a fault of another client (D-1); then the index shows which shards exist. */
@@ -22,7 +22,7 @@ export interface ShardedBucket {
   /** As stored in shard 0; where it is missing, the largest count in any shard. */
   readonly shardCount: number
   /** Existing shards by number; what a refund left of a deleted shard is a ghost. */
-  readonly shards: readonly StoredBucket[]
+  readonly shards: readonly CountedShard[]
 }
 
 /** A bucket found in an index, with the shards known so far. */
@@ -129,13 +129,13 @@ export class Buckets {
   /** Reads the shards that are known, then the others that shard 0 counts. */
   async #read(found: readonly FoundBucket[], {signal}: WalkOptions): Promise<ShardedBucket[]> {
     const {transport, name, backoff, namespace} = this.#table
-    const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as StoredBucket[]]))
+    const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as CountedShard[]]))
     const read = async (missing: (bucket: FoundBucket) => Iterable<number>) => {
       const wanted = found.flatMap(bucket =>
         Array.from(missing(bucket), shard => keys.bucket(namespace, bucket.entity, bucket.resource, shard)),
       )
       for (const item of (await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()) {
-        const stored = decodeBucket(item)
+        const stored = countedShard(item)
         if (stored) shardsOf.get(bucketId(addressOf(stored)))?.push(stored)
       }
     }

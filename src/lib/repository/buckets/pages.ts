@@ -73,10 +73,13 @@ export async function readShardsAt(
 ): Promise<CountedShard[]> {
   const wanted = addresses.map(({entity, resource, shard}) => keys.bucket(namespace, entity, resource, shard))
   const items = await batchGet(transport, name, wanted, {backoff, signal})
-  return [...items.values()].flatMap(item => {
-    const stored = decodeBucket(item)
-    return stored ? [{...stored, counts: readBucketCounts(item)}] : []
-  })
+  return [...items.values()].flatMap(item => countedShard(item) ?? [])
+}
+
+/** A shard and what it has counted; `undefined` for an item that is no bucket. */
+export function countedShard(item: Item): CountedShard | undefined {
+  const stored = decodeBucket(item)
+  return stored && {...stored, counts: readBucketCounts(item)}
 }
 
 function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {

@@ -2,7 +2,7 @@ import {type LimitState, refillBucket} from '../../core/bucket.js'
 import {sessionEndMs} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket} from '../../core/shards.js'
-import type {StoredBucket} from '../../schema/bucket-record.js'
+import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/instant.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
@@ -68,6 +68,30 @@ export function switchWord({
 }: Pick<BucketView, 'isDisabled' | 'bypassedUntil'>): string | undefined {
   if (isDisabled) return 'disabled'
   return bypassedUntil === null ? undefined : 'bypassed'
+}
+
+/**
+ * What the average request of a bucket takes, in whole tokens rounded up, at least 1; by limit, in the order of their names.
+ * It is what the items have counted since they exist. `undefined` when they have counted no request.
+ */
+export function averageRequest(bucket: ShardedBucket, admitted: number): Map<string, number> | undefined {
+  const consumed = new Map<string, bigint>()
+  let writes = 0n
+  for (const stored of bucket.shards) {
+    if (stored.kind === 'ghost') continue
+    for (const [name, {consumedMilli}] of stored.record.state.limits) {
+      if (name === WRITE_PRESSURE_LIMIT) writes += consumedMilli / WRITE_PRESSURE_PER_WRITE
+      else consumed.set(name, (consumed.get(name) ?? 0n) + consumedMilli)
+    }
+  }
+  // Other clients count no requests, but each of theirs is a write. Requests of zael need at most two, one of them to correct
+  // the amount, so more writes than that are requests of others.
+  const requests = Number(writes) > 2 * admitted ? Number(writes) : admitted
+  if (requests <= 0) return undefined
+  const average = (milli: bigint) => Math.max(1, Math.ceil(tokens(milli) / requests))
+  return new Map(
+    [...consumed].map(([name, milli]) => [name, average(milli)] as const).sort(([a], [b]) => (a < b ? -1 : 1)),
+  )
 }
 
 /** A stored bucket brought forward to now by calculation; writes nothing. */

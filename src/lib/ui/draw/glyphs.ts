@@ -19,6 +19,8 @@ export interface GlyphSet extends GaugeGlyphs {
   readonly old: string
   readonly arrows: string
   readonly times: string
+  /** Between a value before and after a change. */
+  readonly becomes: string
 }
 
 export const BLOCK_GLYPHS: GlyphSet = {
@@ -38,6 +40,7 @@ export const BLOCK_GLYPHS: GlyphSet = {
   old: '~',
   arrows: '↑ ↓',
   times: '×',
+  becomes: '→',
 }
 
 /** For fonts without blocks and terminals that draw them two columns wide. */
@@ -65,4 +68,5 @@ export const ASCII_GLYPHS: GlyphSet = {
   old: '~',
   arrows: 'up down',
   times: 'x',
+  becomes: '->',
 }

@@ -1,10 +1,14 @@
 import type {SortKey} from '../../watch/model.js'
+import {type ActionKey, type ActionMode, type ActOnAction, isActionMode} from './actions.js'
 import type {Move} from './cursor.js'
-import type {Mode, ScreenAction, Tab} from './screen-state.js'
+import type {Mode, ScreenAction, ScreenState, Tab} from './screen-state.js'
+import type {TextEdit} from './text-input.js'
 
 const NAMED_KEYS = [
   'upArrow',
   'downArrow',
+  'leftArrow',
+  'rightArrow',
   'pageUp',
   'pageDown',
   'home',
@@ -40,7 +44,7 @@ const COLUMN_SORTS: readonly SortKey[] = [
   'empty',
 ]
 
-const outsideFilter = (mode: Mode): boolean => mode !== 'filter'
+const outsideFilter = (mode: Mode): boolean => belowHelp(mode) || mode === 'help'
 const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail' || mode === 'why'
 const inList = (mode: Mode): boolean => mode === 'list'
 const inOverview = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab === 'overview'
@@ -58,11 +62,25 @@ const END = moveBy({to: 'end'})
 const PAUSE: ScreenAction = {type: 'pause'}
 const ERASE: ScreenAction = {type: 'filter-erase'}
 
+/** Keys that move the cursor or scroll a text. */
+const MOVE_BINDINGS: readonly Omit<KeyBinding, 'isValid'>[] = [
+  {label: '{arrows} j k', description: 'move', keys: {upArrow: UP, downArrow: DOWN, k: UP, j: DOWN}},
+  {label: 'g G', description: 'first, last', keys: {g: START, G: END, home: START, end: END}},
+  {label: 'PgUp PgDn', description: 'a page', keys: {pageUp: moveBy({pages: -1}), pageDown: moveBy({pages: 1})}},
+  {
+    label: 'Ctrl-u Ctrl-d',
+    description: 'half a page',
+    keys: {'ctrl-u': moveBy({pages: -0.5}), 'ctrl-d': moveBy({pages: 0.5})},
+  },
+]
+
+const SCROLL_KEYS: KeyBinding['keys'] = Object.assign({}, ...MOVE_BINDINGS.map(({keys}) => keys))
+
 const DIGITS = Object.fromEntries(
   COLUMN_SORTS.map((key, position): [string, ScreenAction] => [String(position + 1), {type: 'sort-by', key}]),
 )
 
-/** Every key of the view. None of them changes anything but the view. */
+/** Every key of a view that cannot write. None of them changes anything but the view. */
 export const BINDINGS: readonly KeyBinding[] = [
   {label: 'Ctrl-C', description: 'quit', isValid: () => true, keys: {'ctrl-c': {type: 'quit', exitCode: 130}}},
   {label: 'Ctrl-Z', description: 'suspend; fg resumes', isValid: () => true, keys: {'ctrl-z': {type: 'suspend'}}},
@@ -75,25 +93,7 @@ export const BINDINGS: readonly KeyBinding[] = [
   {label: 'q', description: 'quit', isValid: outsideFilter, keys: {q: {type: 'quit', exitCode: 0}}},
   {label: '?', description: 'this help', isValid: outsideFilter, keys: {'?': {type: 'help'}}},
   {label: 'esc', description: 'back, or clear the filter', isValid: outsideFilter, keys: {escape: {type: 'back'}}},
-  {
-    label: '{arrows} j k',
-    description: 'move',
-    isValid: outsideFilter,
-    keys: {upArrow: UP, downArrow: DOWN, k: UP, j: DOWN},
-  },
-  {label: 'g G', description: 'first, last', isValid: outsideFilter, keys: {g: START, G: END, home: START, end: END}},
-  {
-    label: 'PgUp PgDn',
-    description: 'a page',
-    isValid: outsideFilter,
-    keys: {pageUp: moveBy({pages: -1}), pageDown: moveBy({pages: 1})},
-  },
-  {
-    label: 'Ctrl-u Ctrl-d',
-    description: 'half a page',
-    isValid: outsideFilter,
-    keys: {'ctrl-u': moveBy({pages: -0.5}), 'ctrl-d': moveBy({pages: 0.5})},
-  },
+  ...MOVE_BINDINGS.map(binding => ({...binding, isValid: outsideFilter})),
   {label: 'enter', description: 'drill in', isValid: canDrillIn, keys: {return: {type: 'open'}}},
   {label: 'y', description: 'why it is refused, or not', isValid: canExplain, keys: {y: {type: 'why'}}},
   {label: '/', description: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
@@ -116,6 +116,41 @@ export const BINDINGS: readonly KeyBinding[] = [
   },
   {label: 'c', description: 'show a command for this bucket', isValid: hasBucket, keys: {c: {type: 'show-command'}}},
 ]
+
+const act = (kind: ActionKey): ActOnAction => ({type: 'act', kind})
+
+/** Further keys of a view that may write. Each opens a question. */
+const ACTION_BINDINGS: readonly KeyBinding[] = [
+  {label: 'R', description: 'reset the bucket (asks)', isValid: hasBucket, keys: {R: act('reset')}},
+  {label: 'B', description: 'boost limits for a time (asks)', isValid: hasBucket, keys: {B: act('boost')}},
+  {label: 'X', description: 'block, unblock the entity (asks)', isValid: hasBucket, keys: {X: act('switch')}},
+]
+
+const CLOSE: ActOnAction = {type: 'act-close'}
+const QUIT: ScreenAction = {type: 'quit', exitCode: 0}
+const edit = (edit: TextEdit): ActOnAction => ({type: 'act-edit', edit})
+
+/** Keys while an action is open. */
+const ACTION_KEYS: Readonly<Record<ActionMode, Readonly<Record<string, ScreenAction>>>> = {
+  looking: {escape: CLOSE, q: QUIT},
+  editing: {
+    return: {type: 'act-submit'},
+    escape: CLOSE,
+    // Terminals send either for backspace.
+    backspace: edit({type: 'erase'}),
+    delete: edit({type: 'erase'}),
+    'ctrl-u': edit({type: 'empty'}),
+    leftArrow: edit({type: 'go', to: 'left'}),
+    rightArrow: edit({type: 'go', to: 'right'}),
+    home: edit({type: 'go', to: 'start'}),
+    end: edit({type: 'go', to: 'end'}),
+    'ctrl-a': edit({type: 'go', to: 'start'}),
+    'ctrl-e': edit({type: 'go', to: 'end'}),
+  },
+  asking: {...SCROLL_KEYS, y: {type: 'act-confirm'}},
+  running: {q: QUIT},
+  over: {...SCROLL_KEYS, escape: CLOSE, return: CLOSE, q: QUIT},
+}
 
 /** One key, as Ink reports it. */
 interface KeyStroke {
@@ -144,13 +179,32 @@ function strokeOf(character: string): KeyStroke {
   return CONTROL_STROKES.get(character) ?? {input: String.fromCharCode(code + 96), key: {ctrl: true}}
 }
 
-/** The meaning of a key in a mode; `undefined`: none. While a filter is typed, letters are text. */
-export function actionOf(input: string, key: KeyPress, mode: Mode, tab: Tab): ScreenAction | undefined {
+/** The meaning of a key in a mode; `undefined`: none. While something is typed, letters are text. */
+export function actionOf(
+  input: string,
+  key: KeyPress,
+  {mode, tab, canAct}: Pick<ScreenState, 'mode' | 'tab' | 'canAct'>,
+): ScreenAction | undefined {
   const name = nameOf(input, key)
-  const bound = BINDINGS.find(({isValid, keys}) => isValid(mode, tab) && Object.hasOwn(keys, name))
+  const bound = bindingsOf(canAct).find(({isValid, keys}) => isValid(mode, tab) && Object.hasOwn(keys, name))
   if (bound) return bound.keys[name]
-  return mode === 'filter' && name !== '' && name === input ? {type: 'filter-type', text: input} : undefined
+  if (isActionMode(mode)) return actionKey(name, input, mode)
+  return mode === 'filter' && isText(name, input) ? {type: 'filter-type', text: input} : undefined
 }
+
+/** Every key of a view, and in a view that may write those of its actions. */
+export const bindingsOf = (canAct: boolean): readonly KeyBinding[] =>
+  canAct ? [...BINDINGS, ...ACTION_BINDINGS] : BINDINGS
+
+/** A question is answered by one key: any but y and those that scroll declines. */
+function actionKey(name: string, input: string, mode: ActionMode): ScreenAction | undefined {
+  const keys = ACTION_KEYS[mode]
+  if (Object.hasOwn(keys, name)) return keys[name]
+  if (mode === 'asking') return CLOSE
+  return mode === 'editing' && isText(name, input) ? edit({type: 'insert', text: input}) : undefined
+}
+
+const isText = (name: string, input: string): boolean => name !== '' && name === input
 
 function nameOf(input: string, key: KeyPress): string {
   const named = NAMED_KEYS.find(each => key[each])

@@ -1,6 +1,9 @@
+import {answered} from './action-state.js'
+import type {ActionEvent} from './actions.js'
 import type {Cursor} from './cursor.js'
 import {actionOf, type KeyPress, keyStrokesOf} from './keys.js'
-import {reduce, type ScreenState, type ViewContext} from './screen-state.js'
+import {reduce} from './reduce.js'
+import type {ExitCode, ScreenState, ViewContext} from './screen-state.js'
 
 /** What happens to the view. */
 export type ScreenEvent =
@@ -8,6 +11,9 @@ export type ScreenEvent =
   | {readonly type: 'press'; readonly input: string; readonly key: KeyPress; readonly atMs: number}
   /** New data has moved the selected line. */
   | {readonly type: 'settled'; readonly cursor: Cursor}
+  /** A signal, or the time limit. */
+  | {readonly type: 'end'; readonly exitCode: ExitCode}
+  | ActionEvent
 
 /** What a state shows; the keys that arrive together need it after each of them, because each may change the list. */
 export type Extent = Omit<ViewContext, 'atMs'>
@@ -19,8 +25,10 @@ export function screenReducer(
   extentOf: (state: ScreenState) => Extent,
 ): ScreenState {
   if (event.type === 'settled') return {...state, cursors: {...state.cursors, [state.tab]: event.cursor}}
+  if (event.type === 'end') return {...state, exitCode: event.exitCode, endsAtOnce: state.exitCode !== undefined}
+  if (event.type !== 'press') return answered(state, event)
   return keyStrokesOf(event.input, event.key).reduce((current, {input, key}) => {
-    const action = actionOf(input, key, current.mode, current.tab)
+    const action = actionOf(input, key, current)
     return action ? reduce(current, action, () => ({...extentOf(current), atMs: event.atMs})) : current
   }, state)
 }

@@ -3,6 +3,7 @@ import {filterProblem} from '../../watch/filter.js'
 import type {WatchData} from '../../watch/model.js'
 import {joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
 import {ScreenLine} from '../draw/screen-line.js'
+import {type ActionMode, isActionMode} from '../model/actions.js'
 import {type Frame, listIds} from '../model/frame.js'
 import {TABS} from '../model/screen-state.js'
 
@@ -21,7 +22,7 @@ export function Footer({frame}: {readonly frame: Frame}) {
 
 /** Which lines of a long list are shown: `40–75 of 113`. */
 function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
-  if (state.detailId !== undefined || state.whyId !== undefined || state.mode === 'help') return []
+  if (state.detailId !== undefined || state.whyId !== undefined || state.action || state.mode === 'help') return []
   const {length} = listIds(state, data, ranking)
   if (length <= heights.body) return []
   const last = Math.min(length, cursor.top + heights.body)
@@ -106,14 +107,25 @@ function pauseOf({state, levelsAtMs, nowMs, settings}: Frame): Line {
 function hints({state}: Frame): Line[] {
   const {mode, tab, selection} = state
   const hint = (text: string): Line => [seg(text, 'dim')]
+  if (isActionMode(mode)) return ACTION_HINTS[mode].map(hint)
   if (mode === 'help') return [hint('esc back'), hint('q quit')]
   if (mode === 'filter')
     return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
-  if (mode === 'why') return [hint('esc back'), hint('q quit'), hint('? help'), hint('r refresh')]
-  if (mode === 'detail') return [hint('esc back'), hint('q quit'), hint('y why'), hint('? help'), hint('r refresh')]
+  const actions = state.canAct ? [hint('R reset'), hint('B boost'), hint('X block')] : []
+  if (mode === 'why') return [hint('esc back'), hint('q quit'), ...actions, hint('? help'), hint('r refresh')]
+  if (mode === 'detail')
+    return [hint('esc back'), hint('q quit'), ...actions, hint('y why'), hint('? help'), hint('r refresh')]
   const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
-  const inOverview = tab === 'overview' ? [hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
+  const inOverview = tab === 'overview' ? [...actions, hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
   const why = tab === 'overview' ? [hint('y why')] : []
   const drill = tab === 'health' ? [] : [hint('enter drill in'), ...why]
   return [hint('? help'), hint('q quit'), ...inOverview, ...drill, hint(`tab ${next}`), hint('p pause')]
+}
+
+const ACTION_HINTS: Readonly<Record<ActionMode, readonly string[]>> = {
+  looking: ['esc cancel', 'q quit'],
+  editing: ['enter continue', 'esc cancel', 'Ctrl-u erase'],
+  asking: ['y do it', 'any other key cancels'],
+  running: ['waiting for the answer', 'q quits after it', 'twice at once'],
+  over: ['esc back', 'q quit'],
 }

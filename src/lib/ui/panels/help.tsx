@@ -2,7 +2,7 @@ import {textWidth} from '../../core/text-width.js'
 import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
-import {BINDINGS, type KeyBinding} from '../model/keys.js'
+import {bindingsOf, type KeyBinding} from '../model/keys.js'
 
 const COLUMN_WIDTH = 40
 /** Between the entries of a legend. */
@@ -24,7 +24,7 @@ export const helpHeight = ({heights}: Frame): number => Math.max(0, heights.text
 
 /** The keys that are valid where the help was opened, the filter syntax, and the symbols. */
 export function helpLines({state, settings, size}: Frame): Line[] {
-  const valid = BINDINGS.filter(({isValid}) => isValid(state.helpOver, state.tab))
+  const valid = bindingsOf(state.canAct).filter(({isValid}) => isValid(state.helpOver, state.tab))
   const columns = Math.max(1, Math.min(3, Math.floor(size.columns / COLUMN_WIDTH)))
   const height = Math.ceil(valid.length / columns)
   const keys = Array.from({length: height}, (_, row) =>

@@ -10,6 +10,7 @@ import {
   SHORT_SPAN_WIDTH,
 } from '../../core/text.js'
 import {textWidth} from '../../core/text-width.js'
+import {switchWord} from '../../repository/buckets/view.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
 import {refusedPerSecond} from '../../watch/request-counts.js'
 import type {GlyphSet} from '../draw/glyphs.js'
@@ -211,17 +212,23 @@ function rowLine({ratePerSecond, columns, glyphs, name, isSelected, isOld, ...re
   const row = {...rest.row, ratePerSecond}
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
-  const insteadOf = row.refusedBy === 'parent' ? parentColumn(columns) : undefined
+  const reason = reasonBesidesLevel(row, glyphs)
+  const insteadOf = reason && reasonColumn(columns)
   const cells = columns.map(column => {
-    if (column.key === insteadOf) return [seg(cell(`${glyphs.fills} parent`, column.width, glyphs.ellipsis), 'over')]
+    if (reason && column.key === insteadOf) return [seg(cell(reason, column.width, glyphs.ellipsis), 'over')]
     if (column.key !== 'entity') return [cellOf(row, column, glyphs, isSelected)]
     return entityCell(row.entity, name, column.width, glyphs, isSelected)
   })
   return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
 }
 
-/** Where the list says that the parent refuses: its own level has nothing to do with that. */
-const parentColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
+/** What decides about requests where the level of the bucket does not: a switch, or the parent. */
+function reasonBesidesLevel({view, refusedBy}: Row, {fills}: GlyphSet): string | undefined {
+  return switchWord(view) ?? (refusedBy === 'parent' ? `${fills} parent` : undefined)
+}
+
+/** Where the list says so. */
+const reasonColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
   columns.some(({key}) => key === 'gauge') ? 'gauge' : 'level'
 
 /** The id, and the name of the entity in what room is left beside it. */

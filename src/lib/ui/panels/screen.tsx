@@ -1,10 +1,12 @@
 import {Box} from 'ink'
 import {useMemo} from 'react'
+import {rowAt} from '../../watch/rows.js'
 import {seg} from '../draw/line.js'
 import type {Palette} from '../draw/palette.js'
 import {CanvasContext, ScreenLine} from '../draw/screen-line.js'
 import {type Frame, isTooSmall, listIds, MIN_SIZE} from '../model/frame.js'
 import type {Extent} from '../model/reducer.js'
+import {Action, actionHeight, actionLines} from './action.js'
 import {DrillIn, detailLines} from './detail.js'
 import {Footer} from './footer.js'
 import {Header} from './header.js'
@@ -41,8 +43,9 @@ export function Screen({frame, palette}: {readonly frame: Frame; readonly palett
 }
 
 function Body({frame}: {readonly frame: Frame}) {
-  const {mode, tab, detailId, whyId} = frame.state
+  const {mode, tab, detailId, whyId, action} = frame.state
   if (mode === 'help') return <Help frame={frame} />
+  if (action) return <Action frame={frame} action={action} />
   if (whyId !== undefined) return <Why frame={frame} />
   if (detailId !== undefined) return <DrillIn frame={frame} />
   if (tab === 'resources') return <Resources frame={frame} />
@@ -51,15 +54,21 @@ function Body({frame}: {readonly frame: Frame}) {
 
 /** What the keys of a frame depend on. */
 export function extentOf(frame: Frame): Extent {
-  const {state, data, ranking, heights, settings} = frame
+  const {state, data, ranking, heights, settings, levelsAtMs} = frame
   const ids = listIds(state, data, ranking)
-  return {ids, height: heights.body, text: textExtent(frame), typedFlags: settings.typedFlags ?? ''}
+  const rowOf = (id: string) => {
+    const reading = data.readings.get(id)
+    return reading && rowAt(reading, levelsAtMs, other => data.readings.get(other))
+  }
+  return {ids, height: heights.body, text: textExtent(frame), typedFlags: settings.typedFlags ?? '', rowOf}
 }
 
-/** Length of the open help or detail, and how many of its lines the screen shows. */
+/** Length of the open text, and how many of its lines the screen shows. */
 function textExtent(frame: Frame): Extent['text'] {
-  const {state, heights} = frame
+  const {state, heights, size} = frame
+  if (isTooSmall(size)) return {length: 0, height: 0}
   if (state.mode === 'help') return {length: helpLines(frame).length, height: helpHeight(frame)}
+  if (state.action) return {length: actionLines(frame, state.action).length, height: actionHeight(frame)}
   if (state.whyId !== undefined) return {length: explanationLines(frame).length, height: heights.text}
   return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
 }

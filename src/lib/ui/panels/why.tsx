@@ -1,11 +1,8 @@
 import {formatShortSpan} from '../../core/text.js'
-import {textWidth} from '../../core/text-width.js'
 import {type Line, seg} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
+import {wrapped} from '../draw/wrap.js'
 import type {Frame} from '../model/frame.js'
-
-/** Continued lines are indented by this much more. */
-const HANGING = 4
 
 /** The visible part of an explanation. */
 export function Why({frame}: {readonly frame: Frame}) {
@@ -29,26 +26,4 @@ export function explanationLines({state, data, nowMs, settings, size}: Frame): L
     ...wrapped(verdict, size.columns).map((text): Line => [seg(text, 'strong')]),
     ...rest.flatMap(line => wrapped(line, size.columns)).map((text): Line => [seg(text)]),
   ]
-}
-
-/** A text in lines of at most `width` columns, broken where it has columns, and then at spaces. */
-function wrapped(text: string, width: number): string[] {
-  if (textWidth(text) <= width) return [text]
-  const [first = '', ...rest] = text.split(/(?<=\S) {2,}(?=\S)/)
-  const own = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
-  return [first, ...rest.map(part => own + part)].flatMap(part => brokenAtSpaces(part, width))
-}
-
-function brokenAtSpaces(text: string, width: number): string[] {
-  const indent = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(/(?<= )(?=\S)/)) {
-    if (line.trim() !== '' && textWidth(line + word.trimEnd()) > width) {
-      lines.push(line.trimEnd())
-      line = indent
-    }
-    line += word
-  }
-  return [...lines, line.trimEnd()]
 }

@@ -1,0 +1,65 @@
+import {mkdir, writeFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {parametersOf, type StackOptionValues} from '../options/options.js'
+import {bucketPattern} from '../options/resource-names.js'
+import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
+import {loadPermissionFacts} from '../permissions/facts.js'
+import {ownGrants, ownKey} from '../permissions/own-grants.js'
+import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
+import type {StackPlace} from '../permissions/template-resources.js'
+import {type ExportedFile, exportFailed} from './export.js'
+
+/** What the policies are for. */
+export interface PolicyRequest {
+  readonly place: StackPlace
+  readonly options: StackOptionValues
+  readonly cloudFormationRole: string | undefined
+  readonly templateBucket: string | undefined
+}
+
+/** A policy and the file that it is written to. */
+interface PolicyFile {
+  readonly name: string
+  readonly policy: PolicyDocument
+  readonly purpose: string
+}
+
+/** The policies that deploying and deleting a stack needs: zael's own calls, and those of CloudFormation. */
+export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile[]> {
+  const {place, options, cloudFormationRole, templateBucket} = request
+  const {template, handlers} = await loadPermissionFacts()
+  const unnamed = {archiveBucket: bucketPattern(place.stack)}
+  const description = {place, parameters: parametersOf(options), unnamed}
+  const indirect = cloudFormationGrants(template, handlers, description).flatMap(({grants}) => grants)
+  const own = ownGrants({
+    ...place,
+    ...unnamed,
+    cloudFormationRole: cloudFormationRole ?? null,
+    key: ownKey(description.parameters),
+    templateBucket: templateBucket ?? null,
+  })
+  const holder = cloudFormationRole === undefined ? 'also for whoever deploys' : `for the role ${cloudFormationRole}`
+  return [
+    ...numbered('zael', policiesOf(own), 'what zael calls: for whoever deploys'),
+    ...numbered('cloudformation', policiesOf(indirect), `what CloudFormation calls: ${holder}`),
+  ]
+}
+
+/** Writes the policies to a folder. */
+export async function writePolicies(folder: string, files: readonly PolicyFile[]): Promise<ExportedFile[]> {
+  const written = files.map(({name, policy, purpose}) => {
+    return {path: join(folder, name), content: `${JSON.stringify(policy, null, 2)}\n`, purpose}
+  })
+  try {
+    await mkdir(folder, {recursive: true})
+    for (const {path, content} of written) await writeFile(path, content)
+  } catch (cause) {
+    throw exportFailed(folder, cause as Error)
+  }
+  return written.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
+}
+
+function numbered(name: string, policies: readonly PolicyDocument[], purpose: string): PolicyFile[] {
+  const isSingle = policies.length === 1
+  return policies.map((policy, at) => ({name: `${name}${isSingle ? '' : `-${at + 1}`}.json`, policy, purpose}))
+}

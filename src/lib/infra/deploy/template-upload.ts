@@ -1,0 +1,76 @@
+import {createHash} from 'node:crypto'
+import {PutObjectCommand} from '@aws-sdk/client-s3'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import type {Aws} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
+
+/** The fields of a request that make up its address. */
+interface HttpRequest {
+  readonly protocol: string
+  readonly hostname: string
+  readonly port?: number
+  readonly path: string
+}
+
+/** Bytes; CloudFormation accepts a longer template only from a bucket. */
+export const MAX_INLINE_BYTES = 51_200
+
+/** A template as CloudFormation gets it: in the request, or as the address of an object in a bucket. */
+export type TemplateSource = {readonly TemplateBody: string} | {readonly TemplateURL: string}
+
+/** Checks that a template can be passed on; throws when it is too long and there is no bucket for it. */
+export function checkTemplateLength(template: string, bucket: string | undefined): void {
+  const bytes = Buffer.byteLength(template)
+  if (bucket !== undefined || bytes <= MAX_INLINE_BYTES) return
+  throw new InvalidInput(
+    'deploy.template-length',
+    `The template has ${bytes} bytes, but CloudFormation accepts only ${MAX_INLINE_BYTES} in a request.`,
+    {
+      hint: 'Nothing was changed. Name a bucket of yours in the same region to pass it through: --template-bucket NAME',
+      details: {bytes, maxBytes: MAX_INLINE_BYTES},
+    },
+  )
+}
+
+/** Uploads the template if there is a bucket for it. Its key contains its hash, so that the same template is stored once. */
+export async function passTemplate(
+  aws: Aws,
+  {stack, template, bucket}: {readonly stack: string; readonly template: string; readonly bucket: string | undefined},
+): Promise<TemplateSource> {
+  if (bucket === undefined) return {TemplateBody: template}
+  const key = `zael/${stack}/${createHash('sha256').update(template).digest('hex').slice(0, 16)}.yaml`
+  return callAws(`upload the template to the bucket "${bucket}"`, async () => {
+    const client = await aws.s3()
+    const upload = new PutObjectCommand({Bucket: bucket, Key: key, Body: template, ContentType: 'application/yaml'})
+    let address = ''
+    // The address that the object is uploaded to, in the form that its partition or emulator uses.
+    upload.middlewareStack.add(
+      next => args => {
+        const {protocol, hostname, port, path} = args.request as HttpRequest
+        address = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}`
+        return next(args)
+      },
+      {step: 'build'},
+    )
+    await client.send(upload).catch(error => {
+      throw unusableBucket(bucket, error) ?? error
+    })
+    return {TemplateURL: address}
+  })
+}
+
+/** A bucket that does not exist, or is in another region; `undefined` for other errors. */
+function unusableBucket(bucket: string, error: unknown): ZaelError | undefined {
+  const {name = ''} = error instanceof Error ? error : {}
+  const problem = /^(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/.test(name)
+    ? 'is in another region'
+    : name === 'NoSuchBucket'
+      ? 'does not exist'
+      : undefined
+  if (problem === undefined) return undefined
+  return new ZaelError('notFound', 'deploy.template-bucket', `The bucket "${bucket}" ${problem}.`, {
+    hint: 'Nothing was changed. Name a bucket of yours in the region of the stack with --template-bucket.',
+    details: {bucket},
+    cause: error,
+  })
+}

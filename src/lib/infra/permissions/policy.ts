@@ -1,0 +1,61 @@
+import type {GrantConditions, PolicyGrant} from './grant.js'
+
+/** A statement of an IAM policy. */
+interface Statement {
+  readonly Effect: 'Allow'
+  readonly Action: readonly string[]
+  readonly Resource: readonly string[]
+  readonly Condition?: GrantConditions
+}
+
+/** An IAM policy. */
+export interface PolicyDocument {
+  readonly Version: '2012-10-17'
+  readonly Statement: readonly Statement[]
+}
+
+/** Characters without white space; IAM's limit for a managed policy. */
+export const MAX_POLICY_LENGTH = 6144
+
+/** The length of a policy as IAM counts it. */
+export function policyLength(policy: PolicyDocument): number {
+  return JSON.stringify(policy).length
+}
+
+/** Policies that allow everything that is granted: one, or as many as IAM's limit of the length makes necessary. */
+export function policiesOf(grants: readonly PolicyGrant[]): PolicyDocument[] {
+  const policies: PolicyDocument[] = []
+  let open: Statement[] = []
+  for (const statement of statementsOf(grants)) {
+    if (open.length > 0 && policyLength(toPolicy([...open, statement])) > MAX_POLICY_LENGTH) {
+      policies.push(toPolicy(open))
+      open = []
+    }
+    open.push(statement)
+  }
+  return open.length === 0 ? policies : [...policies, toPolicy(open)]
+}
+
+/** One statement for all actions that have the same resources and conditions. */
+function statementsOf(grants: readonly PolicyGrant[]): Statement[] {
+  const resourcesOf = new Map<string, {action: string; resources: Set<string>; conditions: PolicyGrant['conditions']}>()
+  for (const {actions, resources, conditions} of grants) {
+    for (const action of actions) {
+      const key = `${action} ${JSON.stringify(conditions ?? {})}`
+      const known = resourcesOf.get(key)?.resources ?? []
+      resourcesOf.set(key, {action, conditions, resources: new Set([...known, ...resources])})
+    }
+  }
+  const statements = new Map<string, Statement>()
+  for (const {action, resources, conditions} of resourcesOf.values()) {
+    const Resource = resources.has('*') ? ['*'] : [...resources].sort()
+    const key = JSON.stringify([Resource, conditions ?? {}])
+    const Action = [...(statements.get(key)?.Action ?? []), action].sort()
+    statements.set(key, {Effect: 'Allow', Action, Resource, ...(conditions ? {Condition: conditions} : {})})
+  }
+  return [...statements.values()].sort((a, b) => ((a.Action[0] ?? '') < (b.Action[0] ?? '') ? -1 : 1))
+}
+
+function toPolicy(statements: readonly Statement[]): PolicyDocument {
+  return {Version: '2012-10-17', Statement: statements}
+}

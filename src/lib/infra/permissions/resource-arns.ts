@@ -1,0 +1,103 @@
+import {ownKey} from './own-grants.js'
+import type {StackPlace, TemplateResource} from './template-resources.js'
+
+/** ARNs by the kind of resource that IAM knows them as, such as `table`. */
+export type ArnsByKind = Readonly<Record<string, readonly string[]>>
+
+/** Names that neither the template nor its parameters contain. */
+export interface UnnamedResources {
+  /** Name of the archive's bucket, which CloudFormation generates, or a pattern for it. */
+  readonly archiveBucket: string
+}
+
+type ArnsOf = (resource: TemplateResource, stack: StackArns) => ArnsByKind
+
+/** Builds ARNs of the resources of a stack. */
+export class StackArns {
+  readonly #place: StackPlace
+  readonly #resources: readonly TemplateResource[]
+  readonly #parameters: Readonly<Record<string, string>>
+  readonly bucket: string
+
+  constructor(
+    place: StackPlace,
+    resources: readonly TemplateResource[],
+    parameters: Readonly<Record<string, string>>,
+    {archiveBucket}: UnnamedResources,
+  ) {
+    this.#place = place
+    this.#resources = resources
+    this.#parameters = parameters
+    this.bucket = `arn:${place.partition}:s3:::${archiveBucket}`
+  }
+
+  /** A resource of a service with regions. */
+  regional(service: string, rest: string): string {
+    const {partition, region, account} = this.#place
+    return `arn:${partition}:${service}:${region}:${account}:${rest}`
+  }
+
+  /** A resource of a service without regions. */
+  global(service: string, rest: string): string {
+    const {partition, account} = this.#place
+    return `arn:${partition}:${service}::${account}:${rest}`
+  }
+
+  /** A role of the stack, by its logical id. */
+  role(logicalId: string): string {
+    const role = this.#resources.find(each => each.logicalId === logicalId)
+    return this.global('iam', `role/${role?.text('RoleName')}`)
+  }
+
+  /** The role of the function: a given one, or the stack's own. */
+  get functionRole(): string {
+    return this.#parameters.AggregatorRoleArn || this.role('AggregatorRole')
+  }
+
+  /** The user's own key; none where AWS has the key. */
+  get keys(): readonly string[] {
+    const key = ownKey(this.#parameters)
+    return key === null ? [] : [key]
+  }
+
+  /** ARNs of a resource; throws for a type that has none here. */
+  of(resource: TemplateResource): ArnsByKind {
+    const arnsOf = ARNS[resource.type]
+    if (!arnsOf) throw new Error(`no ARN is known for ${resource.type} (${resource.logicalId})`)
+    return arnsOf(resource, this)
+  }
+}
+
+const ARNS: Readonly<Record<string, ArnsOf>> = {
+  'AWS::DynamoDB::Table': (table, arns) => {
+    const arn = arns.regional('dynamodb', `table/${table.text('TableName')}`)
+    return {table: [arn], index: [`${arn}/index/*`], key: arns.keys}
+  },
+  'AWS::S3::Bucket': (_, arns) => ({bucket: [arns.bucket]}),
+  'AWS::S3::BucketPolicy': (_, arns) => ({bucket: [arns.bucket]}),
+  'AWS::SQS::Queue': (queue, arns) => ({queue: [arns.regional('sqs', queue.text('QueueName'))]}),
+  'AWS::Logs::LogGroup': (group, arns) => {
+    const arn = arns.regional('logs', `log-group:${group.text('LogGroupName')}`)
+    // Some actions are checked against the first form, some against the second.
+    return {'log-group': [arn, `${arn}:*`]}
+  },
+  'AWS::IAM::Role': (role, arns) => ({role: [arns.role(role.logicalId)]}),
+  'AWS::IAM::Policy': (policy, arns) => ({role: policy.references('Roles').map(id => arns.role(id))}),
+  'AWS::IAM::ManagedPolicy': (policy, arns) => ({
+    policy: [arns.global('iam', `policy/${policy.text('ManagedPolicyName')}`)],
+  }),
+  'AWS::Lambda::Function': (lambda, arns) => ({
+    function: [arns.regional('lambda', `function:${lambda.text('FunctionName')}`)],
+    role: [arns.functionRole],
+  }),
+  // Lambda generates their ids.
+  'AWS::Lambda::EventSourceMapping': (_, arns) => ({
+    eventSourceMapping: [arns.regional('lambda', 'event-source-mapping:*')],
+  }),
+  'AWS::CloudWatch::Alarm': (alarm, arns) => ({
+    alarm: [arns.regional('cloudwatch', `alarm:${alarm.text('AlarmName')}`)],
+  }),
+  'AWS::CloudWatch::Dashboard': (dashboard, arns) => ({
+    dashboard: [arns.global('cloudwatch', `dashboard/${dashboard.text('DashboardName')}`)],
+  }),
+}

@@ -1,0 +1,21 @@
+import {readFile} from 'node:fs/promises'
+
+/** What CloudFormation does with a resource; `tag`: it copies the tags of the stack to the resource. */
+export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'tag'
+
+/** Facts about the resource types of the template, from CloudFormation's registry and IAM's reference. */
+export interface ResourceHandlers {
+  /** IAM actions by resource type and handler. */
+  readonly handlers: Readonly<Record<string, Readonly<Record<HandlerName, readonly string[]>>>>
+  /**
+   * Kinds of resources that a policy can restrict an action to, such as `table`; none: only `*` is possible. Names in
+   * `handlers` that IAM does not know are missing here.
+   */
+  readonly resourceKinds: Readonly<Record<string, readonly string[]>>
+}
+
+/** The facts in this package; `node .ci/resource-handlers.js` writes the file. */
+export async function loadResourceHandlers(): Promise<ResourceHandlers> {
+  const file = new URL('../../../../templates/resource-handlers.json', import.meta.url)
+  return JSON.parse(await readFile(file, 'utf8'))
+}

@@ -1,0 +1,45 @@
+import {expect, it} from 'vitest'
+import {withTypedFlags} from '../../../src/lib/cli/base/hint-flags.js'
+import type {Settings} from '../../../src/lib/cli/base/settings.js'
+
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  'entity list': ['stack', 'namespace'],
+  'limits resolve': ['stack', 'namespace'],
+  'migrate run': ['stack'],
+  why: ['stack', 'namespace'],
+  deploy: ['stack'],
+  list: ['region'],
+}
+const flagsOf = (id: string) => FLAGS[id] && new Set(FLAGS[id])
+
+const setting = (value: string, source: 'flag' | 'environment') => ({value, source, from: undefined})
+const settings = (stack: ReturnType<typeof setting>, namespace: ReturnType<typeof setting>) => {
+  const nothing = {value: undefined, source: 'default', from: undefined}
+  const rest = {region: nothing, profile: nothing, endpointUrl: nothing, output: setting('json', 'flag')}
+  return {stack, namespace, ...rest} as unknown as Settings
+}
+const TYPED = settings(setting('prod', 'flag'), setting("o'x", 'flag'))
+
+it.each([
+  ['See `zael entity list`.', "See `zael entity list --stack prod --namespace 'o'\\''x'`."],
+  ['See zael limits resolve e r', "See zael limits resolve e r --stack prod --namespace 'o'\\''x'"],
+  [
+    "the command for that: zael why 'a. B' r rpm=1",
+    "the command for that: zael why 'a. B' r rpm=1 --stack prod --namespace 'o'\\''x'",
+  ],
+  ['Run `zael migrate run`; then go on.', 'Run `zael migrate run --stack prod`; then go on.'],
+  ['Run it again: zael migrate run -s other. Then look.', 'Run it again: zael migrate run -s other. Then look.'],
+  ['zael list, or zael deploy --stack x', 'zael list, or zael deploy --stack x'],
+  ['zael why --help', 'zael why --help'],
+  ['A limiter of zael does it once. `zael local up`', 'A limiter of zael does it once. `zael local up`'],
+  ['No command at all.', 'No command at all.'],
+])('adds the typed flags that the command takes: %s', (hint, told) => {
+  expect(withTypedFlags(hint, TYPED, flagsOf)).toBe(told)
+  // Once is enough.
+  expect(withTypedFlags(told, TYPED, flagsOf)).toBe(told)
+})
+
+it('adds nothing that comes from variables and files: it will be there again', () => {
+  const typed = settings(setting('prod', 'environment'), setting('acme', 'flag'))
+  expect(withTypedFlags('See `zael entity list`.', typed, flagsOf)).toBe('See `zael entity list --namespace acme`.')
+})

@@ -1,0 +1,231 @@
+import {writeFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/index.js'
+import {RunningProcess} from '../running-zael.js'
+import {type Story, writePage} from './page.js'
+import {countPast} from './past-usage.js'
+import {StoryStack} from './story-stack.js'
+
+const DAY_MS = 86_400_000
+
+const CUSTOMERS = Array.from({length: 50}, (_, at) => `cust-${String(at + 1).padStart(2, '0')}`)
+
+/** Pause between two requests of a customer, in ms; some stories wait for the next one. */
+const pauseOf = (entity: string): number => (['cust-12', 'cust-33'].includes(entity) ? 150 : 1200)
+
+/** A poll of `zael watch --json`, as far as it is needed here. */
+interface Poll {
+  readonly at: string
+  readonly buckets: {entity: string; resource: string; status: string; refusedPerSecond: number | null}[]
+}
+
+describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {timeout: 120_000}, () => {
+  const startedMs = Date.now()
+  const stories: Story[] = []
+  let stack: StoryStack
+
+  beforeAll(async () => {
+    stack = await StoryStack.create()
+    const {namespace, endpoint} = stack
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=600/min', 'tpm=100k/min']))
+    await namespace.setLimits({level: 'resource', resource: 'batch'}, parseLimits(['rpm=6k/min', 'tpd=200k/day']))
+    await Promise.all(CUSTOMERS.map(id => namespace.entities.create({id, name: `Customer ${id.slice(5)}`})))
+    stack.send(
+      ...CUSTOMERS.map(entity => ({entity, resource: 'gpt-4', consume: {rpm: 1, tpm: 400}, pauseMs: pauseOf(entity)})),
+      {
+        entity: 'cust-09',
+        resource: 'batch',
+        consume: {rpm: 1, tpd: 10},
+        pauseMs: 200,
+      },
+    )
+    const past = CUSTOMERS.slice(0, 14).flatMap((entity, at) =>
+      [1, 2, 3, 4, 5, 6].map(days => {
+        const requests = 400 * (14 - at)
+        return {
+          entity,
+          resource: 'gpt-4',
+          atMs: startedMs - days * DAY_MS,
+          requests,
+          tokens: {rpm: requests, tpm: 900 * requests},
+        }
+      }),
+    )
+    await countPast(endpoint, namespace.id, past)
+    await stack.until('cust-50 gpt-4', ({admitted}) => admitted > 0)
+  }, 120_000)
+
+  afterAll(async () => {
+    await stack.leave()
+    if (process.env.ZAEL_STORIES === 'write') await writePage(stories, startedMs)
+  }, 120_000)
+
+  /** A story that is told on the page, too. */
+  function story(title: string, text: string, play: () => Promise<void>): void {
+    it(title, async () => {
+      stack.take()
+      await play()
+      stories.push({title, text, shown: stack.take()})
+      expect((await stack.report()).errors).toEqual([])
+    })
+  }
+
+  story(
+    '429s at 3 a.m.',
+    'A customer complains about errors. The live view shows who is refused, `why` tells the reason and what helps, and one command helps: three in all.',
+    async () => {
+      const flags = ['--stack', 'local', '--endpoint-url', stack.endpoint]
+      const watching = new RunningProcess(['watch', '--json', '--interval', '500ms', ...flags])
+      await watching.until(/\n/)
+      stack.send({entity: 'cust-08', resource: 'batch', consume: {rpm: 1, tpd: 4000}, pauseMs: 1})
+      const {firstRefusedMs = 0} = await stack.until('cust-08 batch', ({refused}) => refused > 2)
+      await watching.until(/"entity":"cust-08","resource":"batch","status":"over"[^}]*"refusedPerSecond":[\d.]*[1-9]/)
+      const {stdout} = await watching.stop('SIGTERM')
+      const polls = stdout
+        .split('\n')
+        .filter(line => line.startsWith('{'))
+        .map(line => JSON.parse(line) as Poll)
+      const after = polls.filter(({at}) => Date.parse(at) > firstRefusedMs)
+      const isOver = ({buckets}: Poll) =>
+        buckets.some(({entity, resource, status}) => `${entity} ${resource} ${status}` === 'cust-08 batch over')
+      expect(after.findIndex(isOver)).toBeLessThan(2)
+      expect(after.findIndex(isOver)).toBeGreaterThanOrEqual(0)
+
+      await stack.untilTold('zael why cust-08 batch', ({refused}) => refused.requests > 0)
+
+      const found = await stack.type('zael watch --once --filter status:over')
+      expect(found).toMatch(/^over +cust-08 +batch +tpd .* [1-9]\d* +\S+ ago/m)
+      expect(found).toContain('1 of 52 buckets, 1 over')
+      const why = await stack.type('zael why cust-08')
+      expect(why).toContain('cust-08: 2 resources, 1 refusing now.')
+      expect(why).toMatch(/cust-08 \(Customer 08\) cannot have 1 rpm and 4,000 tpd, its average request, of batch now/)
+      expect(why).toMatch(/^cust-08: \d+ requests? refused since .*, last \d+ m?s ago\.$/m)
+      const [command = ''] = /zael bucket reset .*?(?= {2})/.exec(why) ?? []
+      expect(why.indexOf('zael limits set')).toBeGreaterThan(why.indexOf(command))
+      const {admitted} = await stack.until('cust-08 batch', () => true)
+      await stack.type(`${command} --yes`)
+      await stack.until('cust-08 batch', tally => tally.admitted > admitted + 2)
+    },
+  )
+
+  story(
+    'One customer needs more for a day',
+    'A launch tomorrow: three times the tokens for a day. Nobody has to remember to take them back.',
+    async () => {
+      const set = await stack.type('zael limits set --entity cust-12 --resource gpt-4 tpm=300k --for 24h')
+      expect(set).toMatch(/rpm +600\/min, unchanged, copied from resource gpt-4/)
+      expect(set).toMatch(/tpm +100k\/min → 300k\/min until \S+ \S+ UTC, then 100k\/min/)
+      expect(set).toMatch(/concerns +1 entity with 1 live bucket/)
+      expect(set).toContain('Ends by itself at ')
+      expect(await stack.type('zael limits boosts')).toMatch(/^cust-12 +gpt-4 +tpm +300k\/min .* 100k\/min/m)
+      const {admitted} = await stack.until('cust-12 gpt-4', () => true)
+      await stack.until('cust-12 gpt-4', tally => tally.admitted > admitted)
+    },
+  )
+
+  story(
+    'The ten largest customers of last week, for a spreadsheet',
+    'One row per customer, plain numbers, a column for each limit.',
+    async () => {
+      const csv = await stack.type('zael usage top --by entity,tpm --since 7d --output csv')
+      const [titles, ...rows] = csv.trimEnd().split('\n')
+      expect(titles).toBe('entity,share,requests,used-rpm,used-tpd,used-tpm,refused,refused-tpd')
+      expect(rows.map(row => row.split(',')[0])).toEqual(CUSTOMERS.slice(0, 10))
+      // Six days, and what was made since.
+      expect(Number(rows[0]?.split(',')[5])).toBeGreaterThanOrEqual(6 * 14 * 400 * 900)
+      expect(csv).not.toMatch(/\d,\d{3},\d{3}\b.*"/)
+    },
+  )
+
+  story(
+    'Block a key now',
+    'A key has leaked. When the command returns, no process admits a request of it any more; the service answers with 403 instead of 429.',
+    async () => {
+      expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
+      const {admitted} = await stack.until('cust-33 gpt-4', () => true)
+      const blocked = await stack.until('cust-33 gpt-4', ({disabled}) => disabled > 1)
+      // One may have been in flight.
+      expect(blocked.admitted).toBeLessThanOrEqual(admitted + 1)
+      const why = await stack.type('zael why cust-33')
+      expect(why).toContain('gpt-4 is disabled for cust-33: every request is refused until it is enabled.')
+      expect(await stack.type('zael audit list cust-33 --limit 1')).toContain('disabled: not set → yes')
+      await stack.type('zael entity enable cust-33')
+      await stack.until('cust-33 gpt-4', tally => tally.admitted > blocked.admitted)
+    },
+  )
+
+  story(
+    'Whom would a lower limit hurt?',
+    'Before limits are lowered for everybody: the usage of the last week against the proposal. Nothing is changed.',
+    async () => {
+      const impact = await stack.type('zael limits impact --resource gpt-4 tpm=50k/min')
+      expect(impact).toMatch(/^refused +cust-01 +gpt-4 +tpm=50k\/min +6 +at least /m)
+      expect(impact).toMatch(/: 6 would have been refused, \d+ perhaps/)
+      // Others have used little, and what is not changed hurts nobody.
+      expect(impact).not.toMatch(/cust-40|rpm/)
+      expect(await stack.type('zael limits get --resource gpt-4')).toContain('100k/min')
+    },
+  )
+
+  story(
+    'CI finds drift',
+    'Limits are kept in a file. Somebody has changed one by hand: `limits diff` ends with exit code 6, `limits apply` brings it back.',
+    async () => {
+      const {stdout} = await stack.run('zael limits export')
+      await writeFile(join(stack.user.folder, 'limits.yaml'), stdout)
+      expect((await stack.run('zael limits apply -f limits.yaml --yes')).code).toBe(0)
+      expect((await stack.run('zael limits set --resource gpt-4 tpm=1M')).code).toBe(0)
+      const drift = await stack.type('zael limits diff -f limits.yaml', 6)
+      expect(drift).toMatch(/resource gpt-4.*tpm/)
+      expect(await stack.type('zael limits plan -f limits.yaml')).toMatch(/resource gpt-4.*tpm 1M\/min → 100k\/min/)
+      expect(await stack.type('zael limits apply -f limits.yaml --yes')).toContain('everything matches the manifest')
+      await stack.type('zael limits diff -f limits.yaml')
+    },
+  )
+
+  story(
+    'Five hundred customers from a file',
+    'A CSV file with a line per customer, some with limits of their own. It is checked as a whole first; run again, it continues.',
+    async () => {
+      const lines = Array.from({length: 500}, (_, at) => {
+        const id = `acme-${String(at + 1).padStart(3, '0')}`
+        return at % 10 === 0 ? `${id},Acme ${at + 1},gold,tpm=400k/min` : `${id},Acme ${at + 1},silver,`
+      })
+      const text = ['id,name,metadata.plan,limits.gpt-4', ...lines, ''].join('\n')
+      await writeFile(join(stack.user.folder, 'customers.csv'), text)
+      stack.note(`$ head -3 customers.csv\n${text.split('\n').slice(0, 3).join('\n')}`)
+      const plan = '500 to create, 0 to update, limits of 50 to set'
+      expect(await stack.type('zael entity import customers.csv --dry-run')).toContain(plan)
+      expect(await stack.type('zael entity import customers.csv')).toContain(
+        'Created 500, updated 0, limits set for 50',
+      )
+      expect(await stack.type('zael entity import customers.csv')).toContain('500 as they are')
+      const gold = await stack.type('zael entity list -m plan=gold --limit 2 --columns id,name')
+      expect(gold).toContain('acme-011')
+      expect(await stack.type('zael limits resolve acme-011 gpt-4')).toMatch(/rpm +600\/min\n +tpm +400k\/min\n/)
+    },
+  )
+
+  it('changes of one limit under traffic take no customer down, and lose no other limit', async () => {
+    const goesOn = async () => {
+      const {admitted} = await stack.until('cust-09 batch', () => true)
+      return stack.until('cust-09 batch', tally => tally.admitted > admitted + 2)
+    }
+    const apply = async (command: string) => {
+      const {code, stderr} = await stack.run(`zael ${command} --entity cust-09 --resource batch`)
+      expect({command, code, stderr}).toEqual({command, code: 0, stderr: ''})
+      const told = await stack.run('zael limits resolve cust-09 batch --json')
+      const {unlimited} = await goesOn()
+      return {limits: JSON.parse(told.stdout).limits.map(({text}: {text: string}) => text), unlimited}
+    }
+    const [rpm, tpd] = ['rpm=6k/min', 'tpd=400k/day']
+    expect(await apply('limits set tpd=400k/day')).toEqual({limits: [rpm, tpd], unlimited: []})
+    // What is asked for and not configured is not limited, and no reason to fail.
+    expect(await apply('limits unset rpm --yes')).toEqual({limits: [tpd], unlimited: ['rpm']})
+    expect(await apply('limits set rpm=6k/min')).toEqual({limits: [rpm, tpd], unlimited: []})
+    expect(await apply('limits set --only tpd=400k/day --yes')).toEqual({limits: [tpd], unlimited: ['rpm']})
+    expect(await apply('limits unset --all --yes')).toEqual({limits: [rpm, 'tpd=200k/day'], unlimited: []})
+    expect((await stack.report()).errors).toEqual([])
+  })
+})

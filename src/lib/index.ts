@@ -56,15 +56,9 @@ export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter} from './repository/entities/search.js'
 export type {MetadataChange} from './repository/entities/update.js'
+export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change.js'
 export type {SystemSettings} from './repository/limits/checks.js'
-export type {
-  BoostedLimit,
-  ConfigChange,
-  Configs,
-  DeleteOptions,
-  PolicyScope,
-  SetOptions,
-} from './repository/limits/configs.js'
+export type {BoostedLimit, Configs} from './repository/limits/configs.js'
 export type {InheritedLimits} from './repository/limits/inherited.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'

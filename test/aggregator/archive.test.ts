@@ -129,16 +129,6 @@ describe('the audit archive', () => {
     expect(sink.objects.size).toBe(2)
   })
 
-  it('fails the events, and no other record, when it cannot be written', async () => {
-    const broken: ArchiveSink = {put: () => Promise.reject(new Error('no such bucket'))}
-    const Records = [streamRecord(undefined, bucketImage({tc: {tpm: 1000}})), expired(event('A')), expired(event('B'))]
-    const {handle, lines} = newAggregator(broken)
-    const {failures, counts} = await handle({Records})
-    expect(failures).toEqual(Records.slice(1).map(({dynamodb}) => dynamodb.SequenceNumber))
-    expect(counts).toMatchObject({archived: 0, snapshots: 3, errors: 1, failed: 2})
-    expect(lines[0]).toMatchObject({level: 'error', message: 'archive failed', reason: 'no such bucket'})
-  })
-
   it('has every event once when another record of the batch fails and is delivered again', async () => {
     const failing = new (class extends MemoryTable {
       isBroken = true

@@ -100,9 +100,9 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     expect(created?.get('TemplateURL')).toBe(`${user.env.AWS_ENDPOINT_URL}/templates/${Key}`)
     expect(created?.has('TemplateBody')).toBe(false)
     const [deleted] = await callsOf('DeleteStack', () =>
-      user.json(`delete --stack team --delete-table --confirm team --cloudformation-role ${ROLE}`),
+      user.json(`delete --stack team --delete-table --confirm team --cloudformation-role ${ROLE}-2`),
     )
-    expect(deleted?.get('RoleARN')).toBe(ROLE)
+    expect(deleted?.get('RoleARN')).toBe(`${ROLE}-2`)
   })
 
   it('the plan shows that a stack of an earlier version gets another runtime', async () => {

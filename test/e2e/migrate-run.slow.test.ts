@@ -89,6 +89,7 @@ describeOnEngine('zael migrate', () => {
       indexes        done         0        3        0          0
       namespaces     done         0        1        0          0
       configuration  done         3        3        0          0
+      limits         done         0        0        0          0
       data           done         2        2        0          0
       catch-up       done         5        0        0          0
       version        done         0        1        0          0
@@ -109,6 +110,7 @@ describeOnEngine('zael migrate', () => {
       indexes        done         0        0        0          0
       namespaces     done         0        0        0          0
       configuration  done         3        0        0          0
+      limits         done         0        0        0          0
       data           done         2        0        0          0
       catch-up       done         0        0        0          0
       version        done         0        0        0          0

@@ -40,7 +40,7 @@ describe('L7, L8, S4: what decisions cost', () => {
     expect(judge('admitted', [read, refused, applied])).toEqual([])
     expect(judge('admitted', [applied, applied])).toEqual(['L7-calls'])
     expect(judge('admitted', [refused, refused, applied])).toEqual(['L7-calls'])
-    expect(judge('admitted', [...Array.from({length: 7}, () => read), applied])).toEqual(['L7-calls'])
+    expect(judge('admitted', [...Array.from({length: 8}, () => read), applied])).toEqual(['L7-calls'])
   })
 
   it('allows a refusal no write, and a look nothing but reads', () => {

@@ -2,7 +2,8 @@ import {ZaelError} from '../core/errors.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
-import {type ArchiveSink, archiveEvents} from './archive.js'
+import type {ArchiveSink} from './archive.js'
+import {Archiver} from './archiving.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
 import {BoostKeeper} from './boosts.js'
 import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
@@ -38,6 +39,7 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
   const pressure = new PressureMonitor(table.clock)
   const boosts = new BoostKeeper(table, log)
+  const archiver = sink && new Archiver(table, sink)
 
   return {
     async handle({Records}) {
@@ -47,7 +49,7 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
       const candidates = pressure.observe(batch.changes)
       await each(activeShards(batch.changes), shard => refill(batch, shard))
       await each(candidates, candidate => grow(batch, candidate))
-      if (sink) await archive(batch, sink)
+      await archiver?.archive(batch)
       await each(boosts.due(batch.changes), namespace => tidy(batch, namespace))
       return batch.result(table.clock())
     },
@@ -80,18 +82,6 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
 
   async function tidy(batch: Batch, namespace: string): Promise<void> {
     await batch.attempt('boosts', {namespace}, () => boosts.tidy(namespace))
-  }
-
-  /** Last of the steps that may fail records, because a failure of an earlier one decides which events are archived now. */
-  async function archive(batch: Batch, to: ArchiveSink): Promise<void> {
-    const events = batch.takeExpired()
-    try {
-      await archiveEvents(to, events)
-      batch.counts.archived += events.length
-    } catch (error) {
-      const numbers = events.map(({record}) => record.dynamodb.SequenceNumber)
-      batch.fail(numbers, 'archive', {events: events.length}, error)
-    }
   }
 
   function expiryOfNewUsage(): number | undefined {

@@ -20,6 +20,8 @@ export interface BatchCounts {
   splits: number
   /** Audit events archived. */
   archived: number
+  /** Audit events that the archive did not take; they are in the table again and expire later. */
+  unarchived: number
   /** Failures; each has a line in the log. */
   errors: number
   /** Age of the newest record when the batch was done. */
@@ -39,6 +41,7 @@ export function noCounts(): BatchCounts {
     refills: 0,
     splits: 0,
     archived: 0,
+    unarchived: 0,
     errors: 0,
     lagMs: 0,
   }
@@ -51,6 +54,7 @@ const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit:
   ['Refills', 'refills', 'Count'],
   ['Splits', 'splits', 'Count'],
   ['Archived', 'archived', 'Count'],
+  ['UnarchivedEvents', 'unarchived', 'Count'],
   ['Errors', 'errors', 'Count'],
   ['FailedRecords', 'failed', 'Count'],
   ['MalformedRecords', 'malformed', 'Count'],

@@ -48,6 +48,11 @@ export interface UsageOutcome {
   readonly isCounted: boolean
   /** Limits beyond those that one write can add. */
   readonly leftOut: readonly string[]
+  /**
+   * Changes of shards of which the record has counted later ones. Of a batch that is delivered again, they are counted;
+   * of one that Lambda had given up on, the record does not tell.
+   */
+  readonly overtaken: readonly BucketChange[]
 }
 
 /** How long usage is kept. */
@@ -99,7 +104,7 @@ export async function addUsage(table: Table, group: UsageGroup, retention: Usage
   let stored: UsageProgress | undefined
   for (let attempt = 0; ; attempt++) {
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)
-    if (pending.size === 0) return {isCounted: false, leftOut: []}
+    if (pending.size === 0) return {isCounted: false, leftOut: [], overtaken: overtakenBy(stored, group)}
     const {counted, leftOut} = countedLimits(pending)
     const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, retention)
     try {
@@ -107,7 +112,7 @@ export async function addUsage(table: Table, group: UsageGroup, retention: Usage
         ...table.backoff,
         retryable: isRetryableWhenIdempotent,
       })
-      return {isCounted: true, leftOut: [...leftOut, ...refusalsLeftOut]}
+      return {isCounted: true, leftOut: [...leftOut, ...refusalsLeftOut], overtaken: overtakenBy(stored, group)}
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error
       stored = readProgress(error.oldItem)
@@ -124,6 +129,12 @@ function notYetCounted({changes}: UsageGroup, {marks}: UsageProgress): UsageGrou
     if (later.length > 0) pending.set(shard, later)
   }
   return pending
+}
+
+function overtakenBy(stored: UsageProgress | undefined, {changes}: UsageGroup): BucketChange[] {
+  const isPast = (shard: number, last: BucketChange | undefined) =>
+    (stored?.marks.get(shard) ?? '') > (last?.position ?? '')
+  return [...changes].flatMap(([shard, ofShard]) => (isPast(shard, ofShard.at(-1)) ? ofShard : []))
 }
 
 /** The limits that one write can add, those with complete parameters first: the others are no limits of the bucket. */

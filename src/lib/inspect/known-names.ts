@@ -2,7 +2,7 @@ import {ZaelError} from '../core/errors.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {didYouMean, nearestNames} from '../core/nearest.js'
 import {entityMissing} from '../repository/entities/errors.js'
-import type {PolicyScope} from '../repository/limits/configs.js'
+import type {PolicyScope} from '../repository/limits/change.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 
 /** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */

@@ -1,23 +1,29 @@
 import {formatNumber} from '../core/text.js'
-import {WINDOWS, type Window, windowEndMs, windowStart} from '../core/window.js'
-import {batchGet} from '../dynamo/batch.js'
+import {type Window, windowEndMs} from '../core/window.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {queryItems} from '../dynamo/paging.js'
+import {
+  addUp,
+  amountsOf,
+  isOfOthers,
+  isSamePosition,
+  nextFiner,
+  partsOf,
+  readWindows,
+  startsBetween,
+} from '../repository/usage/parts.js'
 import {type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
-import {keyOf, keys, spellKey} from '../schema/keys.js'
+import {keyOf, spellKey} from '../schema/keys.js'
 import {MIGRATION_MARK} from '../schema/migration/migration-marks.js'
 import {ranges} from '../schema/ranges.js'
-import {decodeUsage, isUsageCounter, overdrawnCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
+import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
 import type {VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
 
 /** Ms after its last write until which the usage of a bucket may still be on its way through the stream. */
 const SETTLED_MS = 15 * 60_000
-
-/** In place of the name of a limit, which is never empty. */
-const REQUESTS = ''
 
 /**
  * A day must be the sum of its hours, and a month the sum of its days. They are compared where both have counted the
@@ -29,8 +35,8 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
   if (!record || record.window === 'hourly' || Date.parse(record.start) < context.sinceMs) return []
   // The parts were created no earlier than the whole, so they are there as long as it is.
   if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
-  const finer = WINDOWS[WINDOWS.indexOf(record.window) - 1] as Window
-  const parts = await readWindows(context, record, finer, partsOf(record, finer))
+  const finer = nextFiner(record.window) as Window
+  const parts = await readWindows(context.table, record, finer, partsOf(record, finer), context.signal)
   if (!isSamePosition(item, parts) || parts.some(part => isOfOthers(part, finer))) return []
   const whole = amountsOf(item)
   const sum = addUp(parts)
@@ -56,7 +62,8 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
   const since = (await context.entity(namespace, entity))?.createdAt ?? context.namespaces.get(namespace)?.createdAt
   const sinceMs = Date.parse(since ?? '')
   if (Number.isNaN(sinceMs)) return []
-  const months = await readWindows(context, record, 'monthly', startsBetween('monthly', sinceMs, nowMs))
+  const starts = startsBetween('monthly', sinceMs, nowMs)
+  const months = await readWindows(context.table, record, 'monthly', starts, context.signal)
   if (months.length === 0 || !months.every(month => keptLongerThan(nowMs - sinceMs, month))) return []
   const counted = addUp(months)
   const findings = [...readConsumption(item)].flatMap(([name, milli]) => {
@@ -86,68 +93,6 @@ async function haveOthersCounted({table, signal}: VerifyContext, {namespace, ent
 function keptLongerThan(ms: number, item: Item): boolean {
   const record = decodeUsage(item) as UsageRecord
   return record.ttlSeconds === undefined || record.ttlSeconds * 1000 - windowEndMs('monthly', record.start) > ms
-}
-
-async function readWindows(
-  {table, signal}: VerifyContext,
-  {namespace, entity, resource}: Pick<UsageRecord, 'namespace' | 'entity' | 'resource'>,
-  window: Window,
-  starts: readonly string[],
-): Promise<Item[]> {
-  const wanted = starts.map(start => keys.usage(namespace, entity, resource, window, start))
-  const {transport, name, backoff} = table
-  return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
-}
-
-const partsOf = ({window, start}: UsageRecord, finer: Window): string[] =>
-  startsBetween(finer, Date.parse(start), windowEndMs(window, start) - 1)
-
-/** The first seconds of the windows that contain any instant between two. */
-function startsBetween(window: Window, firstMs: number, lastMs: number): string[] {
-  const starts: string[] = []
-  for (let atMs = firstMs; ; ) {
-    const start = windowStart(window, Math.min(atMs, lastMs))
-    if (start !== starts.at(-1)) starts.push(start)
-    if (atMs >= lastMs) return starts
-    atMs = Math.min(lastMs, windowEndMs(window, start))
-  }
-}
-
-/**
- * Whether an aggregator of zae-limiter has counted in a record: it keeps a day or a month in the record of its first hour,
- * and leaves no mark.
- */
-function isOfOthers(item: Item, window: Window): boolean {
-  return decodeUsage(item)?.window !== window || readProgress(item).marks.size === 0
-}
-
-/** Whether the parts have counted exactly as much of the stream as the whole. */
-function isSamePosition(whole: Item, parts: readonly Item[]): boolean {
-  const {marks} = readProgress(whole)
-  const latest = new Map<number, string>()
-  for (const part of parts) {
-    for (const [shard, mark] of readProgress(part).marks) {
-      if (mark > (latest.get(shard) ?? '')) latest.set(shard, mark)
-    }
-  }
-  return marks.size > 0 && marks.size === latest.size && [...marks].every(([shard, mark]) => latest.get(shard) === mark)
-}
-
-function addUp(items: readonly Item[]): Map<string, bigint> {
-  const sum = new Map<string, bigint>()
-  for (const item of items) {
-    for (const [name, milli] of amountsOf(item)) sum.set(name, (sum.get(name) ?? 0n) + milli)
-  }
-  return sum
-}
-
-/** Millitokens per limit, and thousandths of requests. */
-function amountsOf(item: Item): Map<string, bigint> {
-  const record = decodeUsage(item) as UsageRecord
-  const amounts = new Map([...record.tokens].map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))
-  for (const [name, writes] of record.overdrawn ?? []) amounts.set(overdrawnCounter(name), BigInt(writes) * 1000n)
-  for (const [name, milli] of readProgress(item).fractions) amounts.set(name, (amounts.get(name) ?? 0n) + milli)
-  return amounts.set(REQUESTS, BigInt(record.totalEvents) * 1000n)
 }
 
 const spell = (milli: bigint): string => formatNumber(Number(milli) / 1000, 'nearest', 3)

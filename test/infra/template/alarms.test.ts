@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {embeddedMetrics, noCounts} from '../../../src/lib/aggregator/metrics.js'
 import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
 import {stackWith} from './stack-model.js'
 
@@ -21,7 +22,7 @@ describe('alarms', () => {
     })
     expect(names).toEqual([
       ...['prod-aggregator-errors', 'prod-aggregator-failed-records'],
-      ...['prod-aggregator-uncounted-records', 'prod-aggregator-duration'],
+      ...['prod-aggregator-uncounted-records', 'prod-aggregator-archive', 'prod-aggregator-duration'],
       ...['prod-stream-iterator-age', 'prod-aggregator-dlq', 'prod-read-throttle', 'prod-write-throttle'],
     ])
     expect(alarms().every(({Properties}) => !('AlarmActions' in Properties || 'OKActions' in Properties))).toBe(true)
@@ -30,9 +31,9 @@ describe('alarms', () => {
   })
 
   it.each([
-    ['AggregatorErrorAlarm', 'AWS/Lambda Errors Sum', ['FunctionName=ref:AggregatorFunction']],
     ['AggregatorFailedRecordAlarm', 'zael FailedRecords Sum', ['Stack=prod']],
     ['AggregatorUncountedRecordAlarm', 'zael UncountedRecords Sum', ['Stack=prod']],
+    ['AggregatorArchiveAlarm', 'zael UnarchivedEvents Sum', ['Stack=prod']],
     ['AggregatorDurationAlarm', 'AWS/Lambda Duration Maximum', ['FunctionName=ref:AggregatorFunction']],
     ['StreamIteratorAgeAlarm', 'AWS/Lambda IteratorAge Maximum', ['FunctionName=ref:AggregatorFunction']],
     [
@@ -44,6 +45,29 @@ describe('alarms', () => {
   ])('%s measures %s of %j', (id, metric, subjects) => {
     const watched = watchedBy(stackWith().Resources[id].Properties)
     expect(watched).toEqual(subjects.map(subject => `${metric} ${subject}`))
+  })
+
+  it('count failed runs of the function and errors that fail no run, such as those of refills', () => {
+    const {Metrics, Threshold} = stackWith().Resources.AggregatorErrorAlarm.Properties
+    expect(watchedBy({Metrics})).toEqual([
+      'AWS/Lambda Errors Sum FunctionName=ref:AggregatorFunction',
+      'zael Errors Sum Stack=prod',
+    ])
+    expect(Metrics.filter(({ReturnData}: TemplateNode) => ReturnData !== false)).toMatchObject([
+      {Expression: 'SUM(FILL(METRICS(), 0))'},
+    ])
+    expect(Threshold).toBe(1)
+  })
+
+  it('watch metrics that the function prints', () => {
+    const printed = Object.keys(embeddedMetrics(noCounts(), 'prod', 0))
+    const {Resources} = stackWith()
+    const watched = Object.values(Resources).flatMap(({Type, Properties}) =>
+      Type === 'AWS::CloudWatch::Alarm' ? watchedBy(Properties) : [],
+    )
+    const own = watched.flatMap(text => (text.startsWith('zael ') ? (text.split(' ')[1] as string) : []))
+    expect(own).toEqual(['Errors', 'FailedRecords', 'UncountedRecords', 'UnarchivedEvents'])
+    expect(printed).toEqual(expect.arrayContaining(own))
   })
 
   it('add up the throttled requests of the table and of all indexes, most of which have no data', () => {

@@ -26,7 +26,7 @@ export function bucketItems(
 }
 
 /** Limits of an entity as releases up to 0.7 stored them; `_default_` stands for all its resources. */
-export function configItems(entity: string, resource: string, limits: readonly string[]): Item[] {
+function configItems(entity: string, resource: string, limits: readonly string[]): Item[] {
   return perLimitConfigItems({
     scope: {level: 'entity', entity, resource},
     limits: limits.map(text => ({...parseLimit(text), burst: parseLimit(text).capacity})),

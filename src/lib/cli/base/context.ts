@@ -3,6 +3,7 @@ import type {OptionFlag} from '@oclif/core/interfaces'
 import type {ConnectionInput} from '../../dynamo/connection.js'
 import type {ServerClock} from '../../dynamo/server-clock.js'
 import type {ClosableTransport} from '../../dynamo/transport.js'
+import type {StreamTransport} from '../../dynamo/transports/stream.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import type {NamespaceRepository, Repository} from '../../repository/repository.js'
 import type {Table} from '../../repository/table/table.js'
@@ -47,6 +48,8 @@ export interface StackContext extends AsyncDisposable {
    * them; aborting the signal does so too, even while they are being opened.
    */
   awsServices(signal?: AbortSignal): Promise<Aws | undefined>
+  /** A transport to the stream of the table; the caller closes it. */
+  openStream(): Promise<StreamTransport>
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -80,6 +83,13 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
     },
     endpoint: local?.endpoint ?? endpointUrl,
     awsServices: async signal => (isLocalStack ? undefined : openAwsServices(input, env, signal)),
+    openStream: async () => {
+      const [{resolveConnection}, {openStream}] = await Promise.all([
+        import('../../dynamo/connection.js'),
+        import('../../dynamo/transports/open-stream.js'),
+      ])
+      return openStream(resolveConnection(local ? {endpointUrl: local.endpoint} : input, env), () => serverClock.now())
+    },
     [Symbol.asyncDispose]: () => transport.close(),
   }
 }

@@ -1,5 +1,5 @@
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {PolicyScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/change.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import {factLines, updatedText} from '../output/facts.js'
 import type {CascadeResult} from '../results/cascade.js'

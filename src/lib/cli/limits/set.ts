@@ -1,5 +1,5 @@
 import type {Limit} from '../../core/limit.js'
-import type {ConfigChange, SetOptions} from '../../repository/limits/configs.js'
+import type {ConfigChange, SetOptions} from '../../repository/limits/change.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import type {ProgressStream} from '../output/progress.js'

@@ -1,6 +1,6 @@
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {PolicyScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/change.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {factLines, updatedText} from '../output/facts.js'

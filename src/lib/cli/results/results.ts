@@ -1,4 +1,5 @@
 import {acquireResult, whyResult} from './acquire.js'
+import {aggregatorDeadLettersResult, aggregatorRedriveResult} from './aggregator.js'
 import {auditListResult, auditShowResult} from './audit.js'
 import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './bucket.js'
 import {entityCascadeResult, resourceCascadeResult} from './cascade.js'
@@ -66,6 +67,8 @@ import {watchResult} from './watch.js'
 /** The schema of what each command prints with `--json`; `error` is what any of them prints when it fails. */
 export const RESULTS = {
   acquire: acquireResult,
+  'aggregator dead-letters': aggregatorDeadLettersResult,
+  'aggregator redrive': aggregatorRedriveResult,
   'audit list': auditListResult,
   'audit show': auditShowResult,
   autocomplete: autocompleteResult,

@@ -43,7 +43,7 @@ export interface StreamOperations {
     input: {
       StreamArn: string
       ShardId: string
-      ShardIteratorType: 'TRIM_HORIZON' | 'AFTER_SEQUENCE_NUMBER'
+      ShardIteratorType: 'TRIM_HORIZON' | 'AT_SEQUENCE_NUMBER' | 'AFTER_SEQUENCE_NUMBER'
       SequenceNumber?: string
     }
     output: {ShardIterator?: string}
@@ -65,7 +65,7 @@ export interface StreamTransport {
 }
 
 interface StreamTransportOptions {
-  /** A local engine serves streams and tables at one address; on AWS a Lambda function receives the records. */
+  /** A local engine serves streams and tables at one address; on AWS streams have their own: `streamEndpoint`. */
   access: Access
   /** Local time in ms since 1970, to sign with. */
   clock: () => number
@@ -76,7 +76,7 @@ const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 30_000
 const LONGEST_EXCHANGE_MS = 90_000
 
-/** A transport for the stream of a local engine. */
+/** A transport for streams. */
 export function createStreamTransport({access, clock}: StreamTransportOptions): StreamTransport {
   const signer = new Signer(access.credentials, access.region)
   const timeouts = {connectTimeoutMs: CONNECT_TIMEOUT_MS, requestTimeoutMs: REQUEST_TIMEOUT_MS}

@@ -2,7 +2,7 @@ import {InvalidInput} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
-import {decodeConfig} from '../../schema/config-record.js'
+import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
@@ -87,4 +87,9 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
       },
     )
   }
+}
+
+/** A configuration with the units of its limits. */
+export function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
+  return record && {...record, limits: withUnits(record.limits, units)}
 }

@@ -1,0 +1,32 @@
+import type {Connection} from '../connection.js'
+import {accessOf, explicitAccess} from './access.js'
+import {createSdkTransport} from './sdk.js'
+import {createStreamTransport, type StreamTransport} from './stream.js'
+
+/** A transport to the streams of the tables that a connection leads to. */
+export async function openStream(connection: Connection, clock: () => number): Promise<StreamTransport> {
+  const explicit = explicitAccess(connection)
+  if (explicit)
+    return createStreamTransport({access: {...explicit, endpoint: streamEndpoint(explicit.endpoint)}, clock})
+  const sdk = createSdkTransport({connection, clock})
+  try {
+    const access = await accessOf(await sdk.client())
+    return createStreamTransport({access: {...access, endpoint: streamEndpoint(access.endpoint)}, clock})
+  } finally {
+    await sdk.close()
+  }
+}
+
+/**
+ * Where AWS serves the streams of tables, which may have an endpoint per account; of the dual-stack endpoints, those of
+ * streams have a dash. Any other endpoint, such as that of a local engine, serves both.
+ */
+export function streamEndpoint(tables: URL): URL {
+  const match = /^(?:\d{12}\.ddb|(dynamodb(?:-fips)?))\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?|api\.[a-z.]+)$/.exec(
+    tables.hostname,
+  )
+  if (!match) return tables
+  const [, service = 'dynamodb', region, suffix = ''] = match
+  const separator = suffix.startsWith('api.') ? '-' : '.'
+  return new URL(`${tables.protocol}//streams${separator}${service}.${region}.${suffix}/`)
+}

@@ -1,0 +1,71 @@
+import type {Limit} from '../../core/limit.js'
+import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import type {NamespaceTable} from '../table/table.js'
+import type {TransactItem} from '../table/transact.js'
+import {boosted, checkUntil, inOneZone, rebased, tidied} from './boosting.js'
+import type {SetOptions, StoredConfig} from './change.js'
+import {checkLimitsTogether, nameOf} from './checks.js'
+import {type InheritedLimits, readInherited} from './inherited.js'
+import {withUnits} from './units.js'
+
+/** A configuration as a change leaves it. */
+interface MergedConfig {
+  readonly record: ConfigRecord
+  readonly copied: InheritedLimits | undefined
+  /** That what is copied still applies. */
+  readonly checks: readonly TransactItem[]
+}
+
+/** Settings that are not given stay, and so do limits of other names unless they are replaced. */
+export async function mergeConfig(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  limits: readonly Limit[],
+  options: SetOptions,
+  stored: StoredConfig,
+): Promise<MergedConfig> {
+  const {replace = false, until, keepsBoosts = false, onUnavailable, auditRetentionDays, policies} = options
+  const {before} = stored
+  const {inherited, checks} = await readCopied(table, scope, limits, options, stored)
+  const names = new Set(limits.map(({name}) => name))
+  const others = inherited?.limits.filter(({name}) => !names.has(name)) ?? []
+  const copied = inherited && others.length > 0 ? {scope: inherited.scope, limits: others} : undefined
+  const nowMs = table.clock()
+  const present = before?.limits ?? []
+  const kept = replace ? [] : present.filter(limit => !names.has(limit.name))
+  const given = keepsBoosts ? rebased(limits, present) : limits
+  const merged =
+    until === undefined
+      ? [...kept, ...others, ...given]
+      : boosted(scope, inherited?.limits ?? present, limits, {untilMs: checkUntil(until, nowMs), nowMs})
+  const after = inOneZone(merged, nowMs).sort((a, b) => (a.name < b.name ? -1 : 1))
+  checkLimitsTogether(after, copied && {names: others.map(({name}) => name), from: nameOf(copied.scope)})
+  const isForBoost = until !== undefined && (inherited !== undefined || before?.isForBoost === true)
+  const record = {
+    namespace: table.namespace,
+    scope,
+    limits: after,
+    onUnavailable: onUnavailable ?? before?.onUnavailable,
+    auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
+    access: before?.access,
+    cascade: before?.cascade,
+    ...policies,
+    ...(isForBoost && {isForBoost}),
+  }
+  return {record, copied, checks}
+}
+
+/** The limits that apply at a scope without limits of its own, and the conditions for that; none when it has its own. */
+async function readCopied(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  given: readonly Limit[],
+  {replace = false}: SetOptions,
+  {hasLimits, units}: Pick<StoredConfig, 'hasLimits' | 'units'>,
+): Promise<{readonly inherited: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
+  if (replace || hasLimits || given.length === 0) return {inherited: undefined, checks: []}
+  const {inherited, checks} = await readInherited(table, scope)
+  if (!inherited) return {inherited, checks}
+  const {limits} = tidied(inherited, table.clock())
+  return {inherited: {...inherited, limits: withUnits(limits, units)}, checks}
+}

@@ -1,11 +1,14 @@
 import {beforeEach, expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimitExceeded, ResourceDisabled} from '../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
 const SECOND_MS = 1000
@@ -231,4 +234,32 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     }
     expect(overdrawn).toEqual([['soft'], []])
   })
+
+  it.each(['q=10/day@UTC', 'q=10/hour!'])(
+    'S3 what was returned to a period while the next one began was in both: it stays in its own, %s (seed 8)',
+    async text => {
+      await scene.configure({level: 'resource', resource: RESOURCE}, text)
+      const lease = await scene.limiter().acquire({...USER, consume: {q: 1}})
+      await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
+      // As much as the next period begins with, by a top-up that ends with this one.
+      for (const shard of [0, 1]) await new PythonPeer(scene).set({b_q_tk: n(5000)}, shard)
+      const [beforeMs, afterMs] = [scene.nowMs, MIDNIGHT + HOUR_MS]
+      let transactions = 0
+      const transport: Transport = {
+        send: async (operation, ...rest) => {
+          if (operation === 'TransactWriteItems' && ++transactions === 1) {
+            // By a process whose clock is behind.
+            scene.nowMs = beforeMs
+            await lease.release({q: 1})
+            scene.nowMs = afterMs
+          }
+          return scene.tenant.transport.send(operation, ...rest)
+        },
+      }
+      scene.nowMs = afterMs
+      await (await scene.limiter({transport}).acquire({...USER, consume: {q: 8}})).commit()
+      expect(transactions).toBe(2)
+      expect((await scene.totals(USER.entity, RESOURCE, 'q', 2)).tokens).toBe(2)
+    },
+  )
 })

@@ -1,4 +1,4 @@
-import type {Amounts} from '../../core/bucket.js'
+import type {Amounts, LimitState} from '../../core/bucket.js'
 import {isSoftAt} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -205,7 +205,8 @@ function guardLimit(
   const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
   // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.
-  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n && (isExact || !isOperation)
+  const isGranted = change.creditMilli !== 0n || beginsPeriod(stored, change.after, state.refilledAtMs, refilledAtMs)
+  const isRestored = change.after.kind?.quota !== undefined && isGranted && (isExact || !isOperation)
   if (stored && (isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
     // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.
@@ -219,6 +220,13 @@ function guardLimit(
   // Or others may have returned some: with them the credit must not exceed the capacity.
   const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))
   e.condition(`${e.name(tk)} <= ${e.value(n(highest > stored.tokensMilli ? highest : stored.tokensMilli))}`)
+}
+
+/** Whether a quota enters another period: what is returned to the one before meanwhile must not be carried into it. */
+function beginsPeriod(before: LimitState | undefined, {kind}: LimitState, fromMs: number, toMs: number): boolean {
+  const {session, resets} = kind?.quota ?? {}
+  if (session) return session.appliedMs !== before?.kind?.quota?.session?.appliedMs
+  return (resets?.lastMs(toMs) ?? fromMs) > fromMs
 }
 
 function remaindersOf(plan: BucketPlan): AttributeValue | undefined {

@@ -35,6 +35,7 @@ const LINES = [
   'migrate run --dry-run',
   'migrate status',
   'migrate verify',
+  'aggregator dead-letters',
   'namespace list',
   'namespace orphans',
   'namespace show default',

@@ -136,6 +136,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
       const shown = new Set(LINES.map(commandOf))
       // Tested where its confirmation is.
       expect(ids.map(id => id.replace(':', ' ')).filter(id => !shown.has(id))).toEqual([
+        'aggregator redrive',
         'config show',
         'delete',
         'doctor',

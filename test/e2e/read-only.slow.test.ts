@@ -81,6 +81,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   'migrate status': [['migrate status', 6]],
   'migrate verify': [['migrate verify', 0]],
   'namespace list': [['namespace list', 0]],
+  'aggregator dead-letters': [['aggregator dead-letters', 0]],
   'namespace orphans': [['namespace orphans', 0]],
   'namespace purge': [['namespace purge nowhere --dry-run', 3]],
   'namespace show': [
@@ -145,6 +146,7 @@ const WRITERS: Readonly<Record<string, string>> = {
 
 /** Commands that work on no stack, or on the processes of the local one. */
 const ELSEWHERE = [
+  'aggregator redrive',
   'autocomplete',
   'limits validate',
   'config show',

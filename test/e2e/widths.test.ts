@@ -35,6 +35,7 @@ const LINES = [
   'migrate run --dry-run',
   'migrate status',
   'migrate verify',
+  'aggregator dead-letters',
   'namespace list',
   'namespace orphans',
   'namespace show default',
@@ -135,6 +136,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
       const shown = new Set(LINES.map(commandOf))
       // Tested where its confirmation is.
       expect(ids.map(id => id.replace(':', ' ')).filter(id => !shown.has(id))).toEqual([
+        'aggregator redrive',
         'config show',
         'delete',
         'doctor',

@@ -6,7 +6,6 @@ import {withProgress} from '../../lib/cli/output/progress.js'
 import type {AggregatorRedriveResult} from '../../lib/cli/results/aggregator.js'
 import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/stack/dead-letters.js'
 import {EXIT, ZaelError} from '../../lib/core/errors.js'
-import {formatPlural} from '../../lib/core/text.js'
 
 export default class AggregatorRedrive extends StackCommand<typeof AggregatorRedrive> {
   static override baseFlags = wholeStackFlags
@@ -49,7 +48,7 @@ export default class AggregatorRedrive extends StackCommand<typeof AggregatorRed
       return redriveJson(stack, queue.name, [])
     }
     const also = discard ? ', and deletes the messages that cannot be counted' : ''
-    await confirm(`This counts the records of about ${formatPlural(total, 'message')} again${also}`, {yes})
+    await confirm(`This counts the records of about ${total} messages again${also}`, {yes})
     const stream = await openStream()
     try {
       const letters = await withProgress(

@@ -10,9 +10,9 @@ import {
   isOfOthers,
   isSamePosition,
   nextFiner,
-  partsOf,
   REQUESTS,
   readWindows,
+  startsWithin,
 } from '../repository/usage/parts.js'
 import {type Item, n, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
@@ -45,7 +45,7 @@ export async function addFromParts(
     if (look > 0) await pause(look, table.backoff)
     // The whole first: a batch that is counted in between is then ahead of it in the parts, and looked at again.
     const [item] = await readWindows(table, whole, whole.window, [whole.start])
-    const parts = await readWindows(table, whole, finer, partsOf(whole, finer))
+    const parts = await readWindows(table, whole, finer, startsWithin(whole, finer))
     if (!item || isOfOthers(item, whole.window) || parts.some(part => isOfOthers(part, finer))) return 'unknown'
     if (!isSamePosition(item, parts)) continue
     const [counted, sum] = [amountsOf(item), addUp(parts)]

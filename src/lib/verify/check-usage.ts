@@ -8,9 +8,9 @@ import {
   isOfOthers,
   isSamePosition,
   nextFiner,
-  partsOf,
   readWindows,
   startsBetween,
+  startsWithin,
 } from '../repository/usage/parts.js'
 import {type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
@@ -36,7 +36,7 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
   // The parts were created no earlier than the whole, so they are there as long as it is.
   if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
   const finer = nextFiner(record.window) as Window
-  const parts = await readWindows(context.table, record, finer, partsOf(record, finer), context.signal)
+  const parts = await readWindows(context.table, record, finer, startsWithin(record, finer), context.signal)
   if (!isSamePosition(item, parts) || parts.some(part => isOfOthers(part, finer))) return []
   const whole = amountsOf(item)
   const sum = addUp(parts)

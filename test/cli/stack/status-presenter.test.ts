@@ -83,7 +83,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
 
     Problems
       3 batches of the stream failed permanently, see queue prod-aggregator-dlq.
-        Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
+        Try: zael aggregator dead-letters --stack prod
       Alarm prod-aggregator-errors: Threshold Crossed
 
     prod is degraded: 2 problems"

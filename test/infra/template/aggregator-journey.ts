@@ -3,6 +3,7 @@ import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
+import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {streamRecord, tableOver} from '../../aggregator/fixtures/stream.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -11,8 +12,8 @@ import {splitInto} from '../../limiter/visit.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
 /**
- * Every kind of call that the aggregator makes: usage, a refill, a split, shards that another client has announced, and
- * boosts of two levels that have ended.
+ * Every kind of call that the aggregator makes: usage, a refill, a split, shards that another client has announced, boosts
+ * of two levels that have ended, and an audit event that the archive does not take.
  */
 export async function recordAggregator(table: TestTable): Promise<Authorisation[]> {
   const scene = new Scene(table)
@@ -22,7 +23,11 @@ export async function recordAggregator(table: TestTable): Promise<Authorisation[
   await limiter.acquire({entity: 'drained', resource: 'gpt-4', consume: {rpm: 50}})
   await limiter.close()
   const transport = new RecordingTransport(table.transport)
-  const {handle} = createAggregator({table: tableOver(transport, table.name, () => scene.nowMs), log: () => {}})
+  const {handle} = createAggregator({
+    table: tableOver(transport, table.name, () => scene.nowMs),
+    sink: {put: () => Promise.reject(new Error('no such bucket'))},
+    log: () => {},
+  })
 
   const hot = await imageOf(scene, 'hot')
   const drained = await imageOf(scene, 'drained')
@@ -48,6 +53,12 @@ export async function recordAggregator(table: TestTable): Promise<Authorisation[
   await handle({Records: [streamRecord(undefined, drained, {atMs: scene.nowMs})]})
   const left = (await boosted.configs.boosts()).map(({limit}) => limit.name)
 
+  const event = encodeAudit({
+    ...{namespace: scene.namespace, entity: 'hot', eventId: 'A', timestamp: '2023-08-16T11:12:13Z', action: 'noted'},
+    ...{principal: undefined, resource: undefined, details: {}, ttlSeconds: 1},
+  })
+  const waiting = await handle({Records: [streamRecord(event, undefined, {byService: true})]})
+
   const {length: shards} = await scene.shards('drained', 'gpt-4', 8)
   const done = {snapshots: refilled.counts.snapshots, refills: refilled.counts.refills, splits: split.counts.splits}
   const isAll =
@@ -56,6 +67,7 @@ export async function recordAggregator(table: TestTable): Promise<Authorisation[
     done.splits > 0 &&
     shards === 8 &&
     filled.failures.length === 0 &&
+    waiting.counts.unarchived === 1 &&
     left.join() === 'other'
   if (!isAll) throw new Error(`the aggregator left something out: ${JSON.stringify({...done, shards, left})}`)
   return transport.take()

@@ -82,11 +82,15 @@ export async function deployWithConsent(
 /** Deletes what a failed first deployment left, which would block the next; it contains no data. */
 async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: DeployMode): Promise<void> {
   const {stack, stackId, hasEmptyTable} = plan
-  const [{deleteStack, deleteTable}, {hasEmptyLeftover}] = await Promise.all([
+  const [{deleteStack, deleteTable, unprotectTable}, {readTable}, {hasEmptyLeftover}] = await Promise.all([
     import('../../infra/delete/delete.js'),
+    import('../../infra/delete/plan.js'),
     import('../../infra/deploy/plan.js'),
   ])
-  const left = hasEmptyTable ? ` and its empty table "${table.name}"` : ''
+  // A first deployment with --deletion-protection leaves a table that its rollback could not delete.
+  const isProtected = hasEmptyTable && (await readTable(table))?.isProtected === true
+  const protection = isProtected ? ', whose deletion protection it turns off' : ''
+  const left = hasEmptyTable ? ` and its empty table "${table.name}"${protection}` : ''
   await confirm(`This deletes what is left of the failed stack "${stack}"${left}, then creates it again`, {
     yes: mode.yes,
   })
@@ -96,7 +100,9 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: Depl
       const waiting = {sleep: sleepMs, signal}
       await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcherOf(mode), waiting)
       // Checked again: clients may have written to the table in the meantime.
-      if (hasEmptyTable && (await hasEmptyLeftover(table))) await deleteTable(table, waiting)
+      if (!hasEmptyTable || !(await hasEmptyLeftover(table))) return
+      if (isProtected) await unprotectTable(table, waiting)
+      await deleteTable(table, waiting)
     },
     () =>
       new ZaelError(

@@ -11,7 +11,7 @@ import {callAws} from '../aws/errors.js'
 import {type DeadLetter, inStreamOrder, readLetter} from './letter.js'
 
 /** The name that the templates of both tools give the queue. */
-export const queueName = (stack: string): string => `${stack}-aggregator-dlq`
+const queueName = (stack: string): string => `${stack}-aggregator-dlq`
 
 /** Messages per request, SQS's bound. */
 const PER_REQUEST = 10

@@ -82,7 +82,8 @@ export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]
 
   async function countLetter(letter: DeadLetter): Promise<Omit<RedrivenLetter, 'isDeleted'>> {
     const nothing = {letter, records: 0, counted: 0, undecided: [], lostWindows: [], putBack: 0, uncounted: 0}
-    if (!letter.range?.streamArn.includes(`:table/${table.name}/stream/`)) return {...nothing, state: 'unreadable', error: undefined}
+    if (!letter.range?.streamArn.includes(`:table/${table.name}/stream/`))
+      return {...nothing, state: 'unreadable', error: undefined}
     try {
       const {streamArn} = letter.range
       const records = await readRange(stream, letter.range, {signal})

@@ -91,6 +91,15 @@ export async function deleteTable({transport, name: TableName}: Table, wait: Wai
   }
 }
 
+/** Turns off the deletion protection of a table and waits until it can be deleted. */
+export async function unprotectTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
+  await transport.send('UpdateTable', {TableName, DeletionProtectionEnabled: false})
+  await poll(wait, async () => {
+    const {Table: found} = await transport.send('DescribeTable', {TableName})
+    return found?.TableStatus === 'ACTIVE' && found.DeletionProtectionEnabled !== true ? true : undefined
+  })
+}
+
 function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
   const first = firstFailure(events)
   const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason given'

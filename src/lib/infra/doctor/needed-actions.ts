@@ -61,5 +61,9 @@ function commandActions({partition, region, account, stack}: StackPlace): Needed
     need('look', 'cloudwatch', 'GetMetricData DescribeAlarms', anything),
     need('look', 'sqs', 'GetQueueUrl GetQueueAttributes', [arn('sqs', `${stack}-aggregator-dlq`)]),
     need('operate', 'dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', table),
+    need('operate', 'dynamodb', 'GetShardIterator GetRecords', [arn('dynamodb', `table/${stack}/stream/*`)]),
+    need('operate', 'sqs', 'ReceiveMessage ChangeMessageVisibility DeleteMessage', [
+      arn('sqs', `${stack}-aggregator-dlq`),
+    ]),
   ]
 }

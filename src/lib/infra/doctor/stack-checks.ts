@@ -5,7 +5,7 @@ import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
 import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
-import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
+import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
 /** One check per part of a stack: table, stream, function, mapping, filters, dead letters, versions and Python clients. */
@@ -28,7 +28,7 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
     ...(aggregator && table?.stream && !mapping && isKnown(health, 'mapping')
       ? [failedCheck('stack', 'mapping', 'no event source mapping from the stream to the function', rebuild)]
       : []),
-    ...(deadLetters ? [deadLetterCheck(deadLetters.messages, deadLetters.queue, aggregator)] : []),
+    ...(deadLetters ? [deadLetterCheck(stack, deadLetters)] : []),
     ...(versions ? [layoutCheck(versions, deploy), ...peerChecks(versions, table, aggregator, deploy)] : []),
     ...health.unknown.map(({part, reason, fix}) => warningCheck('stack', part, `unknown: ${reason}`, fix)),
   ]
@@ -94,10 +94,10 @@ function filterCheck(
   return (stack?.owner === 'zae-limiter' ? warningCheck : failedCheck)('stack', 'filters', message, deploy)
 }
 
-function deadLetterCheck(messages: number, queue: string, aggregator: AggregatorPart | null): Check {
+function deadLetterCheck(stack: string, {messages, queue}: DeadLettersPart): Check {
   if (messages === 0) return passedCheck('stack', 'dead letters', 'none')
-  const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
-  return failedCheck('stack', 'dead letters', `${formatCount(messages)} in ${queue}`, where)
+  const fix = `zael aggregator dead-letters --stack ${stack}`
+  return failedCheck('stack', 'dead letters', `${formatCount(messages)} in ${queue}`, fix)
 }
 
 function layoutCheck({schemaVersion, release, problem}: VersionPart, deploy: string): Check {

@@ -51,7 +51,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   }
   const logs = aggregator ? logsCommand(aggregator.name) : null
   if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation), logs))
-  if (deadLetters) add('deadLetters', ofDeadLetters(deadLetters, logs))
+  if (deadLetters) add('deadLetters', ofDeadLetters(stack, deadLetters))
   if (alarms)
     add(
       'alarms',
@@ -149,10 +149,15 @@ function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Fo
   return found
 }
 
-function ofDeadLetters({queue, messages}: DeadLettersPart, logs: string | null): Found[] {
+function ofDeadLetters(stack: string, {queue, messages}: DeadLettersPart): Found[] {
   if (messages === 0) return []
   const batches = formatPlural(messages, 'batch', 'batches')
-  return [problem(`${batches} of the stream failed permanently, see queue ${queue}.`, logs)]
+  return [
+    problem(
+      `${batches} of the stream failed permanently, see queue ${queue}.`,
+      `zael aggregator dead-letters --stack ${stack}`,
+    ),
+  ]
 }
 
 function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebuild: string): Found[] {

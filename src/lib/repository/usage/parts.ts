@@ -23,7 +23,7 @@ export async function readWindows(
 }
 
 /** The first seconds of the finer windows that a window consists of. */
-export const partsOf = ({window, start}: Pick<UsageRecord, 'window' | 'start'>, finer: Window): string[] =>
+export const startsWithin = ({window, start}: Pick<UsageRecord, 'window' | 'start'>, finer: Window): string[] =>
   startsBetween(finer, Date.parse(start), windowEndMs(window, start) - 1)
 
 /** The first seconds of the windows that contain any instant between two. */

@@ -185,6 +185,8 @@ describeOnEngine('refusals in buckets', () => {
     await limiter.tryAcquire(of({rpm: 5}))
     faults.start({kind: 'lost after apply', at: 1, operation: 'UpdateItem', times: 50})
     await expect(limiter.acquire(of({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
+    // The write is given up a moment after its caller.
+    await limiter.settled()
     faults.stop()
     await limiter.close()
     expect((await counts()).requests).toBe(1)

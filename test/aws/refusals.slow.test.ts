@@ -157,7 +157,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         error: {
           code: 'aws.denied',
           message: `Not allowed to plan changes of stack "denied": ${reason}`,
-          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor` checks all permissions.',
+          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor --stack denied` checks all permissions.',
           details: {action: 'cloudformation:CreateChangeSet'},
         },
       })

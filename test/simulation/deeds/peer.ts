@@ -41,7 +41,7 @@ class Peer {
   configure({scope, limits, isSynced}: Extract<PeerDeed, {kind: 'peer-config'}>): void {
     const {world} = this.#stage
     const key = wireKey(configKey(world.namespace, scope))
-    const before = world.items.find(({PK, SK}) => same(PK, key.PK) && same(SK, key.SK))
+    const before = this.#configAt(key)
     const access = before && decodeConfig(before, () => [])?.access
     const record = {namespace: world.namespace, scope, limits, access, onUnavailable: undefined}
     const Item = encodeConfig({...record, auditRetentionDays: undefined})
@@ -53,8 +53,9 @@ class Peer {
         const name = /^b_(.+)_cp$/.exec(key)?.[1]
         return name !== undefined && name !== 'wcu' && !names.has(name)
       })
-      // A limit that is gone stays until a slow write removes it: zone and texts would then be those of others.
-      if (isOther) {
+      // A limit that is gone stays until a slow write removes it: zone and texts would then be those of others. Limits of
+      // the entity count more than those of a resource.
+      if (isOther || (scope.level !== 'entity' && this.#hasOwnLimits(item))) {
         this.#put({...item, vu: n(0)})
         continue
       }
@@ -78,12 +79,22 @@ class Peer {
     }
   }
 
+  #configAt(key: Item): Item | undefined {
+    return this.#stage.world.items.find(({PK, SK}) => same(PK, key.PK) && same(SK, key.SK))
+  }
+
+  #hasOwnLimits(bucket: Item): boolean {
+    const {namespace} = this.#stage.world
+    const entity = bucketOf(bucket).split('/')[1] ?? ''
+    return this.#configAt(wireKey(configKey(namespace, {level: 'entity', entity, resource: RESOURCE}))) !== undefined
+  }
+
   /** Stamps all buckets that it applies to. */
   setAccess({scope, access}: Extract<PeerDeed, {kind: 'peer-access'}>): void {
     const {world, oracles} = this.#stage
     const beganMs = world.time.nowMs
     const key = wireKey(configKey(world.namespace, scope))
-    const stored = world.items.find(({PK, SK}) => same(PK, key.PK) && same(SK, key.SK))
+    const stored = this.#configAt(key)
     const empty = {
       namespace: world.namespace,
       scope,

@@ -36,9 +36,9 @@ export class Families {
   readonly #createdAtMs = new Map<string, number>()
   /** Whether anything about parents changes in the run. */
   readonly isChanging: boolean
+  /** When each change began and returned, in epoch ms; those at the same time count as one. */
+  readonly #changes: {readonly beganMs: number; endedMs: number}[] = []
   #underWay = 0
-  #beganAtMs = 0
-  #changedAtMs = 0
   #isKnown = true
 
   constructor({children, steps}: Scenario, verdicts: Verdicts) {
@@ -71,13 +71,14 @@ export class Families {
 
   /** A change begins at an instant; returns what is called when it has ended. */
   begin(deed: FamilyDeed, atMs: number): (isDone: boolean, endedMs: number) => void {
-    if (this.#underWay === 0) this.#beganAtMs = atMs
+    if (this.#underWay === 0) this.#changes.push({beganMs: atMs, endedMs: atMs})
     // Of changes at the same time the last one counts, whichever that is.
     else this.#isKnown = false
     this.#underWay++
     return (isDone, endedMs) => {
       this.#underWay--
-      this.#changedAtMs = endedMs
+      const change = this.#changes.at(-1)
+      if (change) change.endedMs = endedMs
       if (!isDone) this.#isKnown = false
       else if (deed.kind === 'move') this.#parents.set(deed.entity, deed.parent)
       else this.#policies.set(scopeKey(deed), deed.cascade)
@@ -108,10 +109,12 @@ export class Families {
   }
 
   #isSettled({bucket, startedMs}: Answer, delayMs: number): boolean {
-    if (!this.isChanging || !this.isKnown || this.#changedAtMs === 0) return false
+    if (!this.isChanging || !this.isKnown || this.#changes.length === 0) return false
     const createdMs = this.#createdAtMs.get(bucket) ?? Number.POSITIVE_INFINITY
-    if (createdMs < this.#beganAtMs - INDEX_LAG_MS) return startedMs > this.#changedAtMs + delayMs
-    return startedMs > Math.max(this.#changedAtMs, createdMs) + CACHE_PERIOD_MS + INDEX_LAG_MS
+    return this.#changes.every(({beganMs, endedMs}) => {
+      if (createdMs < beganMs - INDEX_LAG_MS) return startedMs > endedMs + delayMs
+      return startedMs > Math.max(endedMs, createdMs) + CACHE_PERIOD_MS + INDEX_LAG_MS
+    })
   }
 
   #possibleOf(entity: string): Set<string> {

@@ -62,7 +62,7 @@ export class RateBound {
 
   /** Millitokens that may be left, rounded down; `undefined` where that cannot be known. */
   left(bucket: string, name: string, atMs: number): bigint | undefined {
-    const ideal = this.#idealOf(bucket, name, atMs)
+    const ideal = this.#lookAt(bucket, name, atMs)
     return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
   }
 
@@ -78,7 +78,7 @@ export class RateBound {
     const times = [...this.#timeline.now(bucket)].map(([name, {capacity, amount, period}]) => {
       // One shard may have all of the debt, and repays it at its own share of the rate.
       const shards = BigInt(this.#stored.get(`${bucket} ${name}`)?.size ?? 1)
-      const debt = (this.#idealOf(bucket, name, atMs)?.forced ?? 0n) * shards
+      const debt = (this.#lookAt(bucket, name, atMs)?.forced ?? 0n) * shards
       return Number(((capacity + debt) * period) / amount)
     })
     return Math.max(0, ...times)
@@ -126,6 +126,15 @@ export class RateBound {
     this.#exempt.add(bucket)
     const over = Number(-ideal.numerator / ideal.period - ideal.forced) / 1000
     this.#verdicts.report('S1-rate', `${bucket} ${name}`, `${over} tokens above capacity + refill were admitted`)
+  }
+
+  /** One that nobody has used yet begins full by the limits of its first use, whatever they were before. */
+  #lookAt(bucket: string, name: string, atMs: number): IdealBucket | undefined {
+    const key = `${bucket} ${name}`
+    const isUsed = this.#ideals.has(key)
+    const ideal = this.#idealOf(bucket, name, atMs)
+    if (!isUsed) this.#ideals.delete(key)
+    return ideal
   }
 
   #idealOf(bucket: string, name: string, atMs: number): IdealBucket | undefined {

@@ -18,7 +18,12 @@ export class UsageTruth {
     this.#uncountable.add(bucket)
   }
 
-  observe({shards}: TableWrite): void {
+  observe({shards, changes}: TableWrite): void {
+    for (const {before, after} of changes) {
+      const gone = before && !after ? decodeUsage(before) : undefined
+      // Usage expires after 90 days.
+      if (gone) this.exempt(bucketId(gone.namespace, gone.entity, gone.resource))
+    }
     for (const change of shards) {
       for (const [name, milli] of consumedBy(change)) {
         const key = `${change.bucket} ${name}`

@@ -225,7 +225,9 @@ export class QuotaLedger {
 
   /** What was taken in one window is not returned to another. */
   #checkReturned(change: QuotaChange, {taken, windowMs}: Holding): void {
-    if (taken >= 0n || change.taken >= 0n) return
+    // Of a session that has not begun nothing can be taken: it begins with its whole allowance.
+    const isBegun = change.after?.resets !== '' || Number.isFinite(windowMs)
+    if (taken >= 0n || change.taken >= 0n || !isBegun) return
     const message = `${tokens(-taken)} more were returned than were taken in the window of ${iso(windowMs)}`
     this.#verdicts.report('S3-returned', subjectOf(change), message)
   }

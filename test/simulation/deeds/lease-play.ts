@@ -223,7 +223,8 @@ export class LeasePlay {
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else {
-        for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)
+        // A charge may have been made, and a return not: the lease gives neither back later.
+        for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.abs(deltas[claim.limit] ?? 0)) * 1000n)
         if (action.kind === 'consume' && oracles.families.isChanging) this.#parentClaims(deltas)
       }
       oracles.answers.failed(`${action.kind} ${this.#deed.entity}`, error)

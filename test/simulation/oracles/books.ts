@@ -30,7 +30,7 @@ export class Claim {
     else this.low = this.low + milli < 0n ? (this.low < 0n ? this.low : 0n) : this.low + milli
   }
 
-  /** A charge that may have happened or not, and that the caller gave up. */
+  /** A charge or return that may have happened or not, and that the caller gave up. */
   leaveInDoubt(milli: bigint): void {
     this.#doubtful += milli
   }

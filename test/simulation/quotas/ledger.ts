@@ -62,6 +62,8 @@ export class QuotaLedger {
   readonly #holdings = new Map<string, Map<number, Holding>>()
   /** What was taken in windows that a shard has left, in net millitokens: a quota may become another kind, and the same again. */
   readonly #left = new Map<string, Map<string, bigint>>()
+  /** Debts that shards had when they left a window, in millitokens: others were granted that much more when it was divided. */
+  readonly #debts = new Map<string, bigint>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
   readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
@@ -206,6 +208,10 @@ export class QuotaLedger {
     const {definition} = after
     const left = this.#leftOf(key, change.shard)
     if (known) left.set(windowKey(known), known.taken)
+    if (known && known.granted < 0n) {
+      const debtKey = `${key} ${windowKey(known)}`
+      this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) + known.granted)
+    }
     const holding = {
       definition,
       windowMs,
@@ -240,7 +246,8 @@ export class QuotaLedger {
     const granted = shards.reduce((sum, each) => sum + each.granted, 0n)
     const allowed = shards.reduce((most, {whole}) => (whole > most ? whole : most), 0n)
     const extra = shards.reduce((sum, each) => sum + each.extra, 0n)
-    if (granted <= allowed + extra) return
+    const debts = this.#debts.get(`${keyOf(change)} ${windowKey({definition: after.definition, windowMs})}`) ?? 0n
+    if (granted + debts <= allowed + extra) return
     const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
   }

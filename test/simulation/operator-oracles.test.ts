@@ -67,6 +67,26 @@ describe('the oracle of families', () => {
   })
 })
 
+describe('the oracle of families, after changes of others', () => {
+  it('gives a bucket that was created around a change the cache period, whatever changes elsewhere', () => {
+    const move = (entity: string) => ({kind: 'move', entity, parent: 'org'}) as const
+    const scenario = {
+      ...plain(1, [RATE]),
+      ...{seed: 1, profile: 'family', children: {c0: 'team', c1: 'team'}},
+      steps: [move('c0'), move('c1')].map(deed => ({atMs: 0, by: -2, deed})),
+    } satisfies Scenario
+    const verdicts = new Verdicts(() => 0)
+    const families = new Families(scenario, verdicts)
+    families.begin(move('c0'), 10_000)(true, 10_100)
+    families.observe(write(10_050, undefined, shard(0n)))
+    families.begin(move('c1'), 20_000)(true, 20_100)
+    families.admitted({entity: 'c0', bucket: BUCKET, startedMs: 30_000}, 'team')
+    expect(oraclesIn(verdicts)).toEqual([])
+    families.admitted({entity: 'c0', bucket: BUCKET, startedMs: 80_000}, 'team')
+    expect(oraclesIn(verdicts)).toEqual(['S10-parent'])
+  })
+})
+
 describe('the oracle of soft limits', () => {
   const scenario = {...plain(1, [{...RATE, soft: true}]), seed: 1, profile: 'burst'} satisfies Scenario
   const asked = {process: 0, buckets: [BUCKET], startedMs: 500}

@@ -82,6 +82,18 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
+  it('lets a bucket that was only looked at begin full by the limits of its first use', () => {
+    const {verdicts, timeline, found} = judges()
+    const rates = new RateBound(timeline, verdicts, () => 0)
+    expect(rates.left(BUCKET, 'rpm', 1000)).toBe(10_000n)
+    timeline.observe(configure(20, 2000, 'operator'))
+    const atMs = 2000 + CACHE_PERIOD_MS + 1
+    rates.observe(write(atMs, [[undefined, bucket({tc: 20_000})]]))
+    expect(found()).toEqual([])
+    rates.observe(write(atMs, [[bucket({tc: 20_000}), bucket({tc: 20_001})]]))
+    expect(found()).toEqual(['S1-rate'])
+  })
+
   it('gives returns back, but not beyond the capacity', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)

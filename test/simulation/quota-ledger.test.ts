@@ -158,6 +158,33 @@ function foundAfterLengthened(afterMs: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A shard in debt gives half of it to a new one, which then enters the next day; so much more is granted in the first. */
+function foundAfterDebt(more: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const daily = (number: number, atMs: number, tokens: number, consumed: number): Item => {
+    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
+    return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
+  }
+  const nextMs = START_MS + 86_400_000
+  const write = (atMs: number, ...changes: readonly (readonly [Item | undefined, Item])[]) =>
+    ledger.observe({
+      atMs,
+      writer: {kind: 'limiter', process: 0},
+      changes: changes.map(([before, after]) => ({table: 'sim', sequence: 0, atMs, before, after})),
+      shards: [],
+    })
+  const whole = {...daily(0, START_MS, 0, 24_000), shard_count: n(1)}
+  const inDebt = {...daily(0, START_MS, -4000, 28_000), shard_count: n(1)}
+  write(START_MS, [undefined, whole])
+  write(START_MS, [whole, inDebt])
+  const [half, other] = [daily(0, START_MS, -2000, 28_000), daily(1, START_MS, -2000, 0)]
+  write(START_MS, [inDebt, half], [undefined, other])
+  write(nextMs, [other, daily(1, nextMs, 12_000, 0)])
+  write(START_MS, [half, daily(0, START_MS, -2000 + more, 28_000)])
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
   it('allows a shard that enters a session late its share of the capacity in force then', () => {
     expect(found(MINUTE_MS, 6000)).toEqual([])
@@ -194,5 +221,10 @@ describe('the ledger of quotas', () => {
   it('allows a session to begin by a length that another client has just changed, until processes must know', () => {
     expect(foundAfterLengthened(100)).not.toContain('S3-window-again')
     expect(foundAfterLengthened(31_000)).toContain('S3-window-again')
+  })
+
+  it('remembers what a shard owes of a window that it has left', () => {
+    expect(foundAfterDebt(0)).toEqual([])
+    expect(foundAfterDebt(1)).toEqual(['S3-minted', 'S1-quota'])
   })
 })

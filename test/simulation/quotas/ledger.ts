@@ -165,6 +165,8 @@ export class QuotaLedger {
     const owed = this.#heldBy(change)?.owed ?? 0n
     const began = after.tokens + taken - bought
     if (began <= due && began >= due - owed) return
+    // What is noted after a window has ended is of no use to anybody, and takes nothing from anybody.
+    if (began < due && endOf(after, windowMs) <= after.refilledAtMs) return
     const oracle = began > due ? 'S3-grant' : 'S2-short'
     const message = `the window of ${iso(windowMs)} began with ${tokens(began)}, ${tokens(due)} are due`
     this.#verdicts.report(oracle, subject, message)

@@ -86,7 +86,7 @@ describe('S1: the rate bound', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     expect(rates.left(BUCKET, 'rpm', 1000)).toBe(10_000n)
-    timeline.observe(configure(20, 2000, 'operator'))
+    timeline.observe(configure(20, 2000, 'operator', 3600))
     const atMs = 2000 + CACHE_PERIOD_MS + 1
     rates.observe(write(atMs, [[undefined, bucket({tc: 20_000})]]))
     expect(found()).toEqual([])

@@ -43,6 +43,18 @@ describeOnEngine('an import of entities', () => {
     expect(await planImport(own, listed)).toEqual({listed: 4, entities: [], limits: [], unchanged: 4})
   })
 
+  it('sets limits for all resources before those for one, which start from them', async () => {
+    const {own} = setUp()
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=600', 'tpm=1k']))
+    const ids = Array.from({length: 12}, (_, at) => `e${at}`)
+    const listed = list('id,limits.gpt-4,limits', ...ids.map(id => `${id},tpm=9k,rpm=5`))
+    await runImport(own, await planImport(own, listed))
+    for (const entity of ids) {
+      const {limits} = (await own.configs.get({level: 'entity', entity, resource: 'gpt-4'})) ?? {}
+      expect(limits?.map(({name, capacity}) => `${name} ${capacity}`)).toEqual(['rpm 5', 'tpm 9000'])
+    }
+  })
+
   it('that was stopped is continued by the next run', async () => {
     const {own} = setUp()
     const ids = Array.from({length: 30}, (_, at) => `e${at}`)

@@ -2,6 +2,7 @@ import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
 import type {Limit} from '../core/limit.js'
+import {DEFAULT_RESOURCE} from '../core/names.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigScope} from '../schema/config-record.js'
@@ -140,7 +141,9 @@ export async function runImport(
     onProgress(done.length + failures.length)
   }
   const generations = groupBy(entities, ({depth}) => depth)
-  for (const group of [limits, ...generations.values()]) {
+  // Limits of one resource start from those for all resources: these come first, or chance would decide.
+  const byReach = groupBy(limits, ({scope}) => scope.resource === DEFAULT_RESOURCE)
+  for (const group of [byReach.get(true) ?? [], byReach.get(false) ?? [], ...generations.values()]) {
     await forEachConcurrently(chunksOf<ImportChange>(group, 1), CONCURRENT_CHANGES, async ([change]) => {
       if (change) await make(change)
     })

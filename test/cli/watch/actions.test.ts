@@ -199,6 +199,23 @@ describeOnEngine('actions of the live view', () => {
     })
   })
 
+  it('nothing is done where somebody else has changed what was asked about', async () => {
+    const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
+    const changed = `Somebody has changed ${id} for gpt-4 since the question.`
+    const boost = await actions.ask('boost', rowOf(id), 'tpm=200k/min --for 1h')
+    await namespace.setLimits(own, parseLimits(['tpm=5M/min']))
+    await expect(boost.perform()).rejects.toThrow(changed)
+    expect((await namespace.configs.get(own))?.limits.find(({name}) => name === 'tpm')?.capacity).toBe(5_000_000)
+    const block = await actions.ask('block', rowOf(id), undefined)
+    await namespace.setAccess(own, 'bypass')
+    await expect(block.perform()).rejects.toThrow(changed)
+    await namespace.setAccess(own, 'disabled')
+    const unblock = await actions.ask('unblock', rowOf(id), undefined)
+    await namespace.setAccess(own, 'bypass')
+    await expect(unblock.perform()).rejects.toThrow(`${id} is not disabled for gpt-4 any more.`)
+    expect((await namespace.configs.get(own))?.access).toBe('bypass')
+  })
+
   it('unblocking says when another switch goes on refusing, and lifts that of the resource for this entity alone', async () => {
     const target = rowOf(id, {resource: 'video', isDisabled: true})
     await namespace.setAccess({level: 'resource', resource: 'video'}, 'disabled')

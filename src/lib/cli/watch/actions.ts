@@ -9,6 +9,7 @@ import {type Settings, typedFlags, typedFlagWords} from '../base/settings.js'
 import {plainLine} from '../output/paint.js'
 import type {ActionSource} from './action-source.js'
 import {askBoost, boostDraft} from './boost-action.js'
+import {changedMeanwhile} from './changed-meanwhile.js'
 import {askReset} from './reset-action.js'
 import {askBlock, askUnblock} from './switch-action.js'
 
@@ -38,11 +39,18 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
     boostText: target => explained(async () => boostDraft(await source(), target)),
     ask: (kind, target, text) =>
       explained(async () => {
-        const {command, lines, perform} = await ask[kind](await source(), target, text ?? '')
+        const question = await ask[kind](await source(), target, text ?? '')
+        const {command, lines} = question
+        /** A switch that somebody else has thrown since may call for another command. */
+        const stillAsked = async () => {
+          const now = kind === 'block' || kind === 'unblock' ? await ask[kind](await source(), target) : question
+          if (now.command.join(' ') !== command.join(' ')) throw changedMeanwhile(target)
+          return now
+        }
         return {
           command: ['zael', ...command.map(shellWord), ...typedFlagWords(settings)],
           lines: [...lines, ...otherReasons(kind, target)].map(plainLine),
-          perform: () => explained(async () => (await perform()).map(plainLine)),
+          perform: () => explained(async () => (await (await stillAsked()).perform()).map(plainLine)),
         }
       }),
   }

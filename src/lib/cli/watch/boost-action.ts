@@ -1,3 +1,4 @@
+import {isDeepStrictEqual} from 'node:util'
 import {calendarCheck} from '../../calendar/calendar-check.js'
 import {InvalidInput} from '../../core/errors.js'
 import {baseOf, boostedOf, isCalendarReset, type Limit, MAX_TOKENS} from '../../core/limit.js'
@@ -9,6 +10,7 @@ import {lossQuestion} from '../limits/effect.js'
 import {scopeWords} from '../limits/presenter.js'
 import {previewSet, type SetRequest, setAsPreviewed, setLines} from '../limits/set.js'
 import {type ActionSource, NO_PROGRESS} from './action-source.js'
+import {changedMeanwhile} from './changed-meanwhile.js'
 
 /** Twice what applies now to the limit of the row, for an hour; the text is edited before it is used. */
 export async function boostDraft({namespace}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
@@ -20,9 +22,10 @@ export async function boostDraft({namespace}: ActionSource, {entity, resource, l
 /** `zael limits set … --for`, for the entity and the resource of the row. */
 export async function askBoost(
   {namespace, nowMs, where}: ActionSource,
-  {entity, resource}: ActionTarget,
+  target: ActionTarget,
   text: string,
 ): Promise<ActionQuestion> {
+  const {entity, resource} = target
   const words = wordsOf(text)
   const {limits, flags} = boostWords(words)
   const request: SetRequest = {
@@ -42,6 +45,8 @@ export async function askBoost(
       ...(loss === undefined ? [] : ['', loss]),
     ],
     perform: async () => {
+      const now = await namespace.configs.preview(request.scope, request.limits, request.options)
+      if (!isDeepStrictEqual([now.before, now.after], [preview.before, preview.after])) throw changedMeanwhile(target)
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
       return setLines(change, made, request, {dryRun: false, where})
     },

@@ -62,7 +62,10 @@ export class QuotaLedger {
   readonly #holdings = new Map<string, Map<number, Holding>>()
   /** What was taken in windows that a shard has left, in net millitokens: a quota may become another kind, and the same again. */
   readonly #left = new Map<string, Map<string, bigint>>()
-  /** Debts that shards had when they left a window, in millitokens: others were granted that much more when it was divided. */
+  /**
+   * What shards that have left a window owed to it, or had bought for it and given away, in millitokens, negative: others
+   * were granted that much more when the bucket was divided.
+   */
   readonly #debts = new Map<string, bigint>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
@@ -210,9 +213,10 @@ export class QuotaLedger {
     const {definition} = after
     const left = this.#leftOf(key, change.shard)
     if (known) left.set(windowKey(known), known.taken)
-    if (known && known.granted < 0n) {
+    const surplus = known ? known.extra - known.granted : 0n
+    if (known && surplus > 0n) {
       const debtKey = `${key} ${windowKey(known)}`
-      this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) + known.granted)
+      this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) - surplus)
     }
     const holding = {
       definition,

@@ -2,7 +2,13 @@ import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import {cloudFormationFlags, parseBucketName, parseRoleArn} from '../lib/cli/flags/cloudformation.js'
+import {
+  cloudFormationFlags,
+  noPolicies,
+  parseBucketName,
+  parseRoleArn,
+  permissionFlags,
+} from '../lib/cli/flags/cloudformation.js'
 import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
 import {exportPolicyWithConsent, exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
 import {nextLines} from '../lib/cli/output/facts.js'
@@ -10,7 +16,6 @@ import type {DeployResult} from '../lib/cli/results/stack.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
 import {deployJson, finishedLines, NOTHING_DEPLOYED} from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
-import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Deploy extends StackCommand<typeof Deploy> {
   static override baseFlags = wholeStackFlags
@@ -48,15 +53,7 @@ export default class Deploy extends StackCommand<typeof Deploy> {
       exclusive: ['tag', 'remove-tag', 'dry-run', 'cloudformation-role', 'template-bucket', 'export-policy'],
     }),
     ...cloudFormationFlags,
-    'template-bucket': string({
-      description: 'Pass the template through this S3 bucket, in the region of the stack; it stays there.',
-      helpValue: 'NAME',
-    }),
-    'export-policy': string({
-      description: 'Write the IAM policies that deploying with these options needs to a folder; deploy nothing.',
-      helpValue: 'DIR',
-      exclusive: ['tag', 'remove-tag', 'dry-run'],
-    }),
+    ...permissionFlags,
   }
 
   static override examples = [
@@ -114,10 +111,4 @@ export default class Deploy extends StackCommand<typeof Deploy> {
         this.logToStderr(line)
     return deployJson(plan, {dryRun, finished})
   }
-}
-
-function noPolicies(): InvalidInput {
-  return new InvalidInput('deploy.no-policies', 'A local engine has no permissions, so there is no policy to export.', {
-    hint: 'Choose the account and region to deploy to, with --profile and --region.',
-  })
 }

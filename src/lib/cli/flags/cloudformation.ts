@@ -9,6 +9,25 @@ export const cloudFormationFlags = {
   }),
 }
 
+/** What `zael deploy` takes for accounts that allow little. */
+export const permissionFlags = {
+  'template-bucket': string({
+    description: 'Pass the template through this S3 bucket, in the region of the stack; it stays there.',
+    helpValue: 'NAME',
+  }),
+  'export-policy': string({
+    description: 'Write the IAM policies that deploying with these options needs to a folder; deploy nothing.',
+    helpValue: 'DIR',
+    exclusive: ['tag', 'remove-tag', 'dry-run'],
+  }),
+}
+
+export function noPolicies(): InvalidInput {
+  return new InvalidInput('deploy.no-policies', 'A local engine has no permissions, so there is no policy to export.', {
+    hint: 'Choose the account and region to deploy to, with --profile and --region.',
+  })
+}
+
 /** The given ARN; throws when it is not the ARN of a role. */
 export function parseRoleArn(text: string | undefined): string | undefined {
   if (text === undefined || /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/.test(text)) return text

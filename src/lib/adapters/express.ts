@@ -1,0 +1,55 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * Limits the requests of Express, of other servers with middleware in the style of Connect, and of plain `node:http`.
+ *
+ * @packageDocumentation
+ */
+import {createGuard, type GuardOptions} from './guard.js'
+import {keepLease} from './leases.js'
+import {type NodeResponse, onAnswered, whileConnected} from './node-response.js'
+import {PROBLEM_TYPE} from './problem.js'
+
+export type {HeaderStyle, LimitNames} from './dialects.js'
+export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
+export {leaseOf} from './leases.js'
+export type {NodeResponse} from './node-response.js'
+
+/** What callbacks can rely on; with Express, `expressLimiter<Request>` gives them its own type. */
+export interface NodeRequest {
+  readonly method?: string | undefined
+  readonly url?: string | undefined
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+}
+
+/**
+ * A middleware that admits or refuses requests. Without a framework, `next` is the handler of the request.
+ *
+ * @example
+ * ```ts
+ * app.use(expressLimiter({limiter, entity: request => String(request.headers['x-api-key']), resource: 'api', consume: {rpm: 1}}))
+ * ```
+ */
+export function expressLimiter<Request extends NodeRequest = NodeRequest>(
+  options: GuardOptions<Request>,
+): (request: Request, response: NodeResponse, next: (error?: unknown) => void) => Promise<void> {
+  const guard = createGuard(options)
+  return async (request, response, next) => {
+    const outcome = await whileConnected(response, signal => guard(request, signal)).catch((error: unknown) => ({
+      kind: 'failed' as const,
+      error,
+    }))
+    if (outcome.kind === 'failed') return next(outcome.error)
+    if (outcome.kind === 'skipped') return next()
+    if (outcome.kind === 'gone') return
+    const headers = outcome.kind === 'admitted' ? outcome.headers() : outcome.headers
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
+    if (outcome.kind === 'admitted') {
+      keepLease(outcome.lease, request)
+      onAnswered(response, outcome.answered)
+      return next()
+    }
+    response.statusCode = outcome.status
+    response.setHeader('Content-Type', PROBLEM_TYPE)
+    response.end(JSON.stringify(outcome.problem))
+  }
+}

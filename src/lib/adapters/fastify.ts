@@ -1,0 +1,63 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * Limits the requests of a Fastify server.
+ *
+ * @packageDocumentation
+ */
+import {createGuard, type GuardOptions} from './guard.js'
+import {keepLease} from './leases.js'
+import {type NodeResponse, onAnswered, whileConnected} from './node-response.js'
+import {PROBLEM_TYPE} from './problem.js'
+import {CLIENT_GONE} from './response.js'
+
+export type {HeaderStyle, LimitNames} from './dialects.js'
+export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
+export {leaseOf} from './leases.js'
+export type {NodeResponse} from './node-response.js'
+
+/** What callbacks can rely on; `fastifyLimiter<FastifyRequest>` gives them Fastify's own type. */
+export interface FastifyLikeRequest {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly ip: string
+  readonly raw: object
+}
+
+/** What the adapter needs of `FastifyReply`. */
+export interface FastifyLikeReply {
+  readonly raw: NodeResponse
+  code(status: number): unknown
+  header(name: string, value: string): unknown
+  send(body?: string): unknown
+}
+
+/**
+ * A hook that admits or refuses requests: for `onRequest`, or for `preHandler` where the body decides.
+ *
+ * @example
+ * ```ts
+ * app.addHook('onRequest', fastifyLimiter({limiter, entity: request => request.ip, resource: 'api', consume: {rpm: 1}}))
+ * ```
+ */
+export function fastifyLimiter<Request extends FastifyLikeRequest = FastifyLikeRequest>(
+  options: GuardOptions<Request>,
+): (request: Request, reply: FastifyLikeReply) => Promise<unknown> {
+  const guard = createGuard(options)
+  return async (request, reply) => {
+    const outcome = await whileConnected(reply.raw, signal => guard(request, signal))
+    if (outcome.kind === 'skipped') return
+    if (outcome.kind === 'gone') {
+      reply.code(CLIENT_GONE)
+      return reply.send()
+    }
+    const headers = outcome.kind === 'admitted' ? outcome.headers() : outcome.headers
+    for (const [name, value] of Object.entries(headers)) reply.header(name, value)
+    if (outcome.kind === 'admitted') {
+      keepLease(outcome.lease, request, request.raw)
+      onAnswered(reply.raw, outcome.answered)
+      return
+    }
+    reply.code(outcome.status)
+    reply.header('Content-Type', PROBLEM_TYPE)
+    return reply.send(JSON.stringify(outcome.problem))
+  }
+}

@@ -1,0 +1,123 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * Limits calls of OpenAI, Anthropic and what speaks like them, in front of their SDKs or of a plain `fetch`.
+ *
+ * @packageDocumentation
+ */
+import {EventStreamReader} from './event-stream.js'
+import {createGuard, type DecisionOptions} from './guard.js'
+import {keepLease} from './leases.js'
+import {estimateCall, type ModelCall, readModelCall, type TokenEstimate} from './model-call.js'
+import {observedStream, type StreamObserver} from './observed-stream.js'
+import {refusalResponse} from './response.js'
+import {reservation, settleTokens} from './settlement.js'
+import {tallyAnswer, tallyEvent, UsageTally} from './usage-tally.js'
+
+export type {HeaderStyle, LimitNames} from './dialects.js'
+export type {DecisionOptions, GuardLimiter} from './guard.js'
+export {leaseOf} from './leases.js'
+export type {ModelCall, TokenEstimate} from './model-call.js'
+
+/** How calls of models are limited. */
+export interface LimitedFetchOptions extends DecisionOptions {
+  /** Who is charged. */
+  readonly entity: string | ((call: ModelCall) => string | Promise<string>)
+  /** What for; the model unless said otherwise: then calls that name no model, such as a list of models, are not limited. */
+  readonly resource?: string | ((call: ModelCall) => string | Promise<string>)
+  /** Tokens that a call may use, instead of about a token per four characters and what the request sets as maximum. */
+  readonly estimate?: (call: ModelCall) => TokenEstimate | Promise<TokenEstimate>
+  /** Calls that are not limited. */
+  readonly skip?: (call: ModelCall) => boolean | Promise<boolean>
+  /** What sends the calls; the global `fetch` unless said otherwise. */
+  readonly fetch?: typeof fetch
+}
+
+/** A call with what it is expected to use. */
+interface EstimatedCall {
+  readonly call: ModelCall
+  readonly estimate: TokenEstimate
+}
+
+/**
+ * A `fetch` that charges a call with one request and all tokens that it may use, and corrects them by the `usage` in the
+ * answer, as JSON or as a stream. A refusal is a `Response` with status 429.
+ *
+ * @example
+ * ```ts
+ * const client = new OpenAI({fetch: limitedFetch({limiter, entity: 'team-7'})})
+ * ```
+ */
+export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
+  const {entity, resource, estimate = estimateCall, skip, limitNames = {}, fetch: send = fetch} = options
+  const guard = createGuard<EstimatedCall>({
+    ...options,
+    entity: ({call}) => (typeof entity === 'string' ? entity : entity(call)),
+    resource: ({call}) => (typeof resource === 'function' ? resource(call) : (resource ?? call.model ?? '')),
+    consume: asked => reservation(asked.estimate, limitNames),
+    skip: async ({call}) => (resource === undefined && call.model === undefined) || Boolean(await skip?.(call)),
+  })
+  return async (input, init) => {
+    const call = await readModelCall(input, init)
+    const asked = {call, estimate: await estimate(call)}
+    const signal = init?.signal ?? (typeof input === 'object' && 'signal' in input ? input.signal : undefined)
+    const outcome = await guard(asked, signal)
+    if (outcome.kind === 'skipped') return send(input, init)
+    if (outcome.kind === 'gone') throw signal?.reason
+    if (outcome.kind === 'refused') return refusalResponse(outcome)
+    const {lease} = outcome
+    let response: Response
+    try {
+      response = await send(input, init)
+    } catch (error) {
+      await lease.rollback()
+      throw error
+    }
+    if (!response.ok) await lease.rollback()
+    const settle = (tally: UsageTally, isBroken: boolean) =>
+      settleTokens(lease, asked.estimate, tally.tokens(asked.estimate, isBroken), limitNames)
+    const observed = response.ok ? observedResponse(response, settle) : response
+    keepLease(lease, observed)
+    return observed
+  }
+}
+
+type Settle = (tally: UsageTally, isBroken: boolean) => Promise<void>
+
+/** The same response, whose body settles the charge when it ends. */
+function observedResponse(response: Response, settle: Settle): Response {
+  const {body, status, statusText, headers, url} = response
+  if (!body) return response
+  const isStream = headers.get('content-type')?.startsWith('text/event-stream') ?? false
+  const observer = isStream ? eventObserver(settle) : answerObserver(settle)
+  const observed = new Response(observedStream(body, observer), {status, statusText, headers})
+  return Object.defineProperty(observed, 'url', {value: url})
+}
+
+function eventObserver(settle: Settle): StreamObserver<Uint8Array> {
+  const tally = new UsageTally()
+  const events = new EventStreamReader(data => tallyEvent(tally, data))
+  return {
+    chunk: chunk => events.read(chunk),
+    end: isBroken => {
+      events.end()
+      return settle(tally, isBroken)
+    },
+  }
+}
+
+/** The usage is at the end of the JSON or at its start: only the whole can be parsed. */
+function answerObserver(settle: Settle): StreamObserver<Uint8Array> {
+  const decoder = new TextDecoder()
+  let text = ''
+  return {
+    chunk: chunk => {
+      text += decoder.decode(chunk, {stream: true})
+    },
+    end: isBroken => {
+      const tally = new UsageTally()
+      if (!isBroken) tallyAnswer(tally, text + decoder.decode())
+      // Who reads only a part has paid the provider for the whole: what was estimated stays.
+      return settle(tally, false)
+    },
+  }
+}

@@ -1,0 +1,46 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * Limits the requests of a Hono app.
+ *
+ * @packageDocumentation
+ */
+import {createGuard, type GuardOptions} from './guard.js'
+import {keepLease} from './leases.js'
+import {refusalResponse} from './response.js'
+
+export type {HeaderStyle, LimitNames} from './dialects.js'
+export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
+export {leaseOf} from './leases.js'
+
+/** What the adapter needs of Hono's `Context`. */
+export interface HonoContext {
+  readonly req: {readonly raw: Request; header(name: string): string | undefined}
+  readonly res: Response
+  header(name: string, value: string): void
+}
+
+/**
+ * A middleware that admits or refuses requests.
+ *
+ * @example
+ * ```ts
+ * app.use(honoLimiter({limiter, entity: c => c.req.header('x-api-key') ?? 'nobody', resource: 'api', consume: {rpm: 1}}))
+ * ```
+ */
+export function honoLimiter<Context extends HonoContext = HonoContext>(
+  options: GuardOptions<Context>,
+): (context: Context, next: () => Promise<void>) => Promise<Response | undefined> {
+  const guard = createGuard(options)
+  return async (context, next) => {
+    const outcome = await guard(context, context.req.raw.signal)
+    if (outcome.kind === 'refused' || outcome.kind === 'gone') return refusalResponse(outcome)
+    if (outcome.kind === 'admitted') keepLease(outcome.lease, context, context.req.raw)
+    await next()
+    if (outcome.kind === 'admitted') {
+      // After the handler, whose response would replace them, and with what it has adjusted.
+      for (const [name, value] of Object.entries(outcome.headers())) context.header(name, value)
+      await outcome.answered(context.res.status)
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,45 @@
+import type {RefusedDecision} from '../limiter/decision.js'
+import {RateLimitExceeded, RequestTooLarge} from '../limiter/errors.js'
+
+/** The body of an answer that refuses a request: problem details (RFC 9457), `application/problem+json`. */
+export interface ProblemDetails {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  /** The names of the limits that were too small. */
+  readonly 'violated-policies'?: readonly string[]
+}
+
+export const PROBLEM_TYPE = 'application/problem+json'
+
+const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
+
+/** Says why the request was refused; whose limit it was, a parent's for example, is nothing for the client. */
+export function problemOf({error}: RefusedDecision): ProblemDetails {
+  if (error instanceof RateLimitExceeded) {
+    const names = new Set(error.statuses.filter(status => status.exceeded).map(status => status.name))
+    const seconds = Math.max(1, Math.ceil(error.retryAfterMs / 1000))
+    return tooManyRequests([...names], `Too little is left. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`)
+  }
+  if (error instanceof RequestTooLarge) {
+    const {limit, requested, capacity} = error
+    return tooManyRequests(
+      [limit],
+      `The request needs ${requested} ${limit}, and there are never more than ${capacity}.`,
+    )
+  }
+  return {type: 'about:blank', title: 'Forbidden', status: 403, detail: 'This is switched off at the moment.'}
+}
+
+/** No decision could be made; why is nothing for the client. */
+export const UNAVAILABLE: ProblemDetails = {
+  type: 'about:blank',
+  title: 'Service Unavailable',
+  status: 503,
+  detail: 'The request could not be admitted now. Try again.',
+}
+
+function tooManyRequests(names: readonly string[], detail: string): ProblemDetails {
+  return {type: QUOTA_EXCEEDED, title: 'Quota exceeded', status: 429, detail, 'violated-policies': names}
+}

@@ -1,0 +1,89 @@
+import {charactersIn, isCount, parseObject, recordOf, type TokenEstimate, tokensOfCharacters} from './model-call.js'
+
+/** What a call has used, as far as its answer has told. */
+export class UsageTally {
+  #input: number | undefined
+  #output: number | undefined
+  /** The provider has counted the whole answer. */
+  #isCounted = false
+  #characters = 0
+  #isComplete = false
+  #hasFailed = false
+
+  /** Takes in the counts of a provider; undefined ones are not known yet. Those of the whole answer are `final`. */
+  count({input, output}: Partial<TokenEstimate>, final: boolean): void {
+    this.#input = input ?? this.#input
+    this.#output = output ?? this.#output
+    this.#isCounted ||= final && output !== undefined
+  }
+
+  /** Takes in texts of the answer: all strings in a JSON value that are not mere descriptions. */
+  addText(value: unknown): void {
+    this.#characters += charactersIn(value)
+  }
+
+  /** The answer has all its parts, whatever becomes of the connection. */
+  complete(): void {
+    this.#isComplete = true
+  }
+
+  /** The provider has given up on the answer, though its status said that all is well. */
+  fail(): void {
+    this.#hasFailed = true
+  }
+
+  /**
+   * Tokens to be charged when the answer has ended, by itself or not (`isBroken`). Where nobody has counted them: what
+   * was estimated stays, or what is known to have come if that is more; of a broken answer only what is known.
+   */
+  tokens(estimate: TokenEstimate, isBroken: boolean): number {
+    const input = this.#input ?? estimate.input
+    if (this.#isCounted) return input + (this.#output ?? 0)
+    const known = input + Math.max(this.#output ?? 0, tokensOfCharacters(this.#characters))
+    return (isBroken || this.#hasFailed) && !this.#isComplete
+      ? known
+      : Math.max(known, estimate.input + estimate.output)
+  }
+}
+
+/** Takes in a whole answer of OpenAI (chat, responses, embeddings) or Anthropic. */
+export function tallyAnswer(tally: UsageTally, text: string): void {
+  const answer = parseObject(text)
+  tallyUsage(tally, answer.usage, true)
+  tally.addText([answer.choices, answer.content, answer.output])
+  tally.complete()
+}
+
+/** Takes in the data of one event of a stream of OpenAI or Anthropic. */
+export function tallyEvent(tally: UsageTally, data: string): void {
+  if (data === '[DONE]') tally.complete()
+  const event = parseObject(data)
+  // Anthropic counts the input when it starts, OpenAI's responses everything when they end.
+  tallyUsage(tally, recordOf(event.message).usage, false)
+  tallyUsage(tally, event.usage ?? recordOf(event.response).usage, true)
+  const choices = Array.isArray(event.choices) ? event.choices.map(recordOf) : []
+  tally.addText([event.delta, ...choices.flatMap(({delta, text}) => [delta, text])])
+  if (event.type === 'message_stop' || event.type === 'response.completed') tally.complete()
+  if (event.type === 'error' || event.type === 'response.failed' || event.error) tally.fail()
+}
+
+/**
+ * The counts in the words of either provider. Anthropic counts what is written to its cache apart from the input; what is
+ * read from it does not count against its limits, and not here.
+ */
+function tallyUsage(tally: UsageTally, value: unknown, final: boolean): void {
+  const usage = recordOf(value)
+  const input = [usage.prompt_tokens, usage.input_tokens].find(isCount)
+  const output = [usage.completion_tokens, usage.output_tokens].find(isCount)
+  const cached = isCount(usage.cache_creation_input_tokens) ? usage.cache_creation_input_tokens : 0
+  // Embeddings have no output.
+  const isInputOnly = output === undefined && isCount(usage.total_tokens)
+  tally.count(
+    {
+      ...(input !== undefined && {input: input + cached}),
+      ...(output !== undefined && {output}),
+      ...(isInputOnly && {output: 0}),
+    },
+    final,
+  )
+}

@@ -1,0 +1,196 @@
+import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
+import {type LimitedModelOptions, limitedModel} from '../../src/lib/adapters/ai-sdk.js'
+import {onAbort} from '../../src/lib/dynamo/abort.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {type Case, HALF, type ModelServer, startModelServer, TEXT} from './model-server.js'
+import {SDKS, type SdkCall, testModel} from './sdks.js'
+
+const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
+
+/** 40 characters, about 10 tokens, and at most 100 for the answer. */
+const RESERVED = 110
+const COUNTED = 18
+const HALF_TOKENS = 10 + Math.ceil(HALF.length / 4)
+
+describeOnEngine('models of the AI SDK', () => {
+  const table = useTable()
+  let server: ModelServer
+  let scene: Scene
+  let limiter: RateLimiter
+  let options: LimitedModelOptions
+  beforeAll(async () => {
+    server = await startModelServer()
+  })
+  afterAll(() => server.close())
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter({sleep: async () => {}})
+    options = {limiter, entity: 'user-1'}
+    server.paths.length = 0
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1k/min')
+  })
+  afterEach(() => limiter.close())
+
+  const charged = async () => {
+    const [rpm, tpm] = await Promise.all(['rpm', 'tpm'].map(name => scene.totals('user-1', 'gpt-4', name)))
+    return {rpm: rpm?.consumed, tpm: tpm?.consumed}
+  }
+
+  describe.each(Object.entries(SDKS))('%s', (_, sdk) => {
+    const call = (what: Case, more: Omit<SdkCall, 'model' | 'middleware'> = {}): SdkCall => ({
+      model: testModel(sdk.specification, server.url, what),
+      middleware: limitedModel(options),
+      ...more,
+    })
+    const failure = (work: Promise<unknown>) =>
+      work.then(
+        () => undefined,
+        error => error,
+      )
+
+    /** The text of a stream, and how it ended. */
+    async function stream(what: Case, more: Omit<SdkCall, 'model' | 'middleware'> = {}, onText = (_: string) => {}) {
+      let text = ''
+      let error: unknown
+      try {
+        for await (const part of sdk.stream(call(what, more))) {
+          if (part.type === 'text-delta') {
+            text += part.text
+            onText(text)
+          }
+          if (part.type === 'error') error = part.error
+        }
+      } catch (thrown) {
+        error = thrown
+      }
+      return {text, error}
+    }
+
+    it('are charged by the usage that they report', async () => {
+      expect(await sdk.generate(call('usage'))).toBe(TEXT)
+      expect(await charged()).toEqual({rpm: 1, tpm: COUNTED})
+      expect(await stream('usage')).toEqual({text: TEXT, error: undefined})
+      expect(await charged()).toEqual({rpm: 2, tpm: 2 * COUNTED})
+    })
+
+    it('stay charged as estimated where they report none', async () => {
+      expect(await sdk.generate(call('no-usage'))).toBe(TEXT)
+      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+      expect(await stream('no-usage')).toEqual({text: TEXT, error: undefined})
+      expect(await charged()).toEqual({rpm: 2, tpm: 2 * RESERVED})
+    })
+
+    it('cost nothing when the provider fails at once', async () => {
+      await expect(sdk.generate(call('error'))).rejects.toThrow('the provider answers 500')
+      expect(await stream('drop')).toMatchObject({text: '', error: expect.anything()})
+      expect(await charged()).toEqual({rpm: 0, tpm: 0})
+    })
+
+    it('cost what has come when the provider gives up in the middle', async () => {
+      expect(await stream('error-event')).toMatchObject({text: HALF, error: expect.anything()})
+      expect(await charged()).toEqual({rpm: 1, tpm: HALF_TOKENS})
+    })
+
+    it('cost what has come when the stream breaks', async () => {
+      const broken = await stream('hang', {}, text => {
+        if (text === HALF) server.drop()
+      })
+      expect(broken).toMatchObject({text: HALF, error: expect.anything()})
+      await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
+    })
+
+    it('cost what has come when the caller aborts in the middle', async () => {
+      const leaving = new AbortController()
+      const aborted = await stream('hang', {abortSignal: leaving.signal}, text => {
+        if (text === HALF) leaving.abort()
+      })
+      expect(aborted.text).toBe(HALF)
+      await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
+    })
+
+    it('are refused with an error that the SDK knows from providers', async () => {
+      options = {...options, estimate: () => ({input: 0, output: 690})}
+      await sdk.generate(call('no-usage'))
+      const error = await failure(sdk.generate(call('usage')))
+      expect(sdk.isApiCallError(error)).toBe(true)
+      expect(error).toMatchObject({
+        statusCode: 429,
+        isRetryable: true,
+        message: 'Quota exceeded. Too little is left. Try again in 23 seconds.',
+        responseHeaders: {'retry-after': '23', ratelimit: expect.stringContaining('"tpm";r=310;t=23')},
+        data: {'violated-policies': ['tpm']},
+      })
+      expect((await stream('usage')).error).toMatchObject({statusCode: 429})
+      expect(server.paths).toHaveLength(1)
+      expect(await charged()).toEqual({rpm: 1, tpm: 690})
+    })
+
+    it('are tried again by the SDK when the wait is over', async () => {
+      let asked = 0
+      // 10 ms until the refused call fits; the clock of the limiter moves when the SDK asks again.
+      await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=12k/min')
+      options = {
+        ...options,
+        estimate: () => {
+          if (++asked === 3) scene.nowMs += 10_000
+          return {input: 0, output: asked === 1 ? 11_900 : 102}
+        },
+      }
+      await sdk.generate(call('no-usage'))
+      expect(await sdk.generate(call('no-usage', {maxRetries: 1}))).toBe(TEXT)
+      expect(asked).toBe(3)
+    })
+
+    it('wait where they may, and reject when the caller aborts meanwhile', async () => {
+      const leaving = new AbortController()
+      let waits = 0
+      limiter = scene.limiter({
+        sleep: async (ms, signal) => {
+          if (++waits === 1) scene.nowMs += ms
+          else {
+            leaving.abort()
+            await new Promise<void>(resolve => onAbort(signal as AbortSignal, resolve))
+          }
+        },
+      })
+      options = {...options, limiter, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
+      for (let at = 0; at < 2; at++) await sdk.generate(call('no-usage'))
+      expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
+      const aborted = await failure(sdk.generate(call('usage', {abortSignal: leaving.signal})))
+      expect(aborted).toMatchObject({name: 'AbortError'})
+      expect({waits, ...(await charged())}).toEqual({waits: 2, rpm: 2, tpm: 2000})
+      expect(server.paths).toHaveLength(2)
+    })
+
+    it('are refused with 503 in an outage and once the limiter is closed, and with what the caller does wrong', async () => {
+      await expect(sdk.generate(call('usage'))).resolves.toBe(TEXT)
+      const faults = new FaultTransport(table.transport)
+      scene.transport = faults
+      faults.start(OUTAGE)
+      expect(await failure(sdk.generate(call('usage')))).toMatchObject({statusCode: 503, isRetryable: true})
+      await limiter.close()
+      expect(await failure(sdk.generate(call('usage')))).toMatchObject({statusCode: 503})
+      faults.stop()
+      limiter = scene.limiter()
+      options = {...options, limiter, resource: 'unconfigured'}
+      expect(await failure(sdk.generate(call('usage')))).toMatchObject({code: 'limits.missing'})
+      expect(server.paths).toHaveLength(1)
+    })
+
+    it('are not limited where they are skipped, and are charged to whom and what the options say', async () => {
+      options = {...options, skip: ({model}) => model.modelId === 'gpt-4'}
+      expect(await sdk.generate(call('usage'))).toBe(TEXT)
+      expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+      options = {
+        limiter,
+        entity: async ({params}) => `user-${params.maxOutputTokens}`,
+        resource: ({model}) => model.modelId,
+      }
+      await sdk.generate(call('usage'))
+      expect((await scene.totals('user-100', 'gpt-4', 'tpm')).consumed).toBe(COUNTED)
+    })
+  })
+})

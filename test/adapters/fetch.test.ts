@@ -1,0 +1,255 @@
+import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
+import {type LimitedFetchOptions, leaseOf, limitedFetch} from '../../src/lib/adapters/fetch.js'
+import {onAbort} from '../../src/lib/dynamo/abort.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {type Case, COUNTED, HALF, type ModelServer, PATHS, startModelServer, TEXT} from './model-server.js'
+
+const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
+
+/** 40 characters, about 10 tokens, and at most 100 for the answer. */
+const BODY = {model: 'gpt-4', max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]}
+const RESERVED = 110
+
+/** Half of the answer by its characters. */
+const HALF_TOKENS = Math.ceil(HALF.length / 4)
+
+/** What a call costs where the provider has counted it. */
+const countedBy = (path: string) => COUNTED.input + COUNTED.output + (path === '/v1/messages' ? COUNTED.cacheWrite : 0)
+
+/** Input as far as it is known in the middle of a stream: Anthropic tells it at the start. */
+const inputBy = (path: string) => (path === '/v1/messages' ? COUNTED.input + COUNTED.cacheWrite : 10)
+
+describeOnEngine('fetch', () => {
+  const table = useTable()
+  let server: ModelServer
+  let scene: Scene
+  let limiter: RateLimiter
+  let options: LimitedFetchOptions
+  beforeAll(async () => {
+    server = await startModelServer()
+  })
+  afterAll(() => server.close())
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter({sleep: async () => {}})
+    options = {limiter, entity: 'user-1'}
+    server.bodies.length = 0
+    server.paths.length = 0
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1k/min')
+  })
+  afterEach(() => limiter.close())
+
+  function call(path: string, what: Case, init: RequestInit & {body?: string} = {}, body: object = BODY) {
+    const send = limitedFetch(options)
+    return send(`${server.url}${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: {'x-case': what, 'content-type': 'application/json'},
+      ...init,
+    })
+  }
+  const stream = (path: string, what: Case, init: RequestInit = {}, body: object = BODY) =>
+    call(path, what, init as {body?: string}, {...body, stream: true})
+
+  /** Reads until all has come that comes. */
+  async function readHalf({body}: Response): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+    const reader = (body as ReadableStream<Uint8Array>).getReader()
+    const decoder = new TextDecoder()
+    for (let seen = ''; !/there\..*\n\n/.test(seen); )
+      seen += decoder.decode((await reader.read()).value, {stream: true})
+    return reader
+  }
+
+  const charged = async () => {
+    const [rpm, tpm] = await Promise.all(['rpm', 'tpm'].map(name => scene.totals('user-1', 'gpt-4', name)))
+    return {rpm: rpm?.consumed, tpm: tpm?.consumed}
+  }
+
+  describe.each(PATHS)('%s', path => {
+    it.each([
+      ['JSON', call],
+      ['a stream', stream],
+    ])('is charged by the usage in %s, whose bytes pass unchanged', async (_, ask) => {
+      const response = await ask(path, 'usage')
+      expect(response).toMatchObject({status: 200, url: `${server.url}${path}`})
+      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+      const text = await response.text()
+      expect(text).toBe(server.bodies[0])
+      expect(await charged()).toEqual({rpm: 1, tpm: countedBy(path)})
+    })
+
+    it.each([
+      ['JSON', call],
+      ['a stream', stream],
+    ])('stays charged as estimated where %s has no usage', async (_, ask) => {
+      await (await ask(path, 'no-usage')).text()
+      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+    })
+
+    it.each([
+      ['JSON', call],
+      ['a stream', stream],
+    ])('is charged by what has come where %s has no usage and the request no maximum', async (_, ask) => {
+      const {max_tokens: _max, ...open} = BODY
+      await (await ask(path, 'no-usage', {}, open)).text()
+      const input = ask === stream ? inputBy(path) : 10
+      expect(await charged()).toEqual({rpm: 1, tpm: input + Math.ceil(TEXT.length / 4)})
+    })
+
+    it.each(['error', 'refuse'] as const)(
+      'costs nothing when the provider answers with a status of failure: %s',
+      async what => {
+        const response = await call(path, what)
+        expect(response.status).toBe(what === 'error' ? 500 : 429)
+        expect(await response.json()).toEqual({error: {message: 'no'}})
+        expect(await charged()).toEqual({rpm: 0, tpm: 0})
+      },
+    )
+
+    it('costs what has come when the stream breaks', async () => {
+      const reader = await readHalf(await stream(path, 'hang'))
+      server.drop()
+      await expect(reader.read()).rejects.toThrow('terminated')
+      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+    })
+
+    it('costs what has come when the provider gives up in the middle', async () => {
+      await (await stream(path, 'error-event')).text()
+      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+    })
+
+    it.each(['reads on', 'reads no more'] as const)('costs what has come when the caller aborts and %s', async then => {
+      const leaving = new AbortController()
+      const response = await stream(path, 'hang', {signal: leaving.signal})
+      const reader = await readHalf(response)
+      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+      leaving.abort()
+      if (then === 'reads on') await expect(reader.read()).rejects.toThrow('aborted')
+      await expect.poll(() => leaseOf(response)?.isEnded).toBe(true)
+      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+    })
+
+    it('costs what has come when the caller cancels the body', async () => {
+      const reader = await readHalf(await stream(path, 'hang'))
+      await reader.cancel()
+      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+    })
+  })
+
+  it('costs nothing when no answer comes', async () => {
+    await expect(call('/v1/messages', 'drop')).rejects.toThrow('fetch failed')
+    expect(await charged()).toEqual({rpm: 0, tpm: 0})
+  })
+
+  it('keeps the estimate when JSON is not read to its end: the provider has written all of it', async () => {
+    const response = await call('/v1/messages', 'usage')
+    await response.body?.cancel()
+    expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+  })
+
+  it('refuses with a 429 that never reaches the provider', async () => {
+    options = {...options, headers: 'openai', estimate: () => ({input: 300, output: 390})}
+    await (await call('/v1/responses', 'no-usage')).text()
+    const response = await call('/v1/responses', 'usage')
+    expect(response.status).toBe(429)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'application/problem+json',
+      'retry-after': '23',
+      'x-ratelimit-remaining-tokens': '310',
+    })
+    expect(await response.json()).toMatchObject({status: 429, 'violated-policies': ['tpm']})
+    expect(server.paths).toHaveLength(1)
+    expect(await charged()).toEqual({rpm: 1, tpm: 690})
+  })
+
+  it('waits where it may, and rejects as fetch does when the caller aborts meanwhile', async () => {
+    const leaving = new AbortController()
+    let waits = 0
+    limiter = scene.limiter({
+      sleep: async (ms, signal) => {
+        if (++waits === 1) scene.nowMs += ms
+        else {
+          leaving.abort()
+          await new Promise<void>(resolve => onAbort(signal as AbortSignal, resolve))
+        }
+      },
+    })
+    options = {...options, limiter, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
+    for (let at = 0; at < 2; at++) await (await call('/v1/responses', 'no-usage')).text()
+    expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
+    const aborted = call('/v1/responses', 'no-usage', {signal: leaving.signal})
+    await expect(aborted).rejects.toMatchObject({name: 'AbortError'})
+    expect({waits, ...(await charged())}).toEqual({waits: 2, rpm: 2, tpm: 2000})
+    expect(server.paths).toHaveLength(2)
+  })
+
+  it('answers 403 while the model is disabled', async () => {
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    await repository.setAccess({level: 'resource', resource: 'gpt-4'}, 'disabled')
+    expect((await call('/v1/messages', 'usage')).status).toBe(403)
+    expect(server.paths).toEqual([])
+  })
+
+  it('answers 503 in an outage, and once the limiter is closed', async () => {
+    const faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    faults.start(OUTAGE)
+    expect((await call('/v1/messages', 'usage')).status).toBe(503)
+    await limiter.close()
+    expect((await call('/v1/messages', 'usage')).status).toBe(503)
+    expect(server.paths).toEqual([])
+  })
+
+  it('delivers the answer when the table is lost meanwhile; what was estimated stays', async () => {
+    const faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    const warned: Error[] = []
+    const warn = (warning: Error) => warned.push(warning)
+    process.on('warning', warn)
+    try {
+      const response = await stream('/v1/messages', 'usage')
+      faults.start(OUTAGE)
+      expect(await response.text()).toBe(server.bodies[0])
+      await expect.poll(() => warned).toMatchObject([{name: 'ZaelWarning', code: 'ZAEL_UNSETTLED'}])
+    } finally {
+      process.off('warning', warn)
+    }
+    expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+  })
+
+  it('does not limit what names no model, unless a resource is given, nor what is skipped', async () => {
+    expect((await limitedFetch(options)(`${server.url}/v1/models`)).status).toBe(200)
+    expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    options = {...options, resource: 'gpt-4', skip: ({url}) => url.endsWith('/v1/models?free')}
+    expect((await limitedFetch(options)(`${server.url}/v1/models?free`)).status).toBe(200)
+    expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    await (await limitedFetch(options)(new URL(`${server.url}/v1/models`))).text()
+    expect(await charged()).toMatchObject({rpm: 1})
+  })
+
+  it('reads a Request, which still has its body, and asks who and what for', async () => {
+    options = {
+      ...options,
+      entity: async ({headers}) => headers.get('x-user') ?? '',
+      resource: ({model}) => model?.replace('-mini', '') ?? '',
+    }
+    const request = new Request(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {'x-user': 'user-1'},
+      body: JSON.stringify({...BODY, model: 'gpt-4-mini'}),
+    })
+    expect(await (await limitedFetch(options)(request)).json()).toMatchObject({id: 'c1'})
+    expect(await charged()).toEqual({rpm: 1, tpm: 18})
+  })
+
+  it('leaves errors of its use to the caller, and sends nothing', async () => {
+    await expect(call('/v1/messages', 'usage', {}, {model: 'unconfigured'})).rejects.toMatchObject({
+      code: 'limits.missing',
+    })
+    expect(server.paths).toEqual([])
+  })
+})

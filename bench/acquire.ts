@@ -1,12 +1,15 @@
+import {importCompiled} from './compiled.js'
 import {openEnvironment} from './environment.js'
 import {pressHotBucket} from './hot-bucket.js'
 import {compareOneCall} from './one-call.js'
 import {machineLine, say} from './report.js'
 
 /**
- * The cost of an acquire compared with its bare calls, and the behaviour of one contended bucket. See bench/README.md for how
- * to read it. `--quick` takes a quarter of the time and is less precise.
+ * The cost of an acquire compared with its bare calls, the limiter's part of it, and the behaviour of one contended bucket.
+ * See bench/README.md for how to read it. `--quick` takes a quarter of the time and is less precise.
  */
+const {measureStubbed} = (await importCompiled('stubbed')) as typeof import('./stubbed.js')
+
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
 
@@ -15,6 +18,8 @@ const environment = await openEnvironment()
 try {
   say(`${machineLine(environment.engineName)}\n`)
   say(await compareOneCall(environment, isQuick ? 1 : 3, isQuick ? 200 : 600))
+  say('')
+  say(await measureStubbed(isQuick ? 1 : 5, isQuick ? 200 : 600))
   say('')
   say(await pressHotBucket(environment, isQuick ? 300 : 1500))
   say(`\n${((performance.now() - startedMs) / 1000).toFixed(0)} s`)

@@ -7,7 +7,7 @@ import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/options.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
-import {startEngine} from '../src/lib/local/engines/engine.js'
+import {type EngineOptions, startEngine} from '../src/lib/local/engines/engine.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
@@ -16,6 +16,8 @@ import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
 /** A local engine with a new table, and limiters on it. */
 export interface BenchEnvironment {
   readonly engineName: string
+  /** Whether the table was created just now. */
+  readonly isNew: boolean
   readonly endpoint: string
   readonly transport: Transport
   /** A new namespace. */
@@ -26,18 +28,21 @@ export interface BenchEnvironment {
   close(): Promise<void>
 }
 
-/** Starts the engine and creates the table. */
-export async function openEnvironment(): Promise<BenchEnvironment> {
-  const engine = await startEngine()
+/** Starts the engine and creates the table, unless the folder has one from before. */
+export async function openEnvironment(options: EngineOptions = {}): Promise<BenchEnvironment> {
+  const engine = await startEngine(options)
   const transport = createTransport({
     connection: resolveConnection({endpointUrl: engine.endpoint}, {}),
     clock: Date.now,
   })
   const name = 'zael-bench'
-  await createTable(transport, await loadTableDefinition({tableName: name, stream: false}))
+  const {TableNames = []} = await transport.send('ListTables', {})
+  const isNew = !TableNames.includes(name)
+  if (isNew) await createTable(transport, await loadTableDefinition({tableName: name, stream: false}))
   const put = (Item: ReturnType<typeof encodeConfig>) => transport.send('PutItem', {TableName: name, Item})
   return {
     engineName: engine.name,
+    isNew,
     endpoint: engine.endpoint,
     transport,
     newTenant: () => ({

@@ -2,6 +2,8 @@ import {Agent, request} from 'node:http'
 import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
 import {markSource} from '../src/lib/limiter/bucket-queues.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
+import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
+import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {consumeUpdate} from '../src/lib/repository/buckets/consume-write.js'
 import type {BenchEnvironment} from './environment.js'
 import {type Measured, measure, median} from './measure.js'
@@ -14,6 +16,10 @@ const CONCURRENCIES = [1, 16, 64]
 interface Contender {
   readonly name: string
   readonly operation: () => Promise<unknown>
+  /** Before every measurement. */
+  readonly begin?: () => Promise<void>
+  /** Finishes what the measured operations leave to be done later, which would disturb what is measured next. */
+  readonly end?: () => Promise<void>
 }
 
 /** An acquire compared with its bare calls, on 64 buckets in turn; every round measures all of them. */
@@ -24,12 +30,18 @@ export async function compareOneCall(
 ): Promise<string> {
   const {contenders, close} = await prepare(environment)
   const measured = new Map<string, Measured[]>()
-  for (const {operation} of contenders) await measure(operation, 16, durationMs / 2)
+  const measureOne = async ({operation, begin, end}: Contender, concurrency: number, ms: number) => {
+    await begin?.()
+    const result = await measure(operation, concurrency, ms)
+    await end?.()
+    return result
+  }
+  for (const contender of contenders) await measureOne(contender, 16, durationMs / 2)
   for (let round = 0; round < rounds; round++) {
     for (const concurrency of CONCURRENCIES) {
-      for (const {name, operation} of contenders) {
-        const key = `${concurrency} ${name}`
-        measured.set(key, [...(measured.get(key) ?? []), await measure(operation, concurrency, durationMs)])
+      for (const contender of contenders) {
+        const key = `${concurrency} ${contender.name}`
+        measured.set(key, [...(measured.get(key) ?? []), await measureOne(contender, concurrency, durationMs)])
       }
     }
   }
@@ -52,7 +64,6 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
   await environment.configure(tenant, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
   await environment.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
   const limiter = environment.limiter(tenant)
-  const asking = environment.limiter(tenant, {denyCacheMs: 0})
   let next = 0
   const turn = () => next++ % BUCKETS
   const consume = {rpm: 1, tpm: 500}
@@ -82,11 +93,20 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
     requestHandler: {httpAgent: {keepAlive: true, maxSockets: 128}},
   })
   const raw = rawSender(environment.endpoint)
-  const refused = (attempt: Promise<unknown>) =>
-    attempt.catch(error => {
-      if (!(error instanceof RateLimitExceeded)) throw error
-    })
-  const scarce = () => ({entity: `user-${turn()}`, resource: 'scarce', consume: {rpm: 1}})
+  /** With a limiter of its own: a second after they were made, or when it is closed, it writes refusals for each bucket. */
+  const refusing = (name: string, options: RateLimiterOptions): Contender => {
+    let asked: RateLimiter
+    const operation = () =>
+      asked.acquire({entity: `user-${turn()}`, resource: 'scarce', consume: {rpm: 1}}).catch(error => {
+        if (!(error instanceof RateLimitExceeded)) throw error
+      })
+    const begin = async () => {
+      asked = environment.limiter(tenant, options)
+      // Twice each: the second decision about a bucket reads its configuration.
+      for (let times = 0; times < 2 * BUCKETS; times += 16) await Promise.all(Array.from({length: 16}, operation))
+    }
+    return {name, operation, begin, end: () => asked.close()}
+  }
   return {
     contenders: [
       {name: 'SDK UpdateItem', operation: () => client.send(new UpdateItemCommand(body() as UpdateItemCommandInput))},
@@ -103,11 +123,11 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
         name: 'acquire, cascade',
         operation: () => limiter.acquire({entity: `child-${turn()}`, resource: RESOURCE, consume}),
       },
-      {name: 'acquire, refused by a call', operation: () => refused(asking.acquire(scarce()))},
-      {name: 'acquire, refused as known', operation: () => refused(limiter.acquire(scarce()))},
+      refusing('acquire, refused by a call', {denyCacheMs: 0}),
+      refusing('acquire, refused as known', {}),
     ],
     close: async () => {
-      await Promise.all([limiter.close(), asking.close()])
+      await limiter.close()
       client.destroy()
       raw.close()
     },

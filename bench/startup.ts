@@ -19,6 +19,9 @@ const bin = fileURLToPath(new URL('../bin/run.js', import.meta.url))
 if (!existsSync(new URL('../dist/commands', import.meta.url)))
   throw new Error('dist is missing: run "npm run build" first')
 
+/** Node reads the certificates of this variable before anything else, which makes every program look alike. */
+const {NODE_EXTRA_CA_CERTS: _, ...env} = process.env
+
 const engine = await startEngine({})
 try {
   const stack = `bench-${randomUUID()}`
@@ -58,7 +61,7 @@ try {
 
 function timeOf(name: string, args: readonly string[]): number {
   const startedMs = performance.now()
-  const {status, stderr} = spawnSync(process.execPath, args, {encoding: 'utf8'})
+  const {status, stderr} = spawnSync(process.execPath, args, {encoding: 'utf8', env})
   if (status !== 0) throw new Error(`${name} ended with ${status}: ${stderr}`)
   return performance.now() - startedMs
 }

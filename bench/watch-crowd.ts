@@ -15,6 +15,8 @@ const LIMITS = ['rpm=6000', 'tpm=600k']
 const TICKS_PER_SECOND = 100
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+// Node reads these certificates before anything else: programs that are started would take longer.
+delete process.env.NODE_EXTRA_CA_CERTS
 
 /** A table with many buckets. */
 export interface Crowd {

@@ -1,0 +1,28 @@
+import {mkdir, rm} from 'node:fs/promises'
+import {fileURLToPath} from 'node:url'
+import {build} from 'esbuild'
+
+/**
+ * A module of this folder with everything from `src`, compiled as it ships. The loader that runs TypeScript directly wraps
+ * every function to keep its name, which costs as much as some of what is measured here.
+ */
+export async function importCompiled(name: string): Promise<unknown> {
+  const folder = new URL('../.cache/', import.meta.url)
+  const outfile = fileURLToPath(new URL(`bench-${name}-${process.pid}.mjs`, folder))
+  await mkdir(folder, {recursive: true})
+  try {
+    await build({
+      entryPoints: [fileURLToPath(new URL(`${name}.ts`, import.meta.url))],
+      outfile,
+      bundle: true,
+      packages: 'external',
+      platform: 'node',
+      target: 'node20',
+      format: 'esm',
+      logLevel: 'warning',
+    })
+    return await import(outfile)
+  } finally {
+    await rm(outfile, {force: true})
+  }
+}

@@ -1,0 +1,191 @@
+import {randomBytes} from 'node:crypto'
+import {createAggregator} from '../src/lib/aggregator/aggregator.js'
+import type {StreamRecord} from '../src/lib/aggregator/stream-event.js'
+import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
+import {resolveConnection} from '../src/lib/dynamo/connection.js'
+import {ConditionFailed} from '../src/lib/dynamo/errors.js'
+import type {Transport} from '../src/lib/dynamo/transport.js'
+import {createTransport} from '../src/lib/dynamo/transports/create.js'
+import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import type {NamespaceTable} from '../src/lib/repository/table/table.js'
+import type {Item} from '../src/lib/schema/attribute-value.js'
+import {openEnvironment} from './environment.js'
+import {machineLine, numberOption, option, say, short, textTable} from './report.js'
+
+/**
+ * What decisions cost in units of DynamoDB, as the engine counts them, and in dollars: the limiter's part and the
+ * aggregator's. See bench/README.md. `--quick` makes a fifth of the decisions; `--batch 2600` sets the records per batch.
+ */
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+const isQuick = process.argv.includes('--quick')
+const BATCH = numberOption('batch', 500)
+const DECISIONS = isQuick ? 600 : 3000
+const BUCKETS = isQuick ? 200 : 1000
+
+/** Dollars per million units on demand in us-east-1: https://aws.amazon.com/dynamodb/pricing/on-demand/ */
+const PRICE = {read: 0.125, write: 0.625}
+
+const environment = await openEnvironment(option('engine') === 'dynamodb-local' ? {engine: 'dynamodb-local'} : {})
+const meter = new CapacityMeter()
+const metered = createTransport({
+  connection: resolveConnection({endpointUrl: environment.endpoint}, {}),
+  clock: Date.now,
+  meterCapacity: true,
+  onResponse: meter.observe,
+})
+
+/** The stream of a table: what each write has changed in a bucket. For requests one after the other. */
+class Stream implements Transport {
+  readonly records: StreamRecord[] = []
+  /** Writes that were refused: the engines do not report their units, DynamoDB charges one for each. */
+  refusedWrites = 0
+  readonly #images = new Map<string, Item>()
+
+  readonly send: Transport['send'] = async (operation, input, options) => {
+    try {
+      return await metered.send(operation, input, options)
+    } catch (error) {
+      if (error instanceof ConditionFailed) this.refusedWrites++
+      throw error
+    } finally {
+      const {TableName, Key} = input as {TableName: string; Key?: Item}
+      if (operation === 'UpdateItem' && JSON.stringify(Key?.PK).includes('/BUCKET#'))
+        await this.#capture(TableName, Key as Item)
+    }
+  }
+
+  async #capture(TableName: string, Key: Item): Promise<void> {
+    const id = JSON.stringify(Key)
+    const OldImage = this.#images.get(id)
+    const {Item: NewImage} = await environment.transport.send('GetItem', {TableName, Key, ConsistentRead: true})
+    if (!NewImage || JSON.stringify(OldImage) === JSON.stringify(NewImage)) return
+    this.#images.set(id, NewImage)
+    this.records.push({
+      eventName: OldImage ? 'MODIFY' : 'INSERT',
+      eventSourceARN: 'arn:aws:dynamodb:::table/bench/stream/2026-01-01T00:00:00.000',
+      dynamodb: {
+        ...{ApproximateCreationDateTime: Date.now() / 1000, Keys: Key, NewImage, OldImage},
+        SequenceNumber: String(++sequence),
+      },
+    })
+  }
+}
+let sequence = 1000
+
+interface Scenario {
+  readonly name: string
+  /** Decisions before the measurement begins. */
+  readonly warmUp: number
+  readonly decide: (limiter: RateLimiter, number: number) => Promise<unknown>
+  readonly prepare?: (tenant: NamespaceTable) => Promise<void>
+}
+
+const consume = {rpm: 1, tpm: 500}
+const ask = (entity: string) => ({entity, resource: 'gpt-4', consume})
+const SCENARIOS: readonly Scenario[] = [
+  {name: 'hot: one bucket', warmUp: 5, decide: limiter => limiter.acquire(ask('user'))},
+  {
+    name: `even: ${BUCKETS} buckets in turn`,
+    warmUp: BUCKETS,
+    decide: (limiter, number) => limiter.acquire(ask(`user-${number % BUCKETS}`)),
+  },
+  {name: 'spread: a new bucket each', warmUp: 0, decide: (limiter, number) => limiter.acquire(ask(`user-${number}`))},
+  {
+    name: 'cascade, settled',
+    warmUp: 5,
+    prepare: tenant => environment.addEntity(tenant, 'child', 'team'),
+    decide: async limiter => {
+      const lease = await limiter.acquire(ask('child'))
+      await lease.adjust({tpm: -100})
+    },
+  },
+  {
+    name: 'half refused, each by a call',
+    warmUp: 5,
+    decide: (limiter, number) =>
+      number % 2 === 0
+        ? limiter.acquire(ask('user'))
+        : limiter.acquire({...ask('user'), consume: {tpm: 99_999_999}}).catch(() => {}),
+  },
+]
+
+async function play({name, warmUp, decide, prepare}: Scenario): Promise<string[][]> {
+  const stream = new Stream()
+  const tenant = {...environment.newTenant(), transport: stream}
+  await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M')
+  await prepare?.(tenant)
+  const limiter = environment.limiter(tenant, {transport: stream, denyCacheMs: 0})
+  const clock = () => Date.now()
+  const table = {name: tenant.name, transport: metered, clock, randomBytes, backoff: tenant.backoff}
+  const aggregator = createAggregator({table, log: () => {}})
+  const deliver = async () => {
+    for (const records = stream.records.splice(0); records.length > 0; )
+      await aggregator.handle({Records: records.splice(0, BATCH)})
+  }
+  for (let number = 0; number < warmUp; number++) await decide(limiter, number)
+  await deliver()
+  const before = meter.snapshot()
+  stream.refusedWrites = 0
+  for (let number = warmUp; number < warmUp + DECISIONS; number++) await decide(limiter, number)
+  await limiter.close()
+  const decided = meter.snapshot()
+  const ofLimiter = meter.since(before)
+  await deliver()
+  return [row(name, ofLimiter, stream.refusedWrites), row('  its usage', meter.since(decided))]
+}
+
+function row(name: string, {read, write: reported, byTarget}: CapacityTotals, refusedWrites = 0): string[] {
+  const write = reported + refusedWrites
+  const writesIn = (part: string) =>
+    Object.entries(byTarget).reduce((sum, [target, units]) => sum + (target.endsWith(part) ? units.write : 0), 0)
+  const indexes = ['GSI1', 'GSI2', 'GSI3', 'GSI4'].map(writesIn)
+  const own = write - indexes.reduce((a, b) => a + b, 0)
+  const dollars = (read * PRICE.read + write * PRICE.write) / DECISIONS
+  return [name, ...[read, own, ...indexes].map(units => short(units / DECISIONS)), `$${dollars.toFixed(2)}`]
+}
+
+/** What a bucket costs per day and month beyond its hours, whatever its traffic. */
+async function rollUps(): Promise<string[] | undefined> {
+  const stream = new Stream()
+  const tenant = {...environment.newTenant(), transport: stream}
+  await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M')
+  const limiter = environment.limiter(tenant, {transport: stream})
+  const count = 100
+  for (let number = 0; number < count; number++) await limiter.acquire(ask(`user-${number}`))
+  await limiter.close()
+  let aheadMs = 0
+  const clock = () => Date.now() + aheadMs
+  const table = {name: tenant.name, transport: metered, clock, randomBytes, backoff: tenant.backoff}
+  const aggregator = createAggregator({table, log: () => {}})
+  await aggregator.handle({Records: stream.records.splice(0)})
+  if (!('tick' in aggregator)) return undefined
+  const before = meter.snapshot()
+  aheadMs = 45 * 86_400_000
+  for (let turn = 0; turn < 40; turn++) {
+    aheadMs += 61_000
+    await aggregator.tick()
+  }
+  const {read, write} = meter.since(before)
+  const dollars = (read * PRICE.read + write * PRICE.write) / count
+  return [short(read / count), short(write / count), `$${dollars.toFixed(2)}`]
+}
+
+try {
+  say(machineLine(environment.engineName))
+  say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
+  const since = {S: '2000-01-01T00:00:00Z'}
+  const Item = {PK: {S: '_/SYSTEM#'}, SK: {S: '#ROLLUPS'}, daily: since, monthly: since}
+  await environment.transport.send('PutItem', {TableName: environment.newTenant().name, Item})
+  // First: later the agenda has the windows of all scenarios.
+  const rolled = await rollUps()
+  const rows: string[][] = []
+  for (const scenario of SCENARIOS) rows.push(...(await play(scenario)))
+  say(textTable(['', 'reads', 'writes', 'GSI1', 'GSI2', 'GSI3', 'GSI4', 'per million'], rows))
+  if (rolled) {
+    say('\nper bucket with one hour of use: its day and its month, rolled up')
+    say(textTable(['', 'reads', 'writes', 'per million'], [['day and month', ...rolled]]))
+  }
+} finally {
+  await metered.close()
+  await environment.close()
+}

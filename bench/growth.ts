@@ -1,0 +1,136 @@
+import {type ChildProcessByStdio, spawn} from 'node:child_process'
+import {createWriteStream} from 'node:fs'
+import {mkdtemp, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import type {Readable} from 'node:stream'
+import {text} from 'node:stream/consumers'
+import {type CountingProxy, countingProxy} from './counting-proxy.js'
+import {openEnvironment} from './environment.js'
+import {entityId, fillTable} from './growth-table.js'
+import {machineLine, numberOption, option, say, short, textTable} from './report.js'
+import {ZAEL} from './watch-crowd.js'
+
+/**
+ * What commands read, and what they take, on a table with many entities: calls, read and write units as the engine
+ * reports them, peak memory and processor time of the built command line in a process of its own. See bench/README.md.
+ * `--entities 100000`, `--usage-hours 24`, `--only WORDS` for the commands that contain these words, `--seconds 600` before a
+ * command is ended, `--data FOLDER` to keep the table there and use it again.
+ */
+const ENTITIES = numberOption('entities', 10_000)
+const USAGE_HOURS = numberOption('usage-hours', 0)
+const SECONDS = numberOption('seconds', 200)
+const ONLY = option('only') ?? ''
+
+/** Tells the peak memory (kB) and processor time (µs) of the process at its end, on a descriptor of its own. */
+const TELL_USAGE = `data:text/javascript,${encodeURIComponent(
+  `import {writeSync} from 'node:fs'
+   process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())))`,
+)}`
+
+interface Measured {
+  readonly calls: number
+  readonly read: number
+  readonly write: number
+  readonly peakMb: number
+  readonly cpuSeconds: number
+  readonly outputMb: number
+  readonly code: number | null
+}
+
+const COMMANDS: readonly string[] = [
+  'entity list',
+  'entity list --all',
+  'entity list --all --json',
+  `entity list --filter ${entityId(ENTITIES / 2).slice(0, -1)}`,
+  `entity list --prefix ${entityId(ENTITIES / 2).slice(0, -1)}`,
+  `entity show ${entityId(1)}`,
+  'entity children team-00000000',
+  'limits list',
+  'limits list --all --json',
+  `limits get --entity ${entityId(1)} --resource gpt-4`,
+  'limits export',
+  'limits export --json',
+  'limits export --output csv',
+  'limits plan -f MANIFEST',
+  'limits boosts',
+  'bucket list --resource gpt-4',
+  'bucket list --resource gpt-4 --all',
+  'bucket list --resource gpt-4 --all --json',
+  `bucket show ${entityId(1)}`,
+  `why ${entityId(1)} gpt-4`,
+  'watch --once',
+  'watch --once --all',
+  'watch --once --all --json',
+  'watch --once --all --json --top 10',
+  'audit list',
+  'namespace show default',
+  'status',
+]
+
+async function measure(command: string, where: readonly string[], proxy: CountingProxy, file: string) {
+  const before = proxy.meter.snapshot()
+  const child = spawn(process.execPath, ['--import', TELL_USAGE, ZAEL, ...command.split(' '), ...where], {
+    // Extra certificates are read at every start and slow it down.
+    env: {PATH: process.env.PATH, HOME: tmpdir(), NO_COLOR: '1'},
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+  }) as ChildProcessByStdio<null, Readable, Readable>
+  const timer = setTimeout(() => child.kill(), SECONDS * 1000)
+  let outputBytes = 0
+  child.stdout.on('data', chunk => {
+    outputBytes += chunk.length
+  })
+  const kept = createWriteStream(file)
+  child.stdout.pipe(kept)
+  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
+  const [error, usage] = await Promise.all([text(child.stderr), text(child.stdio[3] as NodeJS.ReadableStream)])
+  const code = await ended
+  clearTimeout(timer)
+  if (code !== 0) say(`${command}: exit code ${code}; ${error.trim().split('\n')[0] ?? ''}`)
+  const {maxRSS = Number.NaN, userCPUTime = Number.NaN, systemCPUTime = 0} = usage === '' ? {} : JSON.parse(usage)
+  const {calls, read, write} = proxy.meter.since(before)
+  const cpuSeconds = (userCPUTime + systemCPUTime) / 1e6
+  return {calls, read, write, peakMb: maxRSS / 1024, cpuSeconds, outputMb: outputBytes / 1e6, code}
+}
+
+const environment = await openEnvironment({dataDir: option('data')})
+const folder = await mkdtemp(join(tmpdir(), 'zael-growth-'))
+try {
+  await using proxy = await countingProxy(environment.endpoint)
+  const startedMs = performance.now()
+  const name = await fillTable(environment, {entities: ENTITIES, usageHours: USAGE_HOURS})
+  say(machineLine(environment.engineName))
+  const filled = `filled in ${short((performance.now() - startedMs) / 1000)} s`
+  say(`${ENTITIES.toLocaleString('en-US')} entities, ${USAGE_HOURS} hours of usage each; ${filled}\n`)
+  const where = ['--stack', name, '--endpoint-url', proxy.endpoint]
+  const manifest = join(folder, 'limits.yaml')
+  const rows: string[][] = []
+  for (const command of COMMANDS.filter(
+    each => each.includes(ONLY) || (each === 'limits export' && ONLY === 'limits'),
+  )) {
+    const file = command === 'limits export' ? manifest : join(folder, 'output')
+    const {calls, read, write, peakMb, cpuSeconds, outputMb, code}: Measured = await measure(
+      command.replace('MANIFEST', manifest),
+      where,
+      proxy,
+      file,
+    )
+    const exit = code === 0 ? '' : String(code ?? 'ended')
+    const row = [
+      command,
+      String(calls),
+      short(read),
+      short(write),
+      short(peakMb),
+      short(cpuSeconds),
+      short(outputMb),
+      exit,
+    ]
+    process.stderr.write(`${row.join('  ')}\n`)
+    rows.push(row)
+  }
+  say(textTable(['command', 'calls', 'read units', 'write units', 'peak MB', 'CPU s', 'output MB', 'exit'], rows))
+} finally {
+  await rm(folder, {recursive: true, force: true})
+  await environment.close()
+}

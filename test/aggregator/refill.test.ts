@@ -156,7 +156,7 @@ describeOnEngine('refill by the aggregator', () => {
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]
     const faults = new FaultTransport(table.transport)
-    faults.start({kind: 'throttled', at: 4, on: 'BUCKET#', times: 1000})
+    faults.start({kind: 'throttled', at: 'UpdateItem BUCKET#user-1#gpt-4#0 (1)', on: 'BUCKET#', times: 1000})
     const {handle, lines} = newAggregator(faults as never)
     expect(await handle({Records})).toMatchObject({failures: [], counts: {refills: 0, errors: 1, snapshots: 3}})
     expect(lines[0]).toMatchObject({level: 'error', message: 'refill failed', entity: 'user-1', shard: 0})

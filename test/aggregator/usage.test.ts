@@ -64,9 +64,24 @@ describeOnEngine('usage records', () => {
     faults.start()
     const {handle} = loggingAggregator({table: tableOver(faults, table.name, () => NOON_MS + 90_000)})
     expect((await handle({Records})).counts).toMatchObject({records: 52, snapshots: 3, failed: 0})
-    // Besides one look for limits that have ended.
-    expect(faults.calls.filter(call => !call.startsWith('Query'))).toHaveLength(3)
+    // Besides one look for limits that have ended, and one for what is rolled up.
+    expect(faults.calls.filter(call => !call.startsWith('Query') && !call.includes(' SYSTEM#'))).toHaveLength(3)
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 53, events: 52})
+  })
+
+  it('of many buckets of one resource are created one after the other when the hour has just begun', async () => {
+    const Records = Array.from({length: 20}, (_, at) =>
+      streamRecord(undefined, bucketImage({namespace, entity: `user-${at}`, tc: {tpm: 1000}}), {atMs: NOON_MS}),
+    )
+    const waits: number[] = []
+    const sleep = async (ms: number) => void waits.push(ms)
+    const over = tableOver(table.transport, table.name, () => NOON_MS + 1_000)
+    const {handle} = loggingAggregator({
+      table: {...over, backoff: {...over.backoff, sleep}},
+      settings: {windows: ['hourly']},
+    })
+    expect((await handle({Records})).counts).toMatchObject({snapshots: 20, failed: 0})
+    expect(waits).toEqual(Array.from({length: 19}, (_, at) => 4 * (at + 1)))
   })
 
   it('are complete with 120 shards, whose marks exceed one expression', async () => {

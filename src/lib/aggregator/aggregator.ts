@@ -1,21 +1,14 @@
-import {ZaelError} from '../core/errors.js'
-import {forEachConcurrently} from '../dynamo/concurrency.js'
-import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
 import type {ArchiveSink} from './archive.js'
 import {Archiver} from './archiving.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
 import {BoostKeeper} from './boosts.js'
+import {each} from './each.js'
 import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
 import {type ActiveShard, activeShards, refillShard} from './refill.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
-import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
-
-/** Writes in flight. */
-const CONCURRENCY = 16
-
-const DAY_SECONDS = 86_400
+import {UsageCounter} from './usage-counter.js'
 
 export interface AggregatorOptions {
   readonly table: Table
@@ -32,11 +25,14 @@ export interface Aggregator {
    * result; it is not thrown.
    */
   handle(event: StreamEvent): Promise<BatchResult>
+  /** What is due without a record, at most once in a while: rolls up windows that are over. Never throws. */
+  tick(): Promise<void>
 }
 
 /** Create one per process: it remembers the write rate of each shard. */
 export function createAggregator({table, settings, sink, log}: AggregatorOptions): Aggregator {
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
+  const usage = new UsageCounter(table, {windows, retentionDays})
   const pressure = new PressureMonitor(table.clock)
   const boosts = new BoostKeeper(table, log)
   const archiver = sink && new Archiver(table, sink)
@@ -44,28 +40,18 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   return {
     async handle({Records}) {
       const batch = new Batch(Records, log)
-      const ttlSeconds = expiryOfNewUsage()
-      await each(groupUsage(batch.changes, windows), group => countUsage(batch, group, ttlSeconds))
+      await usage.count(batch)
       const candidates = pressure.observe(batch.changes)
       await each(activeShards(batch.changes), shard => refill(batch, shard))
       await each(candidates, candidate => grow(batch, candidate))
       await archiver?.archive(batch)
       await each(boosts.due(batch.changes), namespace => tidy(batch, namespace))
+      await usage.sweep(batch)
       return batch.result(table.clock())
     },
-  }
-
-  async function countUsage(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<void> {
-    const {changes, ...subject} = group
-    const numbers = [...changes.values()].flat().map(change => change.sequenceNumber)
-    try {
-      const {isCounted, leftOut} = await addUsage(table, group, {ttlSeconds})
-      if (isCounted) batch.counts.snapshots++
-      if (leftOut.length > 0) batch.setAside(numbers, subject, leftOut)
-    } catch (error) {
-      if (canSucceedLater(error)) batch.fail(numbers, 'usage', subject, error)
-      else batch.setAside(numbers, subject, limitsOf(group), error)
-    }
+    async tick() {
+      await usage.sweep(new Batch([], log))
+    },
   }
 
   async function refill(batch: Batch, active: ActiveShard): Promise<void> {
@@ -83,23 +69,4 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   async function tidy(batch: Batch, namespace: string): Promise<void> {
     await batch.attempt('boosts', {namespace}, () => boosts.tidy(namespace))
   }
-
-  function expiryOfNewUsage(): number | undefined {
-    return retentionDays === 0 ? undefined : Math.floor(table.clock() / 1000) + retentionDays * DAY_SECONDS
-  }
-}
-
-/**
- * What DynamoDB does not accept as written, such as a record that would exceed 400 KB, it never accepts; an error of
- * no known kind is one of this program. To deliver such records again would hold up everyone's usage for hours.
- */
-function canSucceedLater(error: unknown): boolean {
-  return error instanceof ZaelError && !isInvalid(error)
-}
-
-async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
-  async function* source(): AsyncGenerator<T, void> {
-    yield* elements
-  }
-  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
 }

@@ -14,6 +14,8 @@ export interface BatchCounts {
   failed: number
   /** Usage records written. */
   snapshots: number
+  /** Days and months made from finer records. */
+  rolledUp: number
   /** Requests that limiters refused, as these records count them. */
   refused: number
   refills: number
@@ -37,6 +39,7 @@ export function noCounts(): BatchCounts {
     uncounted: 0,
     failed: 0,
     snapshots: 0,
+    rolledUp: 0,
     refused: 0,
     refills: 0,
     splits: 0,

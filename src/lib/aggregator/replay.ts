@@ -1,8 +1,13 @@
 import {WINDOWS, type Window} from '../core/window.js'
 import type {Table} from '../repository/table/table.js'
+import {readRollups} from '../repository/usage/rollups.js'
 import {putBack} from './archiving.js'
 import {Batch, type Log} from './batch.js'
 import {addFromParts} from './recount.js'
+import {Agenda} from './rollup/agenda.js'
+import {agendaEntries, concernedDays} from './rollup/concerned.js'
+import {countedWindows} from './rollup/plan.js'
+import {RollUps} from './rollup/roll-ups.js'
 import type {AggregatorSettings} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
 import {addUsage, groupUsage, type UsageGroup} from './usage.js'
@@ -42,9 +47,14 @@ export async function replay(
   const {windows, retentionDays} = settings
   const ttlSeconds = retentionDays === 0 ? undefined : Math.floor(table.clock() / 1000) + retentionDays * DAY_SECONDS
   const undecided: ReplayedWindow[] = []
+  const schedule = await readRollups(table)
+  const windowsAt = (atMs: number) => countedWindows(schedule, windows, atMs)
+  const agenda = new Agenda(table)
+  for (const {entry} of agendaEntries(groupUsage(batch.changes, windowsAt), schedule, table.clock()))
+    await agenda.enter(entry)
   // Fine windows first: coarse ones are recounted from them.
-  for (const window of WINDOWS.filter(each => windows.includes(each))) {
-    for (const group of groupUsage(batch.changes, [window])) {
+  for (const window of WINDOWS) {
+    for (const group of groupUsage(batch.changes, atMs => windowsAt(atMs).filter(each => each === window))) {
       const {isCounted, overtaken, leftOut} = await addUsage(table, group, {ttlSeconds})
       const numbers = [...group.changes.values()].flat().map(change => change.sequenceNumber)
       const {changes: _, ...subject} = group
@@ -57,6 +67,10 @@ export async function replay(
       if (found === 'added') batch.counts.snapshots++
     }
   }
+  const rollUps = new RollUps(table, async () => schedule)
+  for (const {groups: _, ...day} of concernedDays(groupUsage(batch.changes, windowsAt)))
+    await rollUps.afterCounting(batch, day)
+  batch.counts.snapshots += batch.counts.rolledUp
   if (settings.archives) {
     for (const expired of batch.expired) {
       await putBack(table, expired)

@@ -65,12 +65,15 @@ interface UsageRetention {
  * One group per usage record, over all shards of the bucket. Skips changes that consumed, admitted and refused nothing,
  * such as refills. Keeps pairs of changes that cancel out, because a retry may deliver only one of the two.
  */
-export function groupUsage(changes: readonly BucketChange[], windows: readonly Window[]): UsageGroup[] {
+export function groupUsage(
+  changes: readonly BucketChange[],
+  windowsAt: (atMs: number) => readonly Window[],
+): UsageGroup[] {
   const groups = new Map<string, Omit<UsageGroup, 'changes'> & {changes: Map<number, BucketChange[]>}>()
   for (const change of inStreamOrder(changes)) {
     if (change.consumedMilli.size === 0 && change.admitted === 0 && !change.refused) continue
     const {namespace, entity, resource, shard} = change
-    for (const window of windows) {
+    for (const window of windowsAt(change.atMs)) {
       const start = windowStart(window, change.atMs)
       const key = [namespace, entity, resource, window, start, Math.floor(shard / SHARDS_PER_WRITE)].join('#')
       let group = groups.get(key)

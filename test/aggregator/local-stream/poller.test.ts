@@ -57,6 +57,17 @@ describeOnEngine('the poller', () => {
     expect(poller.status()).toMatchObject({records: 60, batches: 9, errors: 0, lastError: undefined, lagMs: 0})
   })
 
+  it('says when there is nothing to read, after everything was delivered', async () => {
+    const seen: number[] = []
+    const {poller} = start({
+      idle: async () => {
+        seen.push(poller.status().records)
+      },
+    })
+    await until(() => seen.length > 1)
+    expect(seen[0]).toBe(all.length)
+  })
+
   it('waits for later records', async () => {
     const {poller, delivered} = start()
     await until(() => poller.status().records === all.length)

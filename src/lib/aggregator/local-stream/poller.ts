@@ -17,6 +17,8 @@ export interface PollerOptions {
   readonly stream: StreamTransport
   /** Must be idempotent: a record may be delivered more than once. The same code that Lambda runs. */
   readonly handler: StreamHandler
+  /** Called when there is nothing to read. */
+  readonly idle?: () => Promise<void>
   /** Records how far the stream has been read; for one poller only. */
   readonly checkpointFile: string
   /** Called after a checkpoint is written: nothing up to this record will be read again. */
@@ -104,14 +106,16 @@ export class StreamPoller {
   }
 
   async #run(): Promise<void> {
-    const {sleep} = this.#options
+    const {sleep, idle} = this.#options
     const {signal} = this.#stopping
     let failures = 0
     while (!signal.aborted) {
       try {
         const hasMore = await this.#round()
         failures = 0
-        if (!hasMore) await sleep(IDLE_MS, signal)
+        if (hasMore) continue
+        await idle?.()
+        await sleep(IDLE_MS, signal)
       } catch (error) {
         if (signal.aborted) return
         this.#recordError(error)

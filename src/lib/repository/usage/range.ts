@@ -1,5 +1,12 @@
 import {InvalidInput} from '../../core/errors.js'
-import {WINDOWS, type Window, windowStart} from '../../core/window.js'
+import {
+  type CoarseWindow,
+  type RollupSchedule,
+  WINDOWS,
+  type Window,
+  windowEndMs,
+  windowStart,
+} from '../../core/window.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -18,19 +25,35 @@ export interface UsageSelection {
 /** Sorts after every character that a window key or a name can have. */
 export const AFTER_ALL = '~'
 
+/** The last place of the window that contains an instant. */
+export const endOf = (window: Window, atMs: number): string =>
+  `${isoSeconds(windowEndMs(window, windowStart(window, atMs)) - 1)}${AFTER_ALL}`
+
+/** Records of these types, each from a start on. */
+function filterTypes(e: ExpressionBuilder, types: ReadonlyMap<Window, string>): void {
+  const {window, start} = attributes.usage
+  const terms = [...types].map(([type, first]) => {
+    const isType = `${e.name(window)} = ${e.value(s(type))}`
+    return first === '' ? `(${isType})` : `(${isType} AND ${e.name(start)} >= ${e.value(s(first))})`
+  })
+  e.filter(terms.join(' OR '))
+}
+
 /** A selection in terms of window starts: what a key condition and a filter can express. */
 export class UsageRange {
   /** Per wanted type, the start of the first window. */
   readonly #firstStarts: ReadonlyMap<Window, string>
   /** Start of the last window; `undefined` when there is no end. */
   readonly #lastStart: string | undefined
+  readonly #lastMs: number | undefined
 
   constructor({window, sinceMs, untilMs}: UsageSelection) {
     if (sinceMs !== undefined && untilMs !== undefined && sinceMs >= untilMs)
       throw new InvalidInput('usage.range', 'The time range is empty: it ends before it starts.')
     const wanted = WINDOWS.filter(each => window === undefined || each === window)
     this.#firstStarts = new Map(wanted.map(each => [each, sinceMs === undefined ? '' : windowStart(each, sinceMs)]))
-    this.#lastStart = untilMs === undefined ? undefined : isoSeconds(untilMs - 1)
+    this.#lastMs = untilMs === undefined ? undefined : untilMs - 1
+    this.#lastStart = this.#lastMs === undefined ? undefined : isoSeconds(this.#lastMs)
   }
 
   /** The range of window starts that contains the selection; what follows a start in a key sorts within it. */
@@ -39,16 +62,34 @@ export class UsageRange {
     return [first, `${this.#lastStart ?? ''}${AFTER_ALL}`]
   }
 
+  /** The coarsest of the wanted types of which windows are rolled up; `undefined` when none is. */
+  coarsestRolled(schedule: RollupSchedule): CoarseWindow | undefined {
+    return (['monthly', 'daily'] as const).find(each => this.#firstStarts.has(each) && schedule.has(each))
+  }
+
+  /** The same bounds, extended to the end of a window of this type: all parts of the last one are needed. */
+  boundsWith(whole: CoarseWindow): [first: string, last: string] {
+    const [first, last] = this.bounds
+    return [first, this.#lastMs === undefined ? last : endOf(whole, this.#lastMs)]
+  }
+
   /** The part that window starts alone cannot express. Records of all clients have their type and start as attributes. */
   filter(e: ExpressionBuilder): void {
-    const {window, start} = attributes.usage
     const isEverything = this.#firstStarts.size === WINDOWS.length && this.bounds[0] === ''
-    if (isEverything) return
-    const terms = [...this.#firstStarts].map(([type, first]) => {
-      const isType = `${e.name(window)} = ${e.value(s(type))}`
-      return first === '' ? `(${isType})` : `(${isType} AND ${e.name(start)} >= ${e.value(s(first))})`
-    })
-    e.filter(terms.join(' OR '))
+    if (!isEverything) filterTypes(e, this.#firstStarts)
+  }
+
+  /** The same, and all parts of windows of this type that are rolled up. */
+  filterWith(e: ExpressionBuilder, whole: CoarseWindow, {switches}: RollupSchedule): void {
+    const since = switches[whole][0] ?? ''
+    const [first] = this.bounds
+    const from = first > since ? first : since
+    const types = new Map(this.#firstStarts)
+    for (const finer of WINDOWS.slice(0, WINDOWS.indexOf(whole))) {
+      const wanted = types.get(finer)
+      types.set(finer, wanted !== undefined && wanted < from ? wanted : from)
+    }
+    filterTypes(e, types)
   }
 
   has({window, start}: {readonly window: Window; readonly start: string}): boolean {

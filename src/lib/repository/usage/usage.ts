@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import type {Window} from '../../core/window.js'
+import {RollupSchedule, type Window} from '../../core/window.js'
 import {namespacePrefix} from '../../schema/keys.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../table/cursor.js'
@@ -7,7 +7,9 @@ import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.
 import type {NamespaceTable} from '../table/table.js'
 import type {Place, PlacedUsage} from './one-window.js'
 import {UsageRange, type UsageSelection} from './range.js'
-import {type UsageWalk, usageOfEntity, usageOfEntityAndResource, usageOfResource} from './walk.js'
+import {usageOfResource} from './resource-walk.js'
+import {readRollups} from './rollups.js'
+import {type UsageWalk, usageOfEntity, usageOfEntityAndResource} from './walk.js'
 
 /** Consumption of one limit over several windows, in whole tokens. */
 export interface LimitUsage {
@@ -47,7 +49,7 @@ export class Usage {
   ): Promise<RecordPage<UsageRecord>> {
     const kind = 'usage-of-entity'
     const after = decodePlace(kind, selection.cursor)
-    const walk = this.#walkEntity(entity, selection.resource, this.#walk(selection, after))
+    const walk = this.#walkEntity(entity, selection.resource, await this.#walk(selection, after))
     return page(kind, walk, selection)
   }
 
@@ -57,18 +59,29 @@ export class Usage {
     const after = decodePlace(kind, selection.cursor)
     // With a key of another namespace, the query would start there (S11).
     if (after && !after[1]?.startsWith(namespacePrefix(this.#table.namespace))) throw badCursor(selection.cursor ?? '')
-    return page(kind, usageOfResource(this.#table, resource, this.#walk(selection, after)), selection)
+    return page(kind, usageOfResource(this.#table, resource, await this.#walk(selection, after)), selection)
   }
 
   /** Totals and averages per limit, for one type of window: windows of different types count the same tokens. */
   async summary(
     selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
   ): Promise<UsageSummary> {
-    const {entity, resource, window = 'hourly'} = selection
-    const walk = this.#walk({...selection, window}, undefined)
-    if (entity !== undefined) return summarise(window, this.#walkEntity(entity, resource, walk))
-    if (resource !== undefined) return summarise(window, usageOfResource(this.#table, resource, walk))
-    throw usageSubjectMissing()
+    const {window = 'hourly'} = selection
+    return summarise(window, this.records({...selection, window}))
+  }
+
+  /** All windows of an entity, a resource or both, newest first: one listing without pages. */
+  async *records(
+    selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
+  ): AsyncGenerator<UsageRecord, void> {
+    const {entity, resource} = selection
+    const walk = await this.#walk(selection, undefined)
+    if (entity === undefined && resource === undefined) throw usageSubjectMissing()
+    const found =
+      entity === undefined
+        ? usageOfResource(this.#table, resource as string, walk)
+        : this.#walkEntity(entity, resource, walk)
+    for await (const {record} of found) yield record
   }
 
   #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
@@ -76,8 +89,11 @@ export class Usage {
     return usageOfEntityAndResource(this.#table, entity, resource, walk)
   }
 
-  #walk(selection: UsageSelection, after: Place | undefined): UsageWalk {
-    return {range: new UsageRange(selection), after, pageSize: this.#pageSize}
+  async #walk(selection: UsageSelection, after: Place | undefined): Promise<UsageWalk> {
+    const range = new UsageRange(selection)
+    // Hours are always as they are stored.
+    const schedule = selection.window === 'hourly' ? new RollupSchedule() : await readRollups(this.#table)
+    return {range, after, pageSize: this.#pageSize, schedule}
   }
 }
 
@@ -105,13 +121,13 @@ async function page(
   })
 }
 
-async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>): Promise<UsageSummary> {
+async function summarise(window: Window, records: AsyncGenerator<UsageRecord, void>): Promise<UsageSummary> {
   const limits = new Map<string, LimitUsage>()
   let windows = 0
   let totalEvents = 0
   let firstStart: string | undefined
   let lastStart: string | undefined
-  for await (const {record} of walk) {
+  for await (const record of records) {
     windows++
     totalEvents += record.totalEvents
     lastStart ??= record.start

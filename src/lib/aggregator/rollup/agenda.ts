@@ -1,0 +1,132 @@
+import type {CoarseWindow} from '../../core/window.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {queryInput} from '../../repository/table/query.js'
+import type {Table} from '../../repository/table/table.js'
+import {AFTER_ALL} from '../../repository/usage/range.js'
+import {n, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {keyId, keys, parseItemKey, sortPrefix, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {readString} from '../../schema/read.js'
+import {forgottenAt, lastSwept} from './due.js'
+
+/** A window of all entities of one resource. */
+export interface ResourceWindow {
+  readonly namespace: string
+  readonly resource: string
+  readonly window: CoarseWindow
+  readonly start: string
+}
+
+/** One that is to be swept. */
+export interface AgendaEntry extends ResourceWindow {
+  /** Where to continue, in the order of the resource index. */
+  readonly cursor: string | undefined
+}
+
+/** Names kept in memory; beyond that they are forgotten, and entered again. */
+const MOST_KNOWN = 100_000
+
+/** How long an entry is another's after its last sign of life, in ms: longer than a turn and the wait for the next one. */
+const LEASE_MS = 180_000
+
+const names = attributes.rollupAgenda
+
+/** What is to be rolled up when its window is over, for all processes: one small record per resource and window. */
+export class Agenda {
+  readonly #table: Table
+  /** Who this process is to the others. */
+  readonly #id: string
+  readonly #entered = new Set<string>()
+
+  constructor(table: Table) {
+    this.#table = table
+    this.#id = Buffer.from(table.randomBytes(9)).toString('base64url')
+  }
+
+  /** Enters a window, once per process. */
+  async enter(entry: ResourceWindow): Promise<void> {
+    const id = keyId(keyOf(entry))
+    if (this.#entered.has(id)) return
+    const e = new ExpressionBuilder().setIfMissing(names.expiresAt, n(forgottenAt(entry.window, entry.start)))
+    await this.#update(entry, e)
+    if (this.#entered.size >= MOST_KNOWN) this.#entered.clear()
+    this.#entered.add(id)
+  }
+
+  /** Some windows that are over and that no other process is sweeping, oldest first. */
+  async due(most: number): Promise<AgendaEntry[]> {
+    const nowMs = this.#table.clock()
+    const entries: AgendaEntry[] = []
+    for (const window of ['daily', 'monthly'] as const) {
+      const first = sortPrefix.rollupAgenda(window, '')
+      const last = `${sortPrefix.rollupAgenda(window, lastSwept(window, nowMs))}${AFTER_ALL}`
+      const e = new ExpressionBuilder()
+      e.filter(this.#isFree(e, nowMs))
+      const query = queryInput(this.#table, {...ranges.rollupAgenda(), between: [first, last]}, e)
+      const request = {...query, ConsistentRead: false}
+      const {Items = []} = await retrying(() => this.#table.transport.send('Query', request), this.#table.backoff)
+      for (const item of Items) {
+        const key = parseItemKey(item)
+        if (key?.record !== 'rollup-agenda' || key.window !== window) continue
+        entries.push({...key.of, window, start: key.start, cursor: readString(item, names.cursor)})
+      }
+    }
+    return entries.slice(0, most)
+  }
+
+  /** Takes an entry, or keeps it; `undefined` when it is another's or done. */
+  async take(entry: ResourceWindow): Promise<AgendaEntry | undefined> {
+    const nowMs = this.#table.clock()
+    const e = new ExpressionBuilder()
+    e.set(names.leasedBy, s(this.#id)).set(names.leasedUntil, n(nowMs + LEASE_MS))
+    e.condition(`attribute_exists(${e.name(attributes.key.partition)})`).condition(this.#isFree(e, nowMs))
+    try {
+      const {Attributes = {}} = await this.#update(entry, e)
+      return {...entry, cursor: readString(Attributes, names.cursor)}
+    } catch (error) {
+      if (error instanceof ConditionFailed) return undefined
+      throw error
+    }
+  }
+
+  /** Remembers where to continue; not if another process has taken it since. */
+  async keep(entry: ResourceWindow, cursor: string): Promise<void> {
+    const e = new ExpressionBuilder().set(names.cursor, s(cursor))
+    e.condition(`${e.name(names.leasedBy)} = ${e.value(s(this.#id))}`)
+    await this.#update(entry, e).catch(error => {
+      if (!(error instanceof ConditionFailed)) throw error
+    })
+  }
+
+  async remove(entry: ResourceWindow): Promise<void> {
+    const request = {TableName: this.#table.name, Key: wireKey(keyOf(entry))}
+    await retrying(() => this.#table.transport.send('DeleteItem', request), {
+      ...this.#table.backoff,
+      retryable: isRetryableWhenIdempotent,
+    })
+  }
+
+  #isFree(e: ExpressionBuilder, nowMs: number): string {
+    const [by, until] = [e.name(names.leasedBy), e.name(names.leasedUntil)]
+    return `attribute_not_exists(${by}) OR ${by} = ${e.value(s(this.#id))} OR ${until} < ${e.value(n(nowMs))}`
+  }
+
+  #update(entry: ResourceWindow, e: ExpressionBuilder) {
+    const request = {
+      TableName: this.#table.name,
+      Key: wireKey(keyOf(entry)),
+      ...e.update(),
+      ReturnValues: 'ALL_NEW' as const,
+    }
+    return retrying(() => this.#table.transport.send('UpdateItem', request), {
+      ...this.#table.backoff,
+      retryable: isRetryableWhenIdempotent,
+    })
+  }
+}
+
+const keyOf = ({namespace, resource, window, start}: ResourceWindow) =>
+  keys.rollupAgenda(window, start, namespace, resource)

@@ -1,0 +1,102 @@
+import {type CoarseWindow, type RollupSchedule, type Window, windowStart} from '../../core/window.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {getItem, type Table} from '../../repository/table/table.js'
+import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {decodeRollups} from '../../schema/registry-records.js'
+
+/** By then no process is left that counts by the settings before; in ms. */
+const NOTICE_MS = 3_600_000
+
+/** How long a process relies on what it has read, in ms: well within the notice. */
+const KNOWN_MS = 600_000
+
+const ATTEMPTS = 5
+
+/** What is counted, and how long it is kept. */
+interface RollupSettings {
+  readonly windows: readonly Window[]
+  /** 0: no expiry. */
+  readonly retentionDays: number
+}
+
+/** Days that hours must be kept so that they outlive their day, and days their month, and the sweep after it. */
+const KEPT_DAYS: Readonly<Record<CoarseWindow, number>> = {daily: 2, monthly: 33}
+
+/** What this aggregator is to roll up: windows whose parts are counted, and kept long enough. */
+export function rollsUp(window: CoarseWindow, {windows, retentionDays}: RollupSettings): boolean {
+  const needed: readonly Window[] = window === 'daily' ? ['hourly', 'daily'] : ['hourly', 'daily', 'monthly']
+  const isKept = retentionDays === 0 || retentionDays >= KEPT_DAYS[window]
+  return isKept && needed.every(each => windows.includes(each))
+}
+
+/** The windows in which a change at an instant is counted. */
+export function countedWindows(schedule: RollupSchedule, windows: readonly Window[], atMs: number): Window[] {
+  const isRolled = (window: CoarseWindow) => schedule.isRolled(window, windowStart(window, atMs))
+  const needsHours = windows.includes('hourly') || isRolled('daily') || isRolled('monthly')
+  const direct = (['daily', 'monthly'] as const).filter(each => windows.includes(each) && !isRolled(each))
+  return [...(needsHours ? ['hourly' as const] : []), ...direct]
+}
+
+/**
+ * Which windows are rolled up. The first aggregator that wants it announces it in the table, for windows that start an hour
+ * later or more; the same when its settings change. So each window is counted in one way from its first change to its last.
+ */
+export class RollupPlan {
+  readonly #table: Table
+  readonly #settings: RollupSettings
+  #known: {readonly schedule: RollupSchedule; readonly atMs: number} | undefined
+
+  constructor(table: Table, settings: RollupSettings) {
+    this.#table = table
+    this.#settings = settings
+  }
+
+  async schedule(): Promise<RollupSchedule> {
+    const nowMs = this.#table.clock()
+    if (!this.#known || nowMs - this.#known.atMs >= KNOWN_MS) {
+      this.#known = {schedule: await this.#announced(nowMs), atMs: nowMs}
+    }
+    return this.#known.schedule
+  }
+
+  async #announced(nowMs: number): Promise<RollupSchedule> {
+    for (let attempt = 1; ; attempt++) {
+      const schedule = decodeRollups(await getItem(this.#table, keys.rollups()))
+      const changed = (['daily', 'monthly'] as const).filter(window => this.#mustChange(window, schedule, nowMs))
+      if (changed.length === 0) return schedule
+      const e = new ExpressionBuilder()
+      for (const window of changed) {
+        const before = schedule.switches[window]
+        const name = attributes.rollups[window]
+        e.set(name, s([...before, isoSeconds(nowMs + NOTICE_MS)].join(',')))
+        e.condition(
+          before.length === 0
+            ? `attribute_not_exists(${e.name(name)})`
+            : `${e.name(name)} = ${e.value(s(before.join(',')))}`,
+        )
+      }
+      const update = {TableName: this.#table.name, Key: wireKey(keys.rollups()), ...e.update()}
+      try {
+        await retrying(() => this.#table.transport.send('UpdateItem', update), {
+          ...this.#table.backoff,
+          retryable: isRetryableWhenIdempotent,
+        })
+      } catch (error) {
+        // Another process was first, or the answer to this one was lost: read again.
+        if (!(error instanceof ConditionFailed) || attempt >= ATTEMPTS) throw error
+      }
+    }
+  }
+
+  /** Not while a change is announced: processes with the settings before may still start. */
+  #mustChange(window: CoarseWindow, {switches}: RollupSchedule, nowMs: number): boolean {
+    const instants = switches[window]
+    const isRolling = instants.length % 2 === 1
+    return isRolling !== rollsUp(window, this.#settings) && (instants.at(-1) ?? '') <= isoSeconds(nowMs)
+  }
+}

@@ -1,0 +1,108 @@
+import {windowEndMs} from '../../core/window.js'
+import {forEachConcurrently} from '../../dynamo/concurrency.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {queryPages} from '../../dynamo/paging.js'
+import {queryInput} from '../../repository/table/query.js'
+import type {Table} from '../../repository/table/table.js'
+import {AFTER_ALL} from '../../repository/usage/range.js'
+import {keyNames} from '../../schema/attributes.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {parseItemKey} from '../../schema/keys.js'
+import {ranges, usageSortKey} from '../../schema/ranges.js'
+import {readString} from '../../schema/read.js'
+import type {Agenda, AgendaEntry, ResourceWindow} from './agenda.js'
+import type {RollUps, RollupBatch} from './roll-ups.js'
+
+/** Between two looks at the agenda, in ms: while there is nothing to do, and while there is. */
+const IDLE_MS = 60_000
+const BUSY_MS = 5_000
+
+/**
+ * Windows rolled up per turn, and how long one lasts at most, in ms: what is due at midnight is spread over the batches that
+ * follow, and no batch is held up for long.
+ */
+const PER_TURN = 500
+const TURN_MS = 3_000
+
+const CONCURRENCY = 8
+const ROWS_PER_QUERY = 500
+
+/** Rolls up windows that are over, some with each batch. Two processes at the same window are wasteful, never wrong. */
+export class Sweeper {
+  readonly #table: Table
+  readonly #agenda: Agenda
+  readonly #rollUps: RollUps
+  #nextMs = Number.NEGATIVE_INFINITY
+  /** Entities done, by what is being swept: an entity has a row for every hour. */
+  readonly #done = new Map<string, Set<string>>()
+
+  constructor(table: Table, agenda: Agenda, rollUps: RollUps) {
+    this.#table = table
+    this.#agenda = agenda
+    this.#rollUps = rollUps
+  }
+
+  async turn(batch: RollupBatch): Promise<void> {
+    const nowMs = this.#table.clock()
+    if (nowMs < this.#nextMs) return
+    this.#nextMs = nowMs + IDLE_MS
+    const schedule = await batch.attempt('agenda', {}, () => this.#rollUps.schedule())
+    // Until something is rolled up there is no agenda to look at.
+    if (!schedule?.hasBegun(isoSeconds(nowMs))) return
+    const turn = {left: PER_TURN, endMs: nowMs + TURN_MS}
+    const due = (await batch.attempt('agenda', {}, () => this.#agenda.due(PER_TURN))) ?? []
+    for (const entry of due) {
+      if (turn.left <= 0 || this.#table.clock() > turn.endMs) break
+      turn.left--
+      const {cursor: _, ...subject} = entry
+      const isDone = await batch.attempt('roll-up', subject, () => this.#sweep(batch, subject, turn))
+      if (isDone !== false) this.#done.delete(nameOf(subject))
+    }
+    if (due.length > 0) this.#nextMs = nowMs + BUSY_MS
+  }
+
+  /** Continues with one entry; resolves to whether it is done, or another's. */
+  async #sweep(batch: RollupBatch, subject: ResourceWindow, turn: {left: number; endMs: number}): Promise<boolean> {
+    const entry = await this.#agenda.take(subject)
+    if (!entry) return true
+    const name = nameOf(subject)
+    const done = this.#done.get(name) ?? new Set<string>()
+    this.#done.set(name, done)
+    for await (const rows of this.#rows(entry)) {
+      const entities = [...new Set(rows.entities)].filter(entity => !done.has(entity))
+      await forEachConcurrently(each(entities), Math.min(CONCURRENCY, entities.length), async entity => {
+        await this.#rollUps.rollUp(batch, {...subject, entity})
+        done.add(entity)
+        turn.left--
+      })
+      if (rows.last === undefined) break
+      if (turn.left > 0 && this.#table.clock() <= turn.endMs) continue
+      await this.#agenda.keep(subject, rows.last)
+      return false
+    }
+    await this.#agenda.remove(subject)
+    return true
+  }
+
+  /** The entities with usage in the window, by page of the index; `last` is where the next page begins. */
+  async *#rows({namespace, resource, window, start, cursor}: AgendaEntry) {
+    const {index, partition} = ranges.usageOfResource(namespace, resource)
+    const first = cursor ?? usageSortKey(start, '')
+    const last = `${usageSortKey(isoSeconds(windowEndMs(window, start) - 1), '')}${AFTER_ALL}`
+    const e = new ExpressionBuilder().project(...keyNames(), keyNames(index)[1])
+    const query = queryInput(this.#table, {index, partition, between: [first, last]}, e)
+    const input = {...query, Limit: ROWS_PER_QUERY}
+    for await (const {items, next} of queryPages(this.#table.transport, input, {backoff: this.#table.backoff})) {
+      const keys = items.flatMap(item => parseItemKey(item) ?? [])
+      const entities = keys.flatMap(key => (key.record === 'usage' ? [key.entity] : []))
+      yield {entities, last: next && readString(next, keyNames(index)[1])}
+    }
+  }
+}
+
+const nameOf = ({namespace, resource, window, start}: ResourceWindow): string =>
+  [window, start, namespace, resource].join('#')
+
+async function* each<T>(elements: readonly T[]): AsyncGenerator<T, void> {
+  yield* elements
+}

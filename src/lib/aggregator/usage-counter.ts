@@ -1,0 +1,114 @@
+import {ZaelError} from '../core/errors.js'
+import type {RollupSchedule, Window} from '../core/window.js'
+import {isInvalid} from '../dynamo/errors.js'
+import type {Table} from '../repository/table/table.js'
+import type {Batch} from './batch.js'
+import {each} from './each.js'
+import {NewRecordPace} from './new-record-pace.js'
+import {Agenda} from './rollup/agenda.js'
+import {agendaEntries, concernedDays} from './rollup/concerned.js'
+import {countedWindows, RollupPlan} from './rollup/plan.js'
+import {RollUps} from './rollup/roll-ups.js'
+import {Sweeper} from './rollup/sweep.js'
+import type {AggregatorSettings} from './settings.js'
+import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
+
+const DAY_SECONDS = 86_400
+
+/** Counts the usage of one table: hours with every batch, days and months from them when they are over. */
+export class UsageCounter {
+  readonly #table: Table
+  readonly #windows: readonly Window[]
+  readonly #retentionDays: number
+  readonly #plan: RollupPlan
+  readonly #agenda: Agenda
+  readonly #rollUps: RollUps
+  readonly #sweeper: Sweeper
+  readonly #pace: NewRecordPace
+
+  constructor(table: Table, settings: Pick<AggregatorSettings, 'windows' | 'retentionDays'>) {
+    this.#table = table
+    this.#windows = settings.windows
+    this.#retentionDays = settings.retentionDays
+    this.#plan = new RollupPlan(table, settings)
+    this.#agenda = new Agenda(table)
+    this.#rollUps = new RollUps(table, () => this.#plan.schedule())
+    this.#sweeper = new Sweeper(table, this.#agenda, this.#rollUps)
+    this.#pace = new NewRecordPace(table)
+  }
+
+  async count(batch: Batch): Promise<void> {
+    if (batch.changes.length === 0) return
+    let schedule: RollupSchedule
+    try {
+      schedule = await this.#plan.schedule()
+    } catch (error) {
+      const numbers = batch.changes.map(({sequenceNumber}) => sequenceNumber)
+      return batch.fail(numbers, 'usage', {}, error)
+    }
+    const groups = groupUsage(batch.changes, atMs => countedWindows(schedule, this.#windows, atMs))
+    const ttlSeconds = this.#expiryOfNewUsage()
+    await this.#enter(batch, groups, schedule)
+    const counted: UsageGroup[] = []
+    await each(groups, async group => {
+      await this.#pace.turn(group)
+      if (await this.#count(batch, group, ttlSeconds)) counted.push(group)
+    })
+    await each(concernedDays(counted), async ({groups: hours, ...day}) => {
+      try {
+        await this.#rollUps.afterCounting(batch, day)
+      } catch (error) {
+        batch.fail(hours.flatMap(numbersOf), 'roll-up', day, error)
+      }
+    })
+  }
+
+  /** Rolls up some of the windows that are over. */
+  async sweep(batch: Batch): Promise<void> {
+    await this.#sweeper.turn(batch)
+  }
+
+  /** Before anything is counted: what is counted and not entered would not be rolled up. */
+  async #enter(batch: Batch, groups: readonly UsageGroup[], schedule: RollupSchedule): Promise<void> {
+    await each(agendaEntries(groups, schedule, this.#table.clock()), async ({entry, groups: concerned}) => {
+      try {
+        await this.#agenda.enter(entry)
+      } catch (error) {
+        batch.fail(concerned.flatMap(numbersOf), 'agenda', entry, error)
+      }
+    })
+  }
+
+  /** Resolves to whether the record has counted it, now or before. */
+  async #count(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<boolean> {
+    const {changes: _, ...subject} = group
+    const numbers = numbersOf(group)
+    try {
+      const {isCounted, leftOut} = await addUsage(this.#table, group, {ttlSeconds})
+      if (isCounted) batch.counts.snapshots++
+      if (leftOut.length > 0) batch.setAside(numbers, subject, leftOut)
+      return true
+    } catch (error) {
+      if (canSucceedLater(error)) batch.fail(numbers, 'usage', subject, error)
+      else batch.setAside(numbers, subject, limitsOf(group), error)
+      return false
+    }
+  }
+
+  #expiryOfNewUsage(): number | undefined {
+    return this.#retentionDays === 0
+      ? undefined
+      : Math.floor(this.#table.clock() / 1000) + this.#retentionDays * DAY_SECONDS
+  }
+}
+
+const numbersOf = ({changes}: UsageGroup): string[] =>
+  [...changes.values()].flat().map(({sequenceNumber}) => sequenceNumber)
+
+/**
+ * What DynamoDB does not accept as written, such as a record that would exceed 400 KB, it never accepts; an error of
+ * no known kind is one of this program. To deliver such records again would hold up everyone's usage for hours.
+ */
+function canSucceedLater(error: unknown): boolean {
+  return error instanceof ZaelError && !isInvalid(error)
+}

@@ -1,0 +1,101 @@
+import {type CoarseWindow, type RollupSchedule, WINDOWS, windowStart} from '../../core/window.js'
+import type {Key} from '../../schema/attribute-value.js'
+import {keys, type ParsedKey} from '../../schema/keys.js'
+import {usagePlace, usageSortKey} from '../../schema/ranges.js'
+import type {Place} from './one-window.js'
+import {AFTER_ALL} from './range.js'
+import type {CoarseUsage} from './sum.js'
+
+/** A window in the order of the resource index: a row of it, or a rolled-up window that any of its parts shows. */
+export interface IndexedWindow {
+  readonly key: Extract<ParsedKey, {record: 'usage'}>
+  readonly primary: Key
+  readonly place: Place
+  readonly whole?: CoarseUsage
+}
+
+/**
+ * The rows of the index, newest first, and among them the rolled-up windows they are part of: each once, in the place that
+ * its own row has or will have. Keeps the names of the entities of one day and one month.
+ */
+export async function* withRolledWindows(
+  rows: AsyncIterable<IndexedWindow>,
+  schedule: RollupSchedule,
+): AsyncGenerator<IndexedWindow, void> {
+  let waiting: WaitingWindows[] = []
+  for await (const row of rows) {
+    const {key} = row
+    const due = waiting.filter(each => each.mayComeBefore(row.place[0] ?? ''))
+    if (due.length > 0) {
+      yield* upTo(due, row.place[0] ?? '')
+      waiting = waiting.filter(each => !due.includes(each) || each.newest !== undefined)
+    }
+    for (const window of ['daily', 'monthly'] as const) {
+      const start = startOf(window, key.start)
+      const isPart = WINDOWS.indexOf(key.window) <= WINDOWS.indexOf(window)
+      if (start === undefined || !isPart || !schedule.isRolled(window, start)) continue
+      const known = waiting.find(each => each.window === window && each.start === start)
+      const group = known ?? new WaitingWindows(window, start)
+      group.add(key)
+      if (!known) waiting.push(group)
+    }
+    yield row
+  }
+  yield* upTo(waiting, '')
+}
+
+/** Those whose place is before that of a row, newest first. */
+function* upTo(waiting: readonly WaitingWindows[], indexSort: string): Generator<IndexedWindow, void> {
+  for (;;) {
+    const next = waiting.reduce<WaitingWindows | undefined>(
+      (best, each) => ((each.newest ?? '') > (best?.newest ?? '') ? each : best),
+      undefined,
+    )
+    if (next?.newest === undefined || next.newest <= indexSort) return
+    yield next.take()
+  }
+}
+
+function startOf(window: CoarseWindow, start: string): string | undefined {
+  const atMs = Date.parse(start)
+  // Any client may have written the key.
+  return Number.isNaN(atMs) ? undefined : windowStart(window, atMs)
+}
+
+/** The entities with usage in one window, until the listing comes to its place. */
+class WaitingWindows {
+  readonly #seen = new Set<string>()
+  /** Ascending once the first was asked for. */
+  readonly #windows: IndexedWindow[] = []
+  #isSorted = true
+
+  constructor(
+    readonly window: CoarseWindow,
+    readonly start: string,
+  ) {}
+
+  add({record, namespace, entity, resource}: IndexedWindow['key']): void {
+    if (this.#seen.has(entity)) return
+    this.#seen.add(entity)
+    const {window, start} = this
+    const whole = {namespace, entity, resource, window, start}
+    const primary = keys.usage(namespace, entity, resource, window, start)
+    this.#windows.push({key: {record, ...whole}, primary, place: usagePlace(whole), whole})
+    this.#isSorted = false
+  }
+
+  /** Whether any can have its place before that of a row: until then there is no need to sort. */
+  mayComeBefore(indexSort: string): boolean {
+    return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
+  }
+
+  get newest(): string | undefined {
+    if (!this.#isSorted) this.#windows.sort((a, b) => ((a.place[0] ?? '') < (b.place[0] ?? '') ? -1 : 1))
+    this.#isSorted = true
+    return this.#windows.at(-1)?.place[0]
+  }
+
+  take(): IndexedWindow {
+    return this.#windows.pop() as IndexedWindow
+  }
+}

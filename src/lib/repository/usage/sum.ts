@@ -1,0 +1,98 @@
+import {floorDivide, MILLI} from '../../core/token-math.js'
+import {type CoarseWindow, type Window, windowStart} from '../../core/window.js'
+import {type Item, n, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {parseItemKey} from '../../schema/keys.js'
+import {readNumber} from '../../schema/read.js'
+import {addRefusals, readUsageRefusals, usageRefusals} from '../../schema/refusal-counts.js'
+import {
+  decodeUsage,
+  encodeFractions,
+  encodeUsage,
+  readProgress,
+  type UsageRecord,
+  usageMark,
+} from '../../schema/usage-record.js'
+import {addUp, amountsOf, isOfOthers, REQUESTS} from './parts.js'
+
+/** A day or month of one entity and resource. */
+export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'start'> & {
+  readonly window: CoarseWindow
+}
+
+/** Whether a record was made from finer ones. */
+export const isRolledUp = (item: Item): boolean => attributes.usage.rolledUp in item
+
+/** Whether the key of a record is that of zael for a type of window: zae-limiter's has no type in it. */
+export function isOwnKey(item: Item, window: Window): boolean {
+  const key = parseItemKey(item)
+  return key?.record === 'usage' && key.window === window
+}
+
+/**
+ * A rolled-up window as the sum of its parts, in the shape in which it is stored; `undefined` where there are none. `items`
+ * are usage records within the window, others among them are left out. A month consists of its days where they are rolled
+ * up, and of the hours of the other days. What zae-limiter has counted is in records of its own.
+ */
+export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
+  const parts = whole.window === 'daily' ? hoursIn(items) : daysIn(items)
+  if (parts.length === 0) return undefined
+  const amounts = addUp(parts)
+  const expiries = parts.flatMap(part => readNumber(part, attributes.usage.expiresAt) ?? [])
+  const refusals = parts.flatMap(part => readUsageRefusals(part) ?? [])
+  const item = encodeUsage({
+    ...whole,
+    tokens: new Map(),
+    totalEvents: 0,
+    ...(refusals.length > 0 && {refused: addRefusals(refusals)}),
+    // That of the first hour: as if the window had been counted from then on.
+    ttlSeconds: expiries.length === 0 ? undefined : Math.min(...expiries),
+  })
+  const counters = new Set(parts.flatMap(part => Object.keys(part)))
+  const rest = new Map<string, bigint>()
+  for (const [name, milli] of amounts) {
+    const tokens = floorDivide(milli, MILLI)
+    if (name === REQUESTS) item[attributes.usage.totalEvents] = n(tokens)
+    else {
+      rest.set(name, milli - tokens * MILLI)
+      if (tokens !== 0n || counters.has(name)) item[name] = n(tokens)
+    }
+  }
+  const fractions = encodeFractions(rest)
+  if (fractions !== undefined) item[attributes.usage.fractions] = s(fractions)
+  for (const [shard, mark] of latestMarks(parts)) item[usageMark(shard)] = s(mark)
+  return item
+}
+
+const hoursIn = (items: readonly Item[]): Item[] =>
+  items.filter(item => isOwnKey(item, 'hourly') && !isOfOthers(item, 'hourly'))
+
+function daysIn(items: readonly Item[]): Item[] {
+  const days = items.filter(item => isOwnKey(item, 'daily') && isRolledUp(item))
+  const dayOf = (item: Item) => windowStart('daily', Date.parse(decodeUsage(item)?.start ?? ''))
+  const rolled = new Set(days.map(dayOf))
+  return [...days, ...hoursIn(items).filter(hour => !rolled.has(dayOf(hour)))]
+}
+
+/** How far the parts have counted the stream, by shard. */
+function latestMarks(parts: readonly Item[]): Map<number, string> {
+  const latest = new Map<number, string>()
+  for (const part of parts) {
+    for (const [shard, mark] of readProgress(part).marks) if (mark > (latest.get(shard) ?? '')) latest.set(shard, mark)
+  }
+  return latest
+}
+
+/** Whether two records have counted the same. */
+export function isSameUsage(one: Item, other: Item): boolean {
+  const [ours, theirs] = [figuresOf(one), figuresOf(other)]
+  return ours.size === theirs.size && [...ours].every(([name, figure]) => theirs.get(name) === figure)
+}
+
+function figuresOf(item: Item): Map<string, bigint> {
+  const refused = readUsageRefusals(item)
+  const {added, lastAt} = refused ? usageRefusals(refused) : {added: new Map<string, bigint>(), lastAt: undefined}
+  const refusals = [...added, ...(lastAt ? [[lastAt[0], BigInt(lastAt[1])] as const] : [])]
+  // No counter has two colons before its name.
+  return new Map([...amountsOf(item), ...refusals.map(([name, count]) => [`::${name}`, count] as const)])
+}

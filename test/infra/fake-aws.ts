@@ -1,4 +1,6 @@
+import {TableMissing} from '../../src/lib/dynamo/errors.js'
 import type {Aws} from '../../src/lib/infra/aws/clients.js'
+import type {Table} from '../../src/lib/repository/table/table.js'
 
 /** Responses by the name of the command, such as `describeStackEvents`; each gets the command's input. */
 export type Responses = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>
@@ -55,4 +57,15 @@ export function instantWait() {
       if (pauses.push(ms) > 1000) throw new Error('This waits without end')
     },
   }
+}
+
+/** A table that only describes itself; `null`: there is none. */
+export function tableLike(description: object | null): Table {
+  const transport = {
+    async send() {
+      if (!description) throw new TableMissing('prod', new Error('no table'))
+      return {Table: description}
+    },
+  }
+  return {name: 'prod', transport} as unknown as Table
 }

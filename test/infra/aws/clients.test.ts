@@ -3,6 +3,7 @@ import type {AddressInfo} from 'node:net'
 import {DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
 import {describe, expect, it} from 'vitest'
 import {openAws} from '../../../src/lib/infra/aws/clients.js'
+import {listStacks} from '../../../src/lib/infra/stacks/list.js'
 
 const KEYS = {AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b'}
 
@@ -62,6 +63,21 @@ describe('openAws', () => {
     aws[Symbol.dispose]()
     await aborted
     expect(requests).toBe(1)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('does not take a web page for an answer in which nothing is listed', async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(200, {'content-type': 'text/html'}).end('<!doctype html><title>Log in</title>')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const {port} = server.address() as AddressInfo
+    using aws = openAws({endpointUrl: `http://127.0.0.1:${port}`}, {})
+    await expect(listStacks(aws)).rejects.toMatchObject({
+      code: 'aws.proxy',
+      message: expect.stringContaining('not AWS but a proxy or a web page in between answered (HTTP status 200)'),
+    })
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
   })

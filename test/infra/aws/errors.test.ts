@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
+import {classifyError} from '../../../src/lib/dynamo/classify.js'
 import {callAws, toZaelError} from '../../../src/lib/infra/aws/errors.js'
 
 function refusal(name: string, message: string, more: object = {}): Error {
@@ -26,8 +27,42 @@ describe('a failed call to AWS', () => {
     expect(error.hint).toMatch(/^[A-Z].*[.;]/)
   })
 
+  it('a session that is over is not a missing profile', () => {
+    const expired = refusal('ExpiredToken', 'The security token included in the request is expired')
+    expect(toZaelError(expired, 'ask').hint).toMatch(/^Log in again/)
+  })
+
   it.each(['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT'])('%s means that AWS is unavailable', code => {
     expect(toZaelError(refusal('Error', `connect ${code}`, {code}), 'ask')).toMatchObject({code: 'aws.unavailable'})
+  })
+
+  it.each(['ENOTFOUND', 'EAI_AGAIN'])('%s names the host that has no address', code => {
+    const hostname = 'cloudformation.eu-nowhere-9.amazonaws.com'
+    expect(toZaelError(refusal('Error', `getaddrinfo ${code}`, {code, hostname}), 'ask')).toMatchObject({
+      code: 'aws.unavailable',
+      message: `Cannot ask: there is no address for ${hostname} (${code})`,
+      hint: expect.stringContaining(`nslookup ${hostname}`),
+    })
+  })
+
+  it.each([
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'NODE_EXTRA_CA_CERTS'],
+    ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'NODE_EXTRA_CA_CERTS'],
+    ['CERT_HAS_EXPIRED', 'clock'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', '--endpoint-url'],
+  ])('%s is a problem of the certificate, also for DynamoDB', (code, words) => {
+    const expected = {code: 'aws.certificate', exitCode: 1, hint: expect.stringContaining(words)}
+    expect(toZaelError(refusal('Error', 'not trusted', {code}), 'ask')).toMatchObject(expected)
+    expect(classifyError(refusal('Error', 'not trusted', {code}), 'GetItem')).toMatchObject(expected)
+  })
+
+  it.each([
+    ['asks for credentials of its own', {$metadata: {httpStatusCode: 407}}],
+    ['shows a page', {$response: {statusCode: 403, headers: {'content-type': 'text/html; charset=utf-8'}}}],
+  ])('a proxy that %s is named as one', (_, more) => {
+    const error = toZaelError(refusal('Unknown', 'Unknown', more), 'ask')
+    expect(error).toMatchObject({code: 'aws.proxy', exitCode: 1})
+    expect(error.message).toMatch(/^Cannot ask: not AWS but a proxy .* answered \(HTTP status (407|403)\)$/)
   })
 
   it.each([

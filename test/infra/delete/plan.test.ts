@@ -1,8 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {TableMissing} from '../../../src/lib/dynamo/errors.js'
 import {planDeletion} from '../../../src/lib/infra/delete/plan.js'
-import type {Table} from '../../../src/lib/repository/table/table.js'
-import {fakeAws, type Responses} from '../fake-aws.js'
+import {fakeAws, type Responses, tableLike} from '../fake-aws.js'
 
 // The same on an emulated AWS with the built command line: test/aws/delete-again.slow.test.ts and refusals.slow.test.ts.
 
@@ -44,17 +42,6 @@ function failing(name: string, httpStatusCode = 400, message = name): () => neve
 
 const NO_STACK = failing('ValidationError', 400, 'Stack with id prod does not exist')
 
-/** A table that only describes itself; `null`: there is none. */
-function tableLike(description: object | null): Table {
-  const transport = {
-    async send() {
-      if (!description) throw new TableMissing('prod', new Error('no table'))
-      return {Table: description}
-    },
-  }
-  return {name: 'prod', transport} as unknown as Table
-}
-
 const plan = (responses: Responses, request = KEEP_DATA, table: object | null = {ItemCount: 7}) =>
   planDeletion(fakeAws(responses).aws, tableLike(table), request)
 
@@ -64,6 +51,11 @@ describe('a planned deletion', () => {
     expect(goes.map(({logicalId}) => logicalId)).toEqual(['AggregatorFunction'])
     expect(stays.map(({logicalId}) => logicalId)).toEqual(['Table', 'AuditArchiveBucket'])
     expect({archive, table}).toEqual({archive: BUCKET, table: {name: 'prod', items: 7, isProtected: false}})
+  })
+
+  it('ends when it is interrupted, also while it looks for an archive that it keeps', async () => {
+    const stopped = plan({...DEPLOYED, headBucket: failing('AbortError', 0)})
+    await expect(stopped).rejects.toMatchObject({code: 'dynamo.aborted'})
   })
 
   it.each([

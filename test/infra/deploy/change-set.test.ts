@@ -1,5 +1,8 @@
 import {describe, expect, it} from 'vitest'
-import {createChangeSet, discardChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {Aborted} from '../../../src/lib/dynamo/errors.js'
+import {createChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
+import {discardAfter, discardChangeSet} from '../../../src/lib/infra/deploy/discard-change-set.js'
 import {fakeAws, instantWait, inTurn} from '../fake-aws.js'
 
 const REQUEST = {
@@ -56,6 +59,33 @@ describe('createChangeSet', () => {
     await expect(createChangeSet(aws, REQUEST, wait)).rejects.toMatchObject({code: 'dynamo.aborted'})
     expect(namesOf(calls)).toContain('deleteChangeSet')
   })
+
+  it('sends nothing when it is interrupted before', async () => {
+    const {aws, calls} = fakeAws(MADE)
+    const wait = {...instantWait(), signal: AbortSignal.abort()}
+    await expect(createChangeSet(aws, REQUEST, wait)).rejects.toMatchObject({code: 'dynamo.aborted'})
+    expect(calls).toEqual([])
+  })
+
+  it('deletes a change set, and its empty stack, whose creation was not answered', async () => {
+    const lost = Object.assign(new Error('no answer'), {name: 'TimeoutError'})
+    const {aws, calls} = fakeAws({
+      ...MADE,
+      createChangeSet: () => Promise.reject(lost),
+      describeChangeSet: () => ({ChangeSetId: 'cs', StackId: 'st', Status: 'CREATE_COMPLETE'}),
+      describeStacks: () => ({Stacks: [{StackStatus: 'REVIEW_IN_PROGRESS'}]}),
+      listChangeSets: () => ({Summaries: []}),
+    })
+    const request = {...REQUEST, isNewName: true}
+    await expect(createChangeSet(aws, request, instantWait())).rejects.toMatchObject({code: 'aws.unavailable'})
+    expect(calls.slice(1)).toMatchObject([
+      {name: 'describeChangeSet', input: {StackName: 'prod', ChangeSetName: 'zael-1'}},
+      {name: 'deleteChangeSet', input: {ChangeSetName: 'cs'}},
+      {name: 'describeStacks'},
+      {name: 'listChangeSets'},
+      {name: 'deleteStack', input: {StackName: 'st'}},
+    ])
+  })
 })
 
 const CHANGE_SET = {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []}
@@ -74,7 +104,36 @@ describe('executeChangeSet', () => {
 })
 
 describe('discardChangeSet', () => {
-  const stackIs = (StackStatus: string) => ({...MADE, describeStacks: () => ({Stacks: [{StackStatus}]})})
+  it('waits for a change set that is still being planned', async () => {
+    const busy = Object.assign(new Error('Cannot delete ChangeSet in status CREATE_IN_PROGRESS'), {
+      name: 'InvalidChangeSetStatus',
+    })
+    const {aws, calls} = fakeAws({...MADE, deleteChangeSet: inTurn<unknown>(Promise.reject(busy), {})})
+    await discardChangeSet(aws, CHANGE_SET)
+    expect(namesOf(calls)).toEqual(['deleteChangeSet', 'deleteChangeSet'])
+  })
+
+  it('that fails after another failure is told along with it, and how to do it by hand', async () => {
+    const {aws} = fakeAws({deleteChangeSet: () => Promise.reject(new Error('not now'))})
+    const remove = 'aws cloudformation delete-change-set --change-set-name cs'
+    const failure = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask.'})
+    expect(await discardAfter(failure, aws, CHANGE_SET)).toMatchObject({
+      code: 'aws.denied',
+      hint: `Ask.\nThe planned changes could not be discarded: Cannot discard the planned changes: not now To discard them: ${remove}`,
+    })
+    expect(await discardAfter(new Aborted('Waiting', false), aws, CHANGE_SET)).toMatchObject({
+      kind: 'interrupted',
+      message:
+        'Interrupted: nothing was changed. The planned changes could not be discarded: Cannot discard the planned changes: not now',
+      hint: `To discard them: ${remove}`,
+    })
+  })
+
+  const stackIs = (StackStatus: string) => ({
+    ...MADE,
+    describeStacks: () => ({Stacks: [{StackStatus}]}),
+    listChangeSets: () => ({Summaries: []}),
+  })
 
   it.each([
     ['REVIEW_IN_PROGRESS', true, true],
@@ -89,4 +148,13 @@ describe('discardChangeSet', () => {
       expect(namesOf(calls).includes('deleteStack')).toBe(isDeleted)
     },
   )
+
+  it.each([
+    ['has a plan for the stack', () => ({Summaries: [{ChangeSetName: 'zael-2', StackId: 'st'}]})],
+    ['may have one, which cannot be read', () => Promise.reject(new Error('denied'))],
+  ])('keeps the empty stack when somebody else %s', async (_, listChangeSets) => {
+    const {aws, calls} = fakeAws({...stackIs('REVIEW_IN_PROGRESS'), listChangeSets})
+    await discardChangeSet(aws, {...CHANGE_SET, hasOwnStack: true})
+    expect(namesOf(calls)).not.toContain('deleteStack')
+  })
 })

@@ -11,10 +11,13 @@ const PLAN: DeployPlan = {
   action: 'update',
   parameters: [],
   cloudFormationRole: null,
+  terminationProtection: null,
   changeSet: {id: 'cs', name: 'zael-1', stackId: STACK, hasOwnStack: false, changes: []},
   code: 'new',
   stackId: STACK,
   hasEmptyTable: false,
+  adopts: null,
+  repairs: false,
   runningCode: {functionName: 'prod-aggregator', sha256Base64: 'real', isOurs: true, runtime: 'nodejs24.x'},
 }
 

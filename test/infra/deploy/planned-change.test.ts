@@ -10,6 +10,13 @@ describe('a change of a change set', () => {
     [{Action: 'Remove', PolicyAction: 'Delete'}, 'remove'],
     [{Action: 'Remove', PolicyAction: 'Retain'}, 'keep'],
     [{Action: 'Dynamic'}, 'maybe-replace'],
+    [{Action: 'Import'}, 'import'],
+    [{Action: 'SyncWithActual'}, 'sync'],
+    // Drift-aware change sets list it in either way.
+    [{Action: 'Add', ResourceDriftStatus: 'DELETED'}, 'restore'],
+    [{Action: 'Modify', Replacement: 'True', ResourceDriftStatus: 'DELETED'}, 'restore'],
+    [{Action: 'Modify', Replacement: 'False', ResourceDriftStatus: 'MODIFIED'}, 'change'],
+    [{Action: 'Remove', PolicyAction: 'Delete', ResourceDriftStatus: 'DELETED'}, 'remove'],
   ] as const)('%o is %s', (change, action) => {
     expect(toPlannedChange({ResourceChange: change}).action).toBe(action)
   })
@@ -42,6 +49,10 @@ describe('a change of a change set', () => {
     // A table with a fixed name cannot be replaced: CloudFormation fails and rolls back.
     ['maybe-replace', false],
     ['add', false],
+    ['import', false],
+    // It would be created without its items.
+    ['restore', true],
+    ['sync', false],
   ] as const)('to %s the table loses its data: %s', (action, isLost) => {
     const change = {action, logicalId: 'Table', physicalId: 'prod', properties: []}
     expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedResource)).toBe(isLost)

@@ -77,6 +77,7 @@ describe('a stack', () => {
     ['stream', 'fail', {table: {...WELL.table, stream: null}}],
     ['deployed', 'ok', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_ROLLBACK_COMPLETE'}}],
     ['table', 'fail', {table: {...WELL.table, expiry: false}}],
+    ['replicas', 'fail', {table: {...WELL.table, replicas: ['us-east-1']}}],
     ['table', 'fail', {table: null, mapping: null}],
     ['aggregator', 'warn', {aggregator: {...WELL.aggregator, isOurCode: false}}],
     ['aggregator', 'fail', {aggregator: null, mapping: null}],

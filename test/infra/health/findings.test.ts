@@ -7,6 +7,14 @@ import {healthWith, WELL} from './sample-health.js'
 const findings = (other: Partial<HealthParts>) =>
   healthWith(other).findings.map(({severity, part, message}) => `${severity} ${part}: ${message}`)
 
+const DRIFTED = {
+  logicalId: 'AggregatorFunction',
+  physicalId: 'prod-aggregator',
+  type: 'AWS::Lambda::Function',
+  change: 'deleted',
+  properties: [],
+} as const
+
 describe('a stack', () => {
   it('that is healthy has no findings', () => {
     expect(healthWith()).toMatchObject({isHealthy: true, findings: []})
@@ -28,6 +36,16 @@ describe('a stack', () => {
     ],
     ['no stream', {table: {...WELL.table, stream: null}, mapping: null}, 'problem table: The table has no stream'],
     ['half a stream', {table: {...WELL.table, stream: 'NEW_IMAGE'}}, 'problem table: The stream has NEW_IMAGE'],
+    [
+      'replicas',
+      {table: {...WELL.table, replicas: ['eu-west-1', 'us-east-1']}},
+      'problem table: The table has replicas in eu-west-1, us-east-1: limits do not hold',
+    ],
+    [
+      'a maximum that the stack does not have',
+      {table: {...WELL.table, throughput: {...WELL.table.throughput, maxWrites: 500}}},
+      'note table: The table has a maximum of 500 write units a second; the stack has none.',
+    ],
     ['no expiry', {table: {...WELL.table, expiry: false}}, 'problem table: Expiry is off'],
     ['no recovery', {table: {...WELL.table, pointInTimeRecovery: false}}, 'note table'],
     ['a placeholder', {aggregator: {...WELL.aggregator, isOurCode: false, codeBytes: 900}}, 'problem aggregator'],
@@ -58,6 +76,12 @@ describe('a stack', () => {
       'problem alarms: Alarm prod-aggr',
     ],
     ['no version record', {versions: {...WELL.versions, schemaVersion: null}}, 'note versions'],
+    [
+      'a changed resource',
+      {drift: [{...DRIFTED, change: 'modified', properties: [{path: '/MemorySize', expected: '512', actual: '1024'}]}]},
+      'problem drift: AggregatorFunction (AWS::Lambda::Function) differs from the template: /MemorySize.',
+    ],
+    ['a lost resource', {drift: [DRIFTED]}, 'problem drift: AggregatorFunction (AWS::Lambda::Function) is gone.'],
   ])('with %s has one finding', (_, other, beginning) => {
     expect(findings(other)).toEqual([expect.stringContaining(beginning)])
     expect(healthWith(other).isHealthy).toBe(beginning.startsWith('note'))
@@ -65,18 +89,26 @@ describe('a stack', () => {
 
   it('has fixes that work: resources deleted outside of CloudFormation need more than a deployment', () => {
     const fixOf = (other: Partial<HealthParts>) => healthWith(other).findings[0]?.fix
-    // Removing and adding the aggregator would delete the dead letters.
-    for (const gone of [{mapping: null}, {mapping: null, aggregator: null}]) {
-      expect(fixOf(gone)).toMatch(/docs\/deploying\.md#parts-that-are-gone, which keeps dead letters/)
+    for (const gone of [{mapping: null}, {mapping: null, aggregator: null}, {alarms: []}, {drift: [DRIFTED]}]) {
+      expect(fixOf(gone)).toBe('zael deploy --stack prod --repair')
     }
-    expect(fixOf({table: null, mapping: null})).toContain('docs/deploying.md#restoring-a-lost-table')
-    expect(fixOf({alarms: []})).toBe('zael deploy --stack prod --no-alarms, then the same with --alarms')
+    // An empty table would not be a repair.
+    const table = {...DRIFTED, logicalId: 'Table', type: 'AWS::DynamoDB::Table'}
+    expect(fixOf({drift: [table]})).toContain('docs/operations.md#restoring-a-lost-table')
+    expect(fixOf({table: null, mapping: null})).toContain('docs/operations.md#restoring-a-lost-table')
     expect(fixOf({table: {...WELL.table, expiry: false}})).toBe('zael migrate plan --stack prod')
     expect(fixOf({table: {...WELL.table, indexes: []}})).toBe('zael migrate plan --stack prod')
     expect(fixOf({table: {...WELL.table, stream: 'NEW_IMAGE'}})).toContain(
       'StreamEnabled=false, then zael migrate plan',
     )
     expect(fixOf({table: {...WELL.table, pointInTimeRecovery: false}})).toContain('update-continuous-backups')
+  })
+
+  it('does not propose to take back that somebody has protected the table', () => {
+    const properties = [{path: '/DeletionProtectionEnabled', expected: 'false', actual: 'true'}]
+    const table = {...DRIFTED, type: 'AWS::DynamoDB::Table', change: 'modified' as const, properties}
+    const fixes = healthWith({drift: [DRIFTED, table]}).findings.map(({fix}) => fix)
+    expect(new Set(fixes)).toEqual(new Set(['zael deploy --stack prod --repair --deletion-protection']))
   })
 
   it('that must be migrated is degraded, with the command', () => {
@@ -131,7 +163,7 @@ describe('a stack', () => {
   it('of the Python tool is not deployed by zael', () => {
     const cloudFormation = {...WELL.cloudFormation, owner: 'zae-limiter' as const}
     const {findings} = healthWith({cloudFormation, mapping: null})
-    expect(findings[0]?.fix).toContain('docs/deploying.md')
+    expect(findings[0]?.fix).toContain('docs/operations.md')
   })
 })
 

@@ -10,6 +10,7 @@ export const WELL = {
     status: 'UPDATE_COMPLETE',
     statusReason: null,
     role: null,
+    terminationProtection: false,
     owner: 'zael',
     version: '0.1.0',
     schemaVersion: '0.9.0',
@@ -41,6 +42,8 @@ export const WELL = {
     expiry: true,
     pointInTimeRecovery: true,
     deletionProtection: true,
+    throughput: {maxReads: null, maxWrites: null, warmReads: 12_000, warmWrites: 4_000},
+    replicas: [],
     indexes: [
       {name: 'GSI1', status: 'ACTIVE', projection: 'ALL'},
       {name: 'GSI2', status: 'ACTIVE', projection: 'KEYS_ONLY'},
@@ -88,6 +91,7 @@ export const WELL = {
     isMigrationDue: false,
     problem: null,
   },
+  drift: null,
 } as const satisfies HealthParts
 
 /** The health of the stack prod, with some parts replaced. */

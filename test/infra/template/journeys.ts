@@ -71,6 +71,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'configs.resources': tenant => tenant.configs.resources(),
   'configs.ofEntity': tenant => tenant.configs.ofEntity('child'),
   'configs.entities': tenant => tenant.configs.entities(RESOURCE),
+  'configs.walkEntities': tenant => all(tenant.configs.walkEntities(RESOURCE)),
   'configs.entityCounts': tenant => tenant.configs.entityCounts(),
   'configs.preview': tenant => tenant.configs.preview(ofResource, parseLimits(['rpm=7'])),
   'entities.get': tenant => tenant.entities.get('child'),
@@ -78,12 +79,14 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.getMany': tenant => tenant.entities.getMany(['child', 'parent']),
   'entities.list': tenant => tenant.entities.list(),
   'entities.search': tenant => tenant.entities.search({text: 'chi'}),
+  'entities.walk': tenant => all(tenant.entities.walk({text: 'chi'})),
   'entities.similar': tenant => tenant.entities.similar('chidl'),
   'entities.children': tenant => tenant.entities.children('parent'),
   'entities.parents': tenant => tenant.entities.parents('child'),
   'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
   'provisioner.get': tenant => tenant.provisioner.get(),
   'provisioner.itemOf': async tenant => tenant.provisioner.itemOf(MANAGED, await tenant.provisioner.get()),
+  endedCopies: tenant => tenant.endedCopies(),
   bucket: tenant => tenant.bucket('child', RESOURCE),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})
@@ -92,6 +95,9 @@ const LOOKS: Steps<NamespaceRepository> = {
   usageTotals: tenant => tenant.usageTotals({resource: RESOURCE}),
   'usage.ofEntity': tenant => tenant.usage.ofEntity('child'),
   'usage.ofResource': tenant => tenant.usage.ofResource(RESOURCE),
+  'usage.records': async tenant => {
+    for await (const _ of tenant.usage.records({resource: RESOURCE, window: 'daily'})) break
+  },
   'usage.summary': tenant => tenant.usage.summary({resource: RESOURCE}),
 }
 

@@ -130,7 +130,8 @@ describeOnEngine('policies and the calls that the code makes', () => {
 
   it('namespace-read allows reading its namespace, and one name of the registry but not all', () => {
     expect(refused(NS_READ, journeys.looks, own)).toEqual({})
-    const other = [...journeys.looks.values()].flat()
+    // What says since when usage is rolled up is the same for all tenants.
+    const other = [...journeys.looks.values()].flat().filter(call => !inRegistry(call))
     expect(other.filter(call => lets(NS_READ, call, 'AnotherTags'))).toEqual([])
     for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
       expect(possible(policies, journeys.registryLooks, own)).toEqual([

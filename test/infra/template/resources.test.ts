@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseLambdaSettings} from '../../../src/lib/infra/lambda/environment.js'
-import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
+import type {TemplateNode} from '../../../src/lib/schema/template/template-yaml.js'
 import {stackWith, TEMPLATE} from './stack-model.js'
 
 const off = 'false'
@@ -28,6 +28,22 @@ describe('the table', () => {
     expect(recovery({PITRRecoveryPeriodDays: '7'})).toEqual({
       PointInTimeRecoveryEnabled: true,
       RecoveryPeriodInDays: '7',
+    })
+  })
+
+  it('has the configured maxima and warm throughput, each by itself, and none by default', () => {
+    const throughput = (parameters = {}) => {
+      const {OnDemandThroughput, WarmThroughput} = table(parameters).Properties
+      return {OnDemandThroughput, WarmThroughput}
+    }
+    expect(throughput()).toEqual({})
+    expect(throughput({OnDemandMaxWriteUnits: '500', WarmReadUnits: '30000'})).toEqual({
+      OnDemandThroughput: {MaxWriteRequestUnits: '500'},
+      WarmThroughput: {ReadUnitsPerSecond: '30000'},
+    })
+    expect(throughput({OnDemandMaxReadUnits: '1', WarmWriteUnits: '4000'})).toEqual({
+      OnDemandThroughput: {MaxReadRequestUnits: '1'},
+      WarmThroughput: {WriteUnitsPerSecond: '4000'},
     })
   })
 

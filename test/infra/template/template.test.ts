@@ -6,7 +6,7 @@ import {
   parseTemplate,
   type TemplateNode,
   withoutItemsOf,
-} from '../../../src/lib/schema/template-yaml.js'
+} from '../../../src/lib/schema/template/template-yaml.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
 /** CloudFormation accepts a longer template only from a bucket. */

@@ -1,3 +1,5 @@
+import {Readable} from 'node:stream'
+import {buffer} from 'node:stream/consumers'
 import type {CloudFormationClient} from '@aws-sdk/client-cloudformation'
 import type {CloudWatchClient} from '@aws-sdk/client-cloudwatch'
 import type {IAMClient} from '@aws-sdk/client-iam'
@@ -5,6 +7,7 @@ import type {LambdaClient} from '@aws-sdk/client-lambda'
 import type {S3Client} from '@aws-sdk/client-s3'
 import type {SQSClient} from '@aws-sdk/client-sqs'
 import type {STSClient} from '@aws-sdk/client-sts'
+import {unlessStopped} from '../../dynamo/abort.js'
 import {type ConnectionInput, resolveConnection} from '../../dynamo/connection.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -51,7 +54,8 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
   const clients = new Map<string, Promise<{destroy(): void}>>()
   const once = <T extends {destroy(): void}>(name: string, create: () => Promise<T>): Promise<T> => {
     const client =
-      (clients.get(name) as Promise<T> | undefined) ?? create().then(each => abortable(disposal.signal, each))
+      (clients.get(name) as Promise<T> | undefined) ??
+      create().then(each => abortable(disposal.signal, refusingPages(each)))
     clients.set(name, client)
     return client
   }
@@ -83,10 +87,68 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
   }
 }
 
+/** What a response of the HTTP handler has. */
+interface RawResponse {
+  readonly statusCode: number
+  readonly headers: Readonly<Record<string, string>>
+  body: Readable
+}
+
+/**
+ * Makes a client refuse a web page that claims success, as proxies and guest networks send it: the SDK would read it as an
+ * answer in which nothing is listed. Emulators call their answers pages too, so the text decides.
+ */
+function refusingPages<T extends object>(client: T): T {
+  type Next = (args: object) => Promise<{response: unknown}>
+  const {middlewareStack} = client as {middlewareStack: {add(middleware: (next: Next) => Next, options: object): void}}
+  const refuse = (next: Next) => async (args: object) => {
+    const result = await next(args)
+    const $response = result.response as RawResponse
+    if (!/^text\/html/.test($response.headers?.['content-type'] ?? '')) return result
+    const body = await buffer($response.body)
+    if (/^\s*<(!doctype )?html/i.test(body.toString('latin1', 0, 100)))
+      throw Object.assign(new Error('a web page'), {$response, $metadata: {httpStatusCode: $response.statusCode}})
+    $response.body = Readable.from([body])
+    return result
+  }
+  middlewareStack.add(refuse, {step: 'deserialize', priority: 'low', name: 'refuseWebPages'})
+  return client
+}
+
 /** Makes every request of a client abortable: an abandoned request would keep the process running. */
 function abortable<T extends object>(abortSignal: AbortSignal, client: T): T {
   const sender = client as {send(command: object, options?: object): Promise<unknown>}
   const send = sender.send.bind(sender)
-  sender.send = (command, options) => send(command, {abortSignal, ...options})
+  sender.send = (command, options?: {abortSignal?: AbortSignal}) => {
+    const signals = options?.abortSignal ? [abortSignal, options.abortSignal] : [abortSignal]
+    return send(command, {...options, abortSignal: AbortSignal.any(signals)})
+  }
   return client
+}
+
+/** The same clients for work that a signal ends: it aborts requests, also while they wait for credentials or a retry. */
+export function awsUntilAborted(aws: Aws, signal: AbortSignal | undefined): Aws {
+  if (signal === undefined) return aws
+  const bound =
+    <T extends object>(open: () => Promise<T>) =>
+    async (): Promise<T> => {
+      const client = await open()
+      const sender = client as {send(command: object, options?: object): Promise<unknown>}
+      const send = async (command: object, options?: object) => {
+        signal.throwIfAborted()
+        return unlessStopped(sender.send(command, {...options, abortSignal: signal}), {signal})
+      }
+      // Inherits from the client: paginators check its class.
+      return Object.assign(Object.create(client), {send})
+    }
+  return {
+    ...aws,
+    cloudFormation: bound(aws.cloudFormation),
+    lambda: bound(aws.lambda),
+    cloudWatch: bound(aws.cloudWatch),
+    sqs: bound(aws.sqs),
+    sts: bound(aws.sts),
+    iam: bound(aws.iam),
+    s3: bound(aws.s3),
+  }
 }

@@ -1,11 +1,14 @@
 import {ZaelError} from '../../core/errors.js'
+import {Aborted, CertificateRefused, isCertificateCode} from '../../dynamo/errors.js'
 
 /** The fields that an error of an SDK client may have. */
 interface SdkError {
   readonly name?: string
   readonly message?: string
   readonly code?: string
+  readonly hostname?: string
   readonly $metadata?: {readonly httpStatusCode?: number}
+  readonly $response?: {readonly statusCode?: number; readonly headers?: Readonly<Record<string, string>>}
 }
 
 const CREDENTIALS = new Set(
@@ -38,6 +41,8 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
   if (error instanceof ZaelError) return error
   const sdkError: SdkError = typeof error === 'object' && error !== null ? error : {}
   const {name = '', code = '', $metadata: {httpStatusCode: status = 0} = {}} = sdkError
+  if (isCertificateCode(code)) return new CertificateRefused(`the request to ${doing}`, error)
+  if (name === 'AbortError') return new Aborted(`The request to ${doing}`, false, error)
   const reason = reasonOf(sdkError)
   const failed = (kind: 'failed' | 'access' | 'conflict', id: string, message: string, hint: string) =>
     new ZaelError(kind, id, message, {hint, details: {doing, service: name || null}, cause: error})
@@ -52,8 +57,9 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
   }
   if (DENIED.has(name)) return denied(reason, doing, error)
   if (CREDENTIALS.has(name)) {
-    const hint =
-      'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.'
+    const hint = /expired/i.test(reason)
+      ? 'Log in again (aws sso login), or get new credentials; `aws sts get-caller-identity` shows who you are.'
+      : 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.'
     return failed('access', 'aws.credentials', `Cannot ${doing}: no valid AWS credentials: ${reason}`, hint)
   }
   if (THROTTLED.has(name) || status === 429) {
@@ -64,6 +70,17 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
     const hint = 'Remove resources that are not needed, or request a higher quota in the Service Quotas console.'
     return failed('failed', 'aws.quota', `Cannot ${doing}: a quota of the account is exhausted: ${reason}`, hint)
   }
+  if (isFromProxy(sdkError, status)) {
+    const answer = `HTTP status ${sdkError.$response?.statusCode ?? status}`
+    const hint = 'Use a network without such a proxy, or let your administrator allow the host names of AWS.'
+    const message = `Cannot ${doing}: not AWS but a proxy or a web page in between answered (${answer})`
+    return failed('failed', 'aws.proxy', message, hint)
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    const host = sdkError.hostname ?? reason
+    const hint = `Check the spelling of the region and --endpoint-url; if they are right, check the network: nslookup ${host}`
+    return failed('failed', 'aws.unavailable', `Cannot ${doing}: there is no address for ${host} (${code})`, hint)
+  }
   if (NETWORK.has(code) || name === 'TimeoutError' || status >= 500) {
     const hint = 'Check the network, the spelling of the region and --endpoint-url, then try again.'
     return failed('failed', 'aws.unavailable', `Cannot ${doing}: AWS does not answer: ${reason}`, hint)
@@ -71,6 +88,11 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
   if (status === 401 || status === 403) return denied(reason, doing, error)
   const hint = 'Run again with ZAEL_DEBUG=1 to see the full response.'
   return failed('failed', 'aws.failed', `Cannot ${doing}: ${reason}`, hint)
+}
+
+/** AWS answers in XML or JSON, and never asks for credentials of a proxy. */
+function isFromProxy({$response}: SdkError, status: number): boolean {
+  return status === 407 || /^text\/html/.test($response?.headers?.['content-type'] ?? '')
 }
 
 /** Names the missing IAM action when the service does, as most do. */

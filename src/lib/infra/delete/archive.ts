@@ -1,38 +1,9 @@
-import {paginateListStacks} from '@aws-sdk/client-cloudformation'
-import {
-  DeleteBucketCommand,
-  DeleteObjectsCommand,
-  HeadBucketCommand,
-  ListObjectVersionsCommand,
-} from '@aws-sdk/client-s3'
+import {DeleteBucketCommand, DeleteObjectsCommand, ListObjectVersionsCommand} from '@aws-sdk/client-s3'
 import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/poll.js'
-import {readStack, readStackResources, type StackResource} from '../stacks/reader.js'
-import {LOGICAL_ID} from '../stacks/template.js'
-
-/**
- * The bucket with archived audit events: of the stack that retains these resources, or, without them, of the last deleted
- * stack of this name. `undefined` when there is no such bucket, or it no longer exists.
- */
-export async function findArchive(
-  aws: Aws,
-  name: string,
-  retained: readonly StackResource[] | undefined,
-  {isRequired}: {readonly isRequired: boolean},
-): Promise<string | undefined> {
-  let bucket: string | undefined
-  try {
-    bucket = retained ? archiveIn(retained) : await findFormerArchive(aws, name)
-    return bucket !== undefined && (await bucketExists(aws, bucket)) ? bucket : undefined
-  } catch (error) {
-    // An archive that is kept may be unreadable.
-    if (!isRequired && error instanceof ZaelError) return bucket
-    throw error
-  }
-}
 
 /** Deletes every object of a bucket in all its versions, then the bucket; returns the number of deleted versions. */
 export async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
@@ -53,51 +24,6 @@ export async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOpti
     }
     await client.send(new DeleteBucketCommand({Bucket}))
     return deleted
-  })
-}
-
-function archiveIn(resources: readonly StackResource[]): string | undefined {
-  return resources.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined
-}
-
-/** CloudFormation lists deleted stacks and their retained resources for 90 days. Only stacks with zael's tags count. */
-async function findFormerArchive(aws: Aws, name: string): Promise<string | undefined> {
-  for (const id of await listDeletedStackIds(aws, name)) {
-    if ((await readStack(aws, id))?.owner !== 'zael') continue
-    const resources = await readStackResources(aws, id)
-    // A plan that was never executed has no resources; an earlier stack may have some.
-    if (resources.length > 0) return archiveIn(resources)
-  }
-  return undefined
-}
-
-/** The most recently deleted stack comes first. */
-async function listDeletedStackIds(aws: Aws, name: string): Promise<string[]> {
-  return callAws(`look for deleted stacks "${name}"`, async () => {
-    const found: {readonly id: string; readonly at: number}[] = []
-    const client = await aws.cloudFormation()
-    for await (const page of paginateListStacks({client}, {StackStatusFilter: ['DELETE_COMPLETE']})) {
-      for (const {StackName, StackId: id = '', DeletionTime: at} of page.StackSummaries ?? []) {
-        if (StackName === name) found.push({id, at: at?.getTime() ?? 0})
-      }
-    }
-    return found.toSorted((a, b) => b.at - a.at).map(({id}) => id)
-  })
-}
-
-/** Also true when the bucket exists but may not be read. */
-async function bucketExists(aws: Aws, Bucket: string): Promise<boolean> {
-  return callAws(`look for the bucket "${Bucket}"`, async () => {
-    const client = await aws.s3()
-    return client.send(new HeadBucketCommand({Bucket})).then(
-      () => true,
-      error => {
-        const status: number = error?.$metadata?.httpStatusCode ?? 0
-        if (status === 404) return false
-        if (status >= 300 && status < 500) return true
-        throw error
-      },
-    )
   })
 }
 

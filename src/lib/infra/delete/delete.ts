@@ -1,10 +1,11 @@
 import {DeleteStackCommand} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
-import {TableMissing} from '../../dynamo/errors.js'
-import type {Table} from '../../repository/table/table.js'
-import type {Aws} from '../aws/clients.js'
+import {Aborted, TableMissing} from '../../dynamo/errors.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
+import {sendChange} from '../aws/send-change.js'
 import {firstFailure, followEvents, latestEventId, type StackEvent} from '../stacks/events.js'
 import {deleteArchive} from './archive.js'
 import {type DeletionPlan, readTable} from './plan.js'
@@ -16,6 +17,8 @@ export type DeletedPart = 'stack' | 'table' | 'archive'
 export interface DeletionWatcher {
   readonly onEvent: (event: StackEvent) => void
   readonly onStep: (what: string) => void
+  /** Called when the first request that deletes something goes out. */
+  readonly onStart: () => void
   /** Called when a part has been deleted. */
   readonly onGone: (part: DeletedPart) => void
 }
@@ -32,25 +35,31 @@ export interface Deleted {
 
 /** Executes a plan: first the stack, so that nothing writes any more, then the requested data. */
 export async function deletePlanned(
-  aws: Aws | undefined,
-  table: Table,
+  services: Aws | undefined,
+  givenTable: Table,
   plan: DeletionPlan,
   watcher: DeletionWatcher,
   wait: WaitOptions,
 ): Promise<Deleted> {
-  if (aws && plan.stack) {
-    await deleteStack(aws, {...plan.stack, role: plan.cloudFormationRole}, watcher, wait)
+  const aws = services && awsUntilAborted(services, wait.signal)
+  const table = wait.signal ? untilAborted(givenTable, wait.signal) : givenTable
+  if (services && plan.stack) {
+    await deleteStack(services, {...plan.stack, role: plan.cloudFormationRole}, watcher, wait)
     watcher.onGone('stack')
   }
   const tableDeleted = plan.deleteTable && plan.table !== undefined
   if (tableDeleted) {
     watcher.onStep(`Deleting the table "${plan.name}"`)
+    if (wait.signal?.aborted) throw new Aborted('Deleting the table', false, wait.signal.reason)
+    watcher.onStart()
     await deleteTable(table, wait)
     watcher.onGone('table')
   }
   let archivedObjectsDeleted: number | null = null
   if (aws && plan.emptyArchive && plan.archive !== undefined) {
     watcher.onStep(`Emptying the archive ${plan.archive}`)
+    if (wait.signal?.aborted) throw new Aborted('Emptying the archive', false, wait.signal.reason)
+    watcher.onStart()
     archivedObjectsDeleted = await deleteArchive(aws, plan.archive, wait)
     watcher.onGone('archive')
   }
@@ -60,15 +69,19 @@ export async function deletePlanned(
 
 /** Lets CloudFormation delete a stack, and reports its events until it is gone. */
 export async function deleteStack(
-  aws: Aws,
+  services: Aws,
   {name, id, role}: {readonly name: string; readonly id: string; readonly role?: string | null | undefined},
-  {onEvent}: Pick<DeletionWatcher, 'onEvent'>,
+  {onEvent, onStart}: Pick<DeletionWatcher, 'onEvent' | 'onStart'>,
   wait: WaitOptions,
 ): Promise<void> {
+  const aws = awsUntilAborted(services, wait.signal)
   const since = await latestEventId(aws, id)
-  await callAws(`delete stack "${name}"`, async () =>
-    (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id, ...(role ? {RoleARN: role} : {})})),
-  )
+  const command = new DeleteStackCommand({StackName: id, ...(role ? {RoleARN: role} : {})})
+  const sending = {what: 'Deleting the stack', signal: wait.signal, onSent: onStart}
+  await callAws(`delete stack "${name}"`, async () => {
+    const client = await services.cloudFormation()
+    return sendChange(command, options => client.send(command, options), sending)
+  })
   const events: StackEvent[] = []
   for await (const event of followEvents(aws, id, since, wait)) {
     events.push(event)

@@ -2,14 +2,13 @@ import {GetTemplateCommand} from '@aws-sdk/client-cloudformation'
 import {parseDocument} from 'yaml'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
-import type {Table} from '../../repository/table/table.js'
-import type {Aws} from '../aws/clients.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-
+import {findArchive} from '../stacks/archive.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources, type StackResource} from '../stacks/reader.js'
 import {checkOwner, unusableStack} from '../stacks/refusals.js'
 import {LOGICAL_ID} from '../stacks/template.js'
-import {findArchive} from './archive.js'
 import {checkLeftovers, type DeletionRequest} from './leftovers.js'
 
 /** The table of a stack that is about to be deleted. */
@@ -38,10 +37,13 @@ export interface DeletionPlan extends DeletionRequest {
 
 /** Checks everything first: obstacles are reported before anything is deleted. */
 export async function planDeletion(
-  aws: Aws | undefined,
-  table: Table,
+  services: Aws | undefined,
+  givenTable: Table,
   request: DeletionRequest,
+  signal?: AbortSignal,
 ): Promise<DeletionPlan> {
+  const aws = services && awsUntilAborted(services, signal)
+  const table = signal ? untilAborted(givenTable, signal) : givenTable
   const {name} = table
   const stack = aws && (await readStack(aws, name))
   // The empty stack of a plan that was never executed can always be deleted; it has neither template nor resources.
@@ -117,7 +119,7 @@ function deletionProtected(name: string, hasStack: boolean): ZaelError {
 
 function terminationProtected(name: string): ZaelError {
   return new ZaelError('conflict', 'stack.protected', `Stack "${name}" is protected against termination.`, {
-    hint: `Nothing was deleted. Turn the protection off first: aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name ${name}`,
+    hint: `Nothing was deleted. Turn the protection off first: zael deploy --stack ${name} --no-termination-protection`,
     details: {stack: name},
   })
 }

@@ -1,20 +1,20 @@
 import {
   type ChangeSetType,
   CreateChangeSetCommand,
-  DeleteChangeSetCommand,
-  DeleteStackCommand,
   DescribeChangeSetCommand,
   type DescribeChangeSetOutput,
   ExecuteChangeSetCommand,
   type Parameter,
 } from '@aws-sdk/client-cloudformation'
-import {ZaelError} from '../../core/errors.js'
-import type {Aws} from '../aws/clients.js'
+import {Aborted} from '../../dynamo/errors.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
-import {readStack} from '../stacks/reader.js'
-import {asConflict, isNameTaken, otherNamesHint} from './conflicts.js'
-import {type PlannedResource, toPlannedChange} from './planned-change.js'
+import {sendChange} from '../aws/send-change.js'
+import {asConflict} from './conflicts.js'
+import {discardAfter, discardChangeSet} from './discard-change-set.js'
+import {type ChangeSet, toPlannedChange} from './planned-change.js'
+import {refusedChangeSet} from './refused-change-set.js'
 import type {TemplateSource} from './template-upload.js'
 
 /** The desired state of a stack. */
@@ -28,18 +28,12 @@ interface ChangeSetRequest {
   readonly tags: Readonly<Record<string, string>>
   /** Unique among the change sets of the stack. */
   readonly changeSetName: string
-  /** There is no stack of this name yet: CloudFormation creates an empty one for the change set. */
+  /** There is no stack of this name yet, or an empty one of zael: it exists for change sets only. */
   readonly isNewName: boolean
-}
-
-/** Changes that CloudFormation has planned and not yet executed. */
-export interface ChangeSet {
-  readonly id: string
-  readonly name: string
-  readonly stackId: string
-  /** The stack was created for this change set and is empty. */
-  readonly hasOwnStack: boolean
-  readonly changes: readonly PlannedResource[]
+  /** Resources with a name in the template that exist and belong to no stack become part of it. */
+  readonly imports?: boolean
+  /** Compare with what exists: what was changed or deleted without CloudFormation is set back. */
+  readonly revertsDrift?: boolean
 }
 
 /** Lets CloudFormation plan the changes; `undefined` when there are none. Changes no resources. */
@@ -51,61 +45,79 @@ export async function createChangeSet(
   const {stack} = request
   return callOnStack(aws, stack, `plan changes of stack "${stack}"`, async () => {
     const client = await aws.cloudFormation()
-    const {Id: id = '', StackId: stackId = ''} = await client
-      .send(
-        new CreateChangeSetCommand({
-          StackName: stack,
-          ChangeSetName: request.changeSetName,
-          // Makes retries of a request whose response was lost idempotent.
-          ClientToken: request.changeSetName,
-          ChangeSetType: request.type,
-          ...request.template,
-          ...(request.role === undefined ? {} : {RoleARN: request.role}),
-          Parameters: [...request.parameters],
-          Tags: Object.entries(request.tags).map(([Key, Value]) => ({Key, Value})),
-          Capabilities: ['CAPABILITY_NAMED_IAM'],
-          Description: 'zael deploy',
-        }),
-      )
-      .catch(error => {
-        // Some emulators report here what AWS reports only in the description of the change set.
-        if (isNoChange(error?.message)) return {Id: undefined, StackId: undefined}
-        throw error
-      })
+    const command = new CreateChangeSetCommand({
+      StackName: stack,
+      ChangeSetName: request.changeSetName,
+      // Makes retries of a request whose response was lost idempotent.
+      ClientToken: request.changeSetName,
+      ChangeSetType: request.type,
+      ...request.template,
+      ...(request.role === undefined ? {} : {RoleARN: request.role}),
+      Parameters: [...request.parameters],
+      Tags: Object.entries(request.tags).map(([Key, Value]) => ({Key, Value})),
+      Capabilities: ['CAPABILITY_NAMED_IAM'],
+      ...(request.imports ? {ImportExistingResources: true} : {}),
+      ...(request.revertsDrift ? {DeploymentMode: 'REVERT_DRIFT' as const} : {}),
+      Description: 'zael deploy',
+    })
+    const planning = {what: 'Planning', signal: wait.signal}
+    const creation = sendChange(command, options => client.send(command, options), planning)
+    const {Id: id = '', StackId: stackId = ''} = await creation.catch(async error => {
+      // Some emulators report here what AWS reports only in the description of the change set.
+      if (isNoChange(error?.message)) return {Id: undefined, StackId: undefined}
+      if (isUnanswered(error)) await discardUnanswered(aws, request)
+      throw error
+    })
     if (id === '') return undefined
     const empty = {id, name: request.changeSetName, stackId, hasOwnStack: request.isNewName, changes: []}
     try {
       const planned = await poll(wait, async () => {
-        const described = await describe(aws, id)
+        const described = await describe(awsUntilAborted(aws, wait.signal), id)
         return described.Status === 'CREATE_COMPLETE' || described.Status === 'FAILED' ? described : undefined
       })
       if (planned.Status === 'CREATE_COMPLETE') return {...empty, changes: (planned.Changes ?? []).map(toPlannedChange)}
-      if (!isNoChange(planned.StatusReason)) throw refused(stack, await aws.region(), planned.StatusReason)
+      if (!isNoChange(planned.StatusReason)) throw await refusedChangeSet(aws, stack, id, planned.StatusReason)
     } catch (error) {
-      await discardChangeSet(aws, empty)
-      throw error
+      throw await discardAfter(error, aws, empty)
     }
     await discardChangeSet(aws, empty)
     return undefined
   })
 }
 
-/** Starts the changes; the stack's events report their progress. */
-export async function executeChangeSet(aws: Aws, stack: string, {id, name}: ChangeSet): Promise<void> {
+/** Starts the changes; the stack's events report their progress. `onSent` is called when they may begin. */
+export async function executeChangeSet(
+  aws: Aws,
+  stack: string,
+  {id, name, changes}: ChangeSet,
+  {signal, onSent}: {readonly signal?: AbortSignal | undefined; readonly onSent?: () => void} = {},
+): Promise<void> {
   // A failed creation also removes resources that are otherwise retained: an empty table would block the next attempt.
-  const command = new ExecuteChangeSetCommand({ChangeSetName: id, ClientRequestToken: name, RetainExceptOnCreate: true})
-  await callOnStack(aws, stack, `change stack "${stack}"`, async () => (await aws.cloudFormation()).send(command))
+  // AWS does not say whether that includes imported ones, which have data.
+  const RetainExceptOnCreate = changes.every(({action}) => action !== 'import')
+  const command = new ExecuteChangeSetCommand({ChangeSetName: id, ClientRequestToken: name, RetainExceptOnCreate})
+  const executing = {what: 'Executing the planned changes', signal, onSent}
+  await callOnStack(aws, stack, `change stack "${stack}"`, async () => {
+    const client = await aws.cloudFormation()
+    return sendChange(command, options => client.send(command, options), executing)
+  })
 }
 
-/** Deletes a change set, and the empty stack that was created for it. */
-export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: ChangeSet): Promise<void> {
-  await callAws('discard the planned changes', async () => {
-    const client = await aws.cloudFormation()
-    await client.send(new DeleteChangeSetCommand({ChangeSetName: id}))
-    // Read again: another deployment may have started to fill the stack.
-    const isEmpty = hasOwnStack && (await readStack(aws, stackId))?.status === 'REVIEW_IN_PROGRESS'
-    if (isEmpty) await client.send(new DeleteStackCommand({StackName: stackId}))
-  })
+/** Whether CloudFormation may have done what it was asked for although it did not answer. */
+function isUnanswered(error: unknown): boolean {
+  if (error instanceof Aborted) return error.maybeApplied
+  const {name = '', code = ''} = (error ?? {}) as {name?: string; code?: string}
+  return name === 'TimeoutError' || code === 'ECONNRESET'
+}
+
+/** Deletes a change set whose creation was not answered, if there is one. */
+async function discardUnanswered(aws: Aws, {stack, changeSetName, isNewName}: ChangeSetRequest): Promise<void> {
+  const client = await aws.cloudFormation()
+  const command = new DescribeChangeSetCommand({StackName: stack, ChangeSetName: changeSetName})
+  const found = await client.send(command).catch(() => undefined)
+  const {ChangeSetId: id, StackId: stackId = ''} = found ?? {}
+  if (id === undefined) return
+  await discardChangeSet(aws, {id, name: changeSetName, stackId, hasOwnStack: isNewName, changes: []})
 }
 
 /** Combines all pages. */
@@ -137,13 +149,5 @@ function callOnStack<T>(aws: Aws, stack: string, doing: string, call: () => Prom
     } catch (error) {
       throw asConflict(stack, await aws.region(), error)
     }
-  })
-}
-
-function refused(stack: string, region: string, reason = 'no reason given'): ZaelError {
-  const next = isNameTaken(reason) ? otherNamesHint(region) : 'Fix the cause, then run the same command again.'
-  return new ZaelError('failed', 'deploy.refused', `CloudFormation rejects the change of stack "${stack}": ${reason}`, {
-    hint: `Nothing was changed. ${next}`,
-    details: {stack, reason},
   })
 }

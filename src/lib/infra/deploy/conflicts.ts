@@ -3,8 +3,8 @@ import {ZaelError} from '../../core/errors.js'
 /** Error names for a change set that another deployment has made obsolete. */
 const OVERTAKEN = /^(ChangeSetNotFound|InvalidChangeSetStatus)(Exception)?$/
 
-/** Error message for a stack that another deployment is changing. */
-const BUSY = /is in \w+_IN_PROGRESS state and can ?not be/
+/** Error messages for a stack that another deployment is changing, or has created in the meantime. */
+const BUSY = /is in \w+_IN_PROGRESS state and can ?not be|already exists and cannot be created again with the changeSet/
 
 /** Converts an error into a conflict if another deployment or stack caused it; returns other errors as they are. */
 export function asConflict(stack: string, region: string, error: unknown): unknown {

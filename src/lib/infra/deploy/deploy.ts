@@ -1,8 +1,9 @@
+import {UpdateTerminationProtectionCommand} from '@aws-sdk/client-cloudformation'
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import type {Table} from '../../repository/table/table.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
 import {ensureVersion, markAggregator} from '../../repository/table/version.js'
-import type {Aws} from '../aws/clients.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import {updateFunctionCode} from '../lambda/code.js'
@@ -14,6 +15,7 @@ import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
 import type {DeployPlan} from './plan.js'
 import {codeWarning} from './planned-code.js'
+import {leftMaxima} from './throughput.js'
 
 /** Receives the progress of a deployment. */
 export interface DeployWatcher {
@@ -32,27 +34,37 @@ export interface FinishedStack {
   readonly eventSource: string | null
   readonly schemaVersion: string
   readonly defaultNamespaceCreated: boolean
+  /** What was asked for and is not so. */
+  readonly warnings: readonly string[]
 }
 
-/** Starts to execute a plan; CloudFormation continues on its own. Returns the event after which to follow. */
-export async function startChanges(aws: Aws, {stack, changeSet}: DeployPlan): Promise<string | undefined> {
+/**
+ * Starts to execute a plan; CloudFormation continues on its own. Returns the event after which to follow. The signal stops
+ * it until CloudFormation is told to begin, of which `onSent` informs.
+ */
+export async function startChanges(
+  aws: Aws,
+  {stack, changeSet}: DeployPlan,
+  {signal, onSent}: {readonly signal?: AbortSignal | undefined; readonly onSent?: () => void} = {},
+): Promise<string | undefined> {
   if (!changeSet) return undefined
-  const since = await latestEventId(aws, changeSet.stackId)
-  await executeChangeSet(aws, stack, changeSet)
+  const since = await latestEventId(awsUntilAborted(aws, signal), changeSet.stackId)
+  await executeChangeSet(aws, stack, changeSet, {signal, ...(onSent && {onSent})})
   return since
 }
 
-const SUCCEEDED = new Set(['CREATE_COMPLETE', 'UPDATE_COMPLETE'])
+const SUCCEEDED = new Set(['CREATE_COMPLETE', 'UPDATE_COMPLETE', 'IMPORT_COMPLETE'])
 
 /** Reports the events of a started plan until the stack is deployed; throws the original cause if it fails. */
 export async function followChanges(
-  aws: Aws,
+  services: Aws,
   {stack, changeSet, runningCode}: DeployPlan,
   since: string | undefined,
   {onEvent}: Pick<DeployWatcher, 'onEvent'>,
   wait: WaitOptions,
 ): Promise<void> {
   if (!changeSet) return
+  const aws = awsUntilAborted(services, wait.signal)
   const events: StackEvent[] = []
   for await (const event of followEvents(aws, changeSet.stackId, since, wait)) {
     events.push(event)
@@ -64,21 +76,25 @@ export async function followChanges(
 
 /** Does what CloudFormation does not: the function's code, the table's version record, the default namespace. */
 export async function finishStack(
-  aws: Aws,
-  table: Table,
-  {version}: {readonly version: string},
+  services: Aws,
+  givenTable: Table,
+  {version, plan}: {readonly version: string; readonly plan: DeployPlan},
   {onStep}: Pick<DeployWatcher, 'onStep'>,
   wait: WaitOptions,
 ): Promise<FinishedStack> {
+  const aws = awsUntilAborted(services, wait.signal)
+  const table = wait.signal ? untilAborted(givenTable, wait.signal) : givenTable
   const resources = await readStackResources(aws, table.name)
   const physicalId = (id: string) => resources.find(({logicalId}) => logicalId === id)?.physicalId ?? null
   const functionName = physicalId(LOGICAL_ID.function)
   onStep('Checking the table')
   const {schemaVersion} = await ensureVersion(table, {by: `zael:${version}`})
   const {created} = await registerDefault(table)
-  const none = {functionName, codeSha256: null, codeUpdated: false, eventSource: null}
+  const warnings = await leftMaxima(table, plan.parameters)
+  const none = {functionName, codeSha256: null, codeUpdated: false, eventSource: null, warnings}
   if (functionName === null) {
     await markAggregator(table)
+    await protectStack(aws, plan, onStep)
     return {...none, schemaVersion, defaultNamespaceCreated: created}
   }
 
@@ -88,6 +104,7 @@ export async function finishStack(
   onStep('Waiting for the event source')
   const mapping = physicalId(LOGICAL_ID.mapping)
   const eventSource = mapping === null ? null : await waitForEventSource(aws, mapping, wait)
+  await protectStack(aws, plan, onStep)
   return {
     functionName,
     codeSha256: code.sha256Base64,
@@ -95,7 +112,19 @@ export async function finishStack(
     eventSource,
     schemaVersion,
     defaultNamespaceCreated: created,
+    warnings,
   }
+}
+
+/** After everything else: a protected stack that was never created could not be deployed again, and code matters more. */
+async function protectStack(aws: Aws, plan: DeployPlan, onStep: DeployWatcher['onStep']): Promise<void> {
+  const {stack, terminationProtection: EnableTerminationProtection} = plan
+  if (EnableTerminationProtection === null) return
+  onStep(`Turning termination protection ${EnableTerminationProtection ? 'on' : 'off'}`)
+  const command = new UpdateTerminationProtectionCommand({StackName: stack, EnableTerminationProtection})
+  await callAws(`change the termination protection of stack "${stack}"`, async () =>
+    (await aws.cloudFormation()).send(command),
+  )
 }
 
 const TRANSITIONS = new Set(['Creating', 'Enabling', 'Updating', 'Disabling'])

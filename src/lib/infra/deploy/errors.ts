@@ -3,6 +3,7 @@ import {indexes} from '../../schema/attributes.js'
 import {indexKeys} from '../../schema/keys.js'
 import {ownTags} from '../options/tags.js'
 import {firstFailure, type StackEvent} from '../stacks/events.js'
+import {LOST_TABLE_FIX} from '../stacks/fixes.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
 import type {PlannedResource} from './planned-change.js'
 
@@ -17,18 +18,9 @@ export function checkCloudFormationName(name: string): void {
   })
 }
 
-/** A table of that name that belongs to no stack, such as one that a deleted stack has left. */
-export function tableWithoutStack(name: string): ZaelError {
-  return new ZaelError('conflict', 'deploy.table-exists', `There is a table "${name}" that belongs to no stack.`, {
-    hint:
-      'Nothing was changed, and every command works with the table as it is. To put it under a stack again, follow ' +
-      `"Adopting a table" in docs/deploying.md; if it can be deleted: zael delete --stack ${name} --delete-table`,
-    details: {stack: name},
-  })
-}
-
 /** CloudFormation would delete the table with all its data. */
-export function wouldLoseTable(stack: string, {physicalId, properties}: PlannedResource): ZaelError {
+export function wouldLoseTable(stack: string, {physicalId, properties, action}: PlannedResource): ZaelError {
+  if (action === 'restore') return tableIsGone(stack)
   const causes = properties.map(({name}) => name)
   const because = causes.length === 0 ? '' : ` because of ${causes.join(', ')}`
   return new ZaelError(
@@ -40,6 +32,15 @@ export function wouldLoseTable(stack: string, {physicalId, properties}: PlannedR
       details: {stack, properties: causes},
     },
   )
+}
+
+/** CloudFormation believes that the table exists, or would create it again without its data. */
+export function tableIsGone(stack: string): ZaelError {
+  const message = `The table "${stack}" is gone, and a deployment does not bring back its data.`
+  return new ZaelError('conflict', 'deploy.table-gone', message, {
+    hint: `Nothing was changed. ${LOST_TABLE_FIX}`,
+    details: {stack},
+  })
 }
 
 /** An index cannot be changed, only dropped and created again, and CloudFormation does only one of these per update. */
@@ -81,8 +82,11 @@ export function deployFailed(
   const isGone = end.status === 'ROLLBACK_COMPLETE' || end.status === 'DELETE_COMPLETE'
   const but =
     codeWarning === undefined ? '' : `, but ${codeWarning}. Upload its code again: zael deploy --stack ${stack}`
+  const isAdoption = events.some(({status}) => status.startsWith('IMPORT_'))
   const outcome = isGone
-    ? 'Only its record in CloudFormation is left.'
+    ? isAdoption
+      ? `The table is as it was, and belongs to no stack. ${leftBucket(events)}Only the record of the stack is left in CloudFormation.`
+      : 'Only its record in CloudFormation is left.'
     : end.status === 'UPDATE_ROLLBACK_COMPLETE'
       ? `Everything is as it was before${but}.`
       : `The stack is ${end.status}${but}.`
@@ -100,4 +104,10 @@ export function deployFailed(
       reason: first?.reason ?? end.reason,
     },
   })
+}
+
+/** The rollback of an adoption keeps everything that the template retains: also a bucket that it has just created. */
+function leftBucket(events: readonly StackEvent[]): string {
+  const kept = events.find(({status, type}) => status === 'DELETE_SKIPPED' && type === 'AWS::S3::Bucket')
+  return kept?.physicalId ? `An empty bucket is left: aws s3 rb s3://${kept.physicalId}. ` : ''
 }

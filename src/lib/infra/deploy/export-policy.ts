@@ -1,4 +1,3 @@
-import {mkdir, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {parametersOf, type StackOptionValues} from '../options/options.js'
 import {bucketPattern} from '../options/resource-names.js'
@@ -7,7 +6,7 @@ import {loadPermissionFacts} from '../permissions/facts.js'
 import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
-import {type ExportedFile, exportFailed} from './export.js'
+import {type ExportedFile, writeExport} from './export.js'
 
 /** What the policies are for. */
 export interface PolicyRequest {
@@ -46,17 +45,11 @@ export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile
 }
 
 /** Writes the policies to a folder. */
-export async function writePolicies(folder: string, files: readonly PolicyFile[]): Promise<ExportedFile[]> {
-  const written = files.map(({name, policy, purpose}) => {
+export function writePolicies(folder: string, files: readonly PolicyFile[]): Promise<ExportedFile[]> {
+  const contents = files.map(({name, policy, purpose}) => {
     return {path: join(folder, name), content: `${JSON.stringify(policy, null, 2)}\n`, purpose}
   })
-  try {
-    await mkdir(folder, {recursive: true})
-    for (const {path, content} of written) await writeFile(path, content)
-  } catch (cause) {
-    throw exportFailed(folder, cause as Error)
-  }
-  return written.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
+  return writeExport(folder, contents)
 }
 
 function numbered(name: string, policies: readonly PolicyDocument[], purpose: string): PolicyFile[] {

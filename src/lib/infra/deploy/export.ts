@@ -1,7 +1,8 @@
-import {mkdir, writeFile} from 'node:fs/promises'
+import {writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
-import {compactTemplate} from '../../schema/template-yaml.js'
+import {describePathError, makeFolder} from '../../files/folder.js'
+import {compactTemplate} from '../../schema/template/template-yaml.js'
 import {lambdaPackage} from '../lambda/package.js'
 import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
@@ -15,38 +16,46 @@ export interface ExportedFile {
 }
 
 /** Names of the files, in writing order. */
-export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'aggregator.zip'] as const
+export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'parameter-overrides.json', 'aggregator.zip'] as const
 
 /** Writes the template, the function's code and the parameters to a folder; sends nothing to AWS. */
 export async function exportStack(folder: string, options: StackOptionValues): Promise<ExportedFile[]> {
   const {zip} = await lambdaPackage()
-  const parameters = `${JSON.stringify(allParameters(options), null, 2)}\n`
-  const [template, values, code] = EXPORTED_FILES
+  const parameters = allParameters(options)
+  // The only form that `aws cloudformation deploy` reads from a file in both versions of the AWS CLI.
+  const pairs = parameters.map(({ParameterKey, ParameterValue}) => `${ParameterKey}=${ParameterValue}`)
+  const [template, values, overrides, code] = EXPORTED_FILES
   const files = [
     {
       path: join(folder, template),
       content: compactTemplate(await loadStackTemplate()),
       purpose: 'CloudFormation template',
     },
-    {path: join(folder, values), content: parameters, purpose: 'its parameters, in the form of the AWS CLI'},
+    {path: join(folder, values), content: jsonOf(parameters), purpose: 'its parameters, for --parameters'},
+    {path: join(folder, overrides), content: jsonOf(pairs), purpose: 'the same for --parameter-overrides'},
     {path: join(folder, code), content: zip, purpose: 'code of the aggregator function'},
   ]
-  try {
-    await mkdir(folder, {recursive: true})
-    for (const {path, content} of files) await writeFile(path, content)
-  } catch (cause) {
-    throw exportFailed(folder, cause as Error)
-  }
-  return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
+  return writeExport(folder, files)
 }
 
-/** The error for a folder that cannot be written. */
-export function exportFailed(folder: string, cause: Error): ZaelError {
-  return new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${cause.message}`, {
-    hint: 'Choose another folder.',
-    details: {folder},
-    cause,
-  })
+const jsonOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`
+
+/** Writes files to a folder, which is created if there is none. */
+export async function writeExport(
+  folder: string,
+  files: ReadonlyArray<Pick<ExportedFile, 'path' | 'purpose'> & {readonly content: string | Uint8Array}>,
+): Promise<ExportedFile[]> {
+  try {
+    await makeFolder(folder)
+    for (const {path, content} of files) await writeFile(path, content)
+  } catch (cause) {
+    throw new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${describePathError(cause)}.`, {
+      hint: 'Choose another folder.',
+      details: {folder},
+      cause,
+    })
+  }
+  return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
 }
 
 function allParameters(options: StackOptionValues): Array<{ParameterKey: string; ParameterValue: string}> {

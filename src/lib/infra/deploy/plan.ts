@@ -1,27 +1,31 @@
-import type {Parameter} from '@aws-sdk/client-cloudformation'
 import {TableMissing} from '../../dynamo/errors.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
-import type {Table} from '../../repository/table/table.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
-import {compactTemplate, withoutItemsOf} from '../../schema/template-yaml.js'
-import type {Aws} from '../aws/clients.js'
+import {type Adoption, planAdoption} from '../adopt/adoption.js'
+import {failedStackHasItems, notImported} from '../adopt/refusals.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import type {WaitOptions} from '../aws/poll.js'
-import {parameterText} from '../options/option.js'
-import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
+import {parametersOf, type StackOptionValues} from '../options/options.js'
+import {requestedResourceIndex, resourceIndexOption} from '../options/resource-index.js'
 import {checkCombination} from '../options/rules.js'
 import {omitTags, stackTags} from '../options/tags.js'
-import {ownKey} from '../permissions/own-grants.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
 import {checkOwner, unusableStack} from '../stacks/refusals.js'
-import {loadStackTemplate} from '../stacks/template.js'
-import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js'
-import {checkCloudFormationName, needsIndexRebuild, tableWithoutStack, wouldLoseTable} from './errors.js'
-import {destroysTable} from './planned-change.js'
+import {LOGICAL_ID} from '../stacks/template.js'
+import {createChangeSet} from './change-set.js'
+import {discardChangeSet} from './discard-change-set.js'
+import {checkCloudFormationName, needsIndexRebuild, tableIsGone, wouldLoseTable} from './errors.js'
+import {findGoneParts} from './gone-parts.js'
+import {keptProtection} from './kept-protection.js'
+import {type ParameterChange, parameterChanges, requestParameters} from './parameters.js'
+import {type ChangeSet, destroysTable, type PlannedResource} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
-import {requestedResourceIndex, resourceIndexOption} from './resource-index.js'
+import {sentTemplate} from './sent-template.js'
 import {checkStreamStart} from './stream-start.js'
 import {checkTemplateLength, passTemplate} from './template-upload.js'
+import {checkWarmThroughput} from './throughput.js'
 
 /** A requested deployment. */
 export interface DeployRequest {
@@ -35,15 +39,12 @@ export interface DeployRequest {
   readonly removedTags: readonly string[]
   /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
   readonly cloudFormationRole?: string | undefined
+  /** Also set back what was changed or deleted without CloudFormation. */
+  readonly repair?: boolean
   /** Bucket to pass the template through; absent: it is part of the request. */
   readonly templateBucket?: string | undefined
-}
-
-/** A parameter that changes; `before` is its default on a new stack. */
-export interface ParameterChange {
-  readonly option: string
-  readonly before: string
-  readonly after: string
+  /** Whether CloudFormation refuses to delete the stack; absent: as it is. */
+  readonly terminationProtection?: boolean | undefined
 }
 
 /** What a deployment will do. */
@@ -55,11 +56,17 @@ export interface DeployPlan {
   readonly parameters: readonly ParameterChange[]
   /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
   readonly cloudFormationRole: string | null
+  /** What the protection of the stack against deletion is changed to; `null`: it stays as it is. */
+  readonly terminationProtection: boolean | null
   readonly changeSet: ChangeSet | undefined
   /** Whether the code of the aggregator will be uploaded; `none`: no aggregator, or not known yet. */
   readonly code: 'new' | 'current' | 'none'
   /** ARN of the stack; `null` when there is none yet. */
   readonly stackId: string | null
+  /** A table that exists and becomes part of the stack; `null`: none. */
+  readonly adopts: Pick<Adoption, 'table' | 'items' | 'formerArchive'> | null
+  /** The plan compares with what exists, not with the last deployment: it sets back what was changed or deleted. */
+  readonly repairs: boolean
   /** For `recreate`: the failed deployment has left its table, which is empty. */
   readonly hasEmptyTable: boolean
   /** `null`: no function yet. */
@@ -76,65 +83,87 @@ const USABLE = new Set([
   'IMPORT_ROLLBACK_COMPLETE',
 ])
 
-/** Plans a deployment as a change set; rejects stacks that are not zael's, and changes that would lose data. */
+/**
+ * Plans a deployment as a change set; rejects stacks that are not zael's, and changes that would lose data. The signal
+ * stops every request, and leaves no change set.
+ */
 export async function planDeploy(
-  aws: Aws,
-  table: Table,
+  services: Aws,
+  givenTable: Table,
   request: DeployRequest,
   wait: WaitOptions,
 ): Promise<DeployPlan> {
   const {stack} = request
+  const aws = awsUntilAborted(services, wait.signal)
+  const table = wait.signal ? untilAborted(givenTable, wait.signal) : givenTable
   checkCloudFormationName(stack)
-  const given = parametersOf(request.options)
+  const asked = parametersOf(request.options)
   const existing = await readStack(aws, stack)
-  const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
+  const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null, adopts: null, repairs: false}
   const cloudFormationRole = request.cloudFormationRole ?? existing?.role ?? null
-  const common = {stack, region: await aws.region(), cloudFormationRole, ...unknown}
+  const isProtected = existing?.isTerminationProtected ?? false
+  const {terminationProtection: protect = null} = request
+  const terminationProtection = protect === isProtected ? null : protect
+  const common = {stack, region: await aws.region(), cloudFormationRole, terminationProtection, ...unknown}
   const deployed = existing && !isEmptyStack(existing) ? existing : undefined
   if (deployed) {
     checkOwner(deployed)
     if (NEVER_CREATED.has(deployed.status)) {
       const hasEmptyTable = await hasEmptyLeftover(table)
-      const parameters = parameterChanges(given, deployed.parameters, {})
+      const parameters = parameterChanges(asked, deployed.parameters, {})
       return {...common, action: 'recreate', parameters, changeSet: undefined, code: 'none', hasEmptyTable}
     }
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
   }
-  checkCombination(stack, {...deployed?.parameters, ...given})
+  checkCombination(stack, {...deployed?.parameters, ...asked})
+  // Before anything is read from the table, which may be anybody's.
+  const adoption = deployed ? undefined : await planAdoption(aws, table, asked)
   await checkTable(table, request, deployed)
+  const given = {...asked, ...adoption?.parameters}
+  await checkWarmThroughput(table, given)
   const resources = deployed ? await readStackResources(aws, stack) : []
   if (deployed) checkStreamStart(deployed, given, resources)
   // Everything that can fail comes before the change set, which would be left behind.
   const runningCode = await readRunningCode(aws, resources)
-  const template = await templateFor(aws, {...deployed?.parameters, ...given})
+  const repairs =
+    deployed !== undefined && (request.repair === true || (await findGoneParts(aws, resources, runningCode)))
+  const wanted = repairs ? {...given, ...(await keptProtection(table, asked))} : given
+  const template = await sentTemplate(aws, {...deployed?.parameters, ...wanted}, adoption)
   checkTemplateLength(template, request.templateBucket)
 
   const changeSet = await createChangeSet(
-    aws,
+    services,
     {
       stack,
       type: deployed ? 'UPDATE' : 'CREATE',
       template: await passTemplate(aws, {stack, template, bucket: request.templateBucket}),
       role: request.cloudFormationRole,
-      parameters: requestParameters(given, deployed?.parameters),
+      parameters: requestParameters(wanted, deployed?.parameters),
       // CloudFormation removes tags that are not listed again.
       tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),
       changeSetName: `zael-${Math.floor(table.clock())}-${Buffer.from(table.randomBytes(4)).toString('hex')}`,
-      isNewName: existing === undefined,
+      isNewName: existing === undefined || (!deployed && existing.owner === 'zael'),
+      imports: adoption !== undefined,
+      revertsDrift: repairs,
     },
     wait,
   )
   const loss = changeSet?.changes.find(destroysTable)
   if (changeSet && loss) {
-    await discardChangeSet(aws, changeSet)
+    await discardChangeSet(services, changeSet)
     throw wouldLoseTable(stack, loss)
   }
+  if (changeSet && adoption && !changeSet.changes.some(isImportOfTable)) {
+    await discardChangeSet(services, changeSet)
+    throw notImported(stack)
+  }
   const code = planCode(runningCode, changeSet)
-  const planned = {...common, runningCode, changeSet, code}
-  if (!changeSet) return {...planned, action: 'none', parameters: []}
+  const planned = {...common, runningCode, changeSet, code, repairs, adopts: adoption ?? null}
+  // Without a change set nothing is set, a service role neither.
+  if (!changeSet) return {...planned, action: 'none', parameters: [], cloudFormationRole: existing?.role ?? null}
   // Stacks that are older than the parameter have the runtime that their function has.
   const former = runningCode?.runtime ? {LambdaRuntime: runningCode.runtime} : {}
-  const parameters = parameterChanges(given, deployed?.parameters, former)
+  const parameters = parameterChanges(wanted, deployed?.parameters, former)
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
@@ -142,7 +171,7 @@ export async function planDeploy(
 export async function hasEmptyLeftover({transport, name: TableName}: Table): Promise<boolean> {
   try {
     const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
-    if (Items.length > 0) throw tableWithoutStack(TableName)
+    if (Items.length > 0) throw failedStackHasItems(TableName)
     return true
   } catch (error) {
     if (error instanceof TableMissing) return false
@@ -154,48 +183,17 @@ export async function hasEmptyLeftover({transport, name: TableName}: Table): Pro
 async function checkTable(table: Table, request: DeployRequest, deployed: DeployedStack | undefined): Promise<void> {
   const {stack, options, version} = request
   const current = await readResourceIndex(table)
-  if (!deployed && current !== undefined) throw tableWithoutStack(stack)
+  if (deployed && current === undefined) throw tableIsGone(stack)
   if (current !== undefined) {
     const {record, hasLegacyRecord} = await readVersion(table)
     checkCompatibility(record, version, hasLegacyRecord)
   }
   const requested = requestedResourceIndex(options)
   // A table without the index, as in the middle of a rebuild, can get it with any projection.
-  if (requested === undefined || current === undefined || current === null || current === requested) return
+  if (!deployed || requested === undefined || current === undefined || current === null || current === requested) return
   throw needsIndexRebuild(stack, resourceIndexOption(current), resourceIndexOption(requested))
 }
 
-/** The template as it is sent. */
-async function templateFor(aws: Aws, parameters: Readonly<Record<string, string>>): Promise<string> {
-  const text = await loadStackTemplate()
-  // Emulators such as moto leave an empty statement where the condition is not met, and then refuse the policy.
-  const isUnderstood = !aws.isLocal || ownKey(parameters) !== null
-  return compactTemplate(isUnderstood ? text : withoutItemsOf('OwnKey', text))
-}
-
-/** Parameters that are not given keep their value; those that are new in the template get their default. */
-function requestParameters(
-  given: Readonly<Record<string, string>>,
-  deployed: Readonly<Record<string, string>> = {},
-): Parameter[] {
-  return STACK_OPTIONS.flatMap(({parameter: ParameterKey}): Parameter[] => {
-    const ParameterValue = given[ParameterKey]
-    if (ParameterValue !== undefined) return [{ParameterKey, ParameterValue}]
-    return ParameterKey in deployed ? [{ParameterKey, UsePreviousValue: true}] : []
-  })
-}
-
-/** `former`: values of stacks that do not have the parameter yet; they change to the default. */
-function parameterChanges(
-  given: Readonly<Record<string, string>>,
-  deployed: Readonly<Record<string, string>> = {},
-  former: Readonly<Record<string, string>>,
-): ParameterChange[] {
-  return STACK_OPTIONS.flatMap(option => {
-    const {parameter} = option
-    const byDefault = parameterText(option, option.default)
-    const before = deployed[parameter] ?? former[parameter] ?? byDefault
-    const after = given[parameter] ?? deployed[parameter] ?? byDefault
-    return after === before ? [] : [{option: option.name, before, after}]
-  })
+function isImportOfTable({logicalId, action}: PlannedResource): boolean {
+  return logicalId === LOGICAL_ID.table && action === 'import'
 }

@@ -1,7 +1,19 @@
 import type {Change} from '@aws-sdk/client-cloudformation'
 
-/** What happens to a resource. `maybe-replace`: CloudFormation decides during the update. */
-export type ChangeAction = 'add' | 'change' | 'replace' | 'maybe-replace' | 'remove' | 'keep'
+/**
+ * What happens to a resource. `maybe-replace`: CloudFormation decides during the update. `import`: it exists and becomes
+ * part of the stack. `restore`: it is gone and is created again. `sync`: nothing, it is already as the template has it.
+ */
+export type ChangeAction =
+  | 'add'
+  | 'import'
+  | 'restore'
+  | 'change'
+  | 'sync'
+  | 'replace'
+  | 'maybe-replace'
+  | 'remove'
+  | 'keep'
 
 /** A property that changes; values are `null` where CloudFormation does not report them. */
 interface PropertyChange {
@@ -20,6 +32,16 @@ export interface PlannedResource {
   readonly physicalId: string | null
   readonly type: string
   readonly properties: readonly PropertyChange[]
+}
+
+/** Changes that CloudFormation has planned and not yet executed. */
+export interface ChangeSet {
+  readonly id: string
+  readonly name: string
+  readonly stackId: string
+  /** The stack was created for this change set and is empty. */
+  readonly hasOwnStack: boolean
+  readonly changes: readonly PlannedResource[]
 }
 
 const TABLE = 'AWS::DynamoDB::Table'
@@ -44,10 +66,14 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedR
 
 /** Whether the table's data would be lost or detached from the stack; such a plan is never executed. */
 export function destroysTable({type, action}: PlannedResource): boolean {
-  return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep')
+  return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep' || action === 'restore')
 }
 
-function actionOf({Action, Replacement, PolicyAction}: NonNullable<Change['ResourceChange']>): ChangeAction {
+function actionOf(change: NonNullable<Change['ResourceChange']>): ChangeAction {
+  const {Action, Replacement, PolicyAction, ResourceDriftStatus} = change
+  if (ResourceDriftStatus === 'DELETED' && Action !== 'Remove') return 'restore'
+  if (Action === 'Import') return 'import'
+  if (Action === 'SyncWithActual') return 'sync'
   // `keep`: the resource is removed from the stack but not deleted.
   if (Action === 'Remove') return PolicyAction?.startsWith('Retain') === true ? 'keep' : 'remove'
   if (Action === 'Modify')

@@ -3,7 +3,7 @@ import {readCode} from '../lambda/code.js'
 import {lambdaPackage} from '../lambda/package.js'
 import type {StackResource} from '../stacks/reader.js'
 import {LOGICAL_ID} from '../stacks/template.js'
-import type {ChangeSet} from './change-set.js'
+import type {ChangeSet} from './planned-change.js'
 
 /** The code of a stack's function. */
 export interface RunningCode {
@@ -33,7 +33,7 @@ export function planCode(
 ): 'new' | 'current' | 'none' {
   const change = changeSet?.changes.find(({logicalId}) => logicalId === LOGICAL_ID.function)
   if (change?.action === 'remove') return 'none'
-  if (change?.action === 'add' || change?.action === 'replace') return 'new'
+  if (change && ['add', 'restore', 'replace'].includes(change.action)) return 'new'
   if (!running) return 'none'
   // Lambda changes the architecture only together with code, so CloudFormation uploads the template's placeholder.
   const isReset = change?.properties.some(({name}) => name === 'Architectures')

@@ -38,7 +38,7 @@ function startsElsewhere(stack: string, deployed: string, asked: string): ZaelEr
     {
       hint:
         'Nothing was changed. Omit --stream-start, which applies only to a new aggregator. To create a new one, with a new ' +
-        'dead-letter queue, logs and archive (to keep the old ones, see docs/deploying.md#parts-that-are-gone):\n' +
+        'dead-letter queue, logs and archive:\n' +
         steps.map((step, at) => `  ${at + 1}. ${step}`).join('\n'),
       details: {stack, deployed, asked, steps},
     },

@@ -1,22 +1,26 @@
 import {formatCount} from '../../core/text.js'
 import {AGGREGATOR_MARK} from '../../repository/table/version-compatibility.js'
 import {indexes} from '../../schema/attributes.js'
-import {parseTemplate} from '../../schema/template-yaml.js'
+import {parseTemplate} from '../../schema/template/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
-import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
+import {deployCommand, LOST_TABLE_FIX, rebuildCommand, repairCommand, restreamCommand} from '../stacks/fixes.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
-/** One check per part of a stack: table, stream, function, mapping, filters, dead letters, versions and Python clients. */
+/** One check per part of a stack: table, replicas, stream, function, mapping, filters, dead letters, versions and Python clients. */
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
   const {stack, cloudFormation, table, aggregator, mapping, deadLetters, versions} = health
   const deploy = deployCommand(stack, cloudFormation?.owner)
-  const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
+  const rebuild = rebuildCommand(stack, cloudFormation?.owner)
   return [
     ...(cloudFormation ? [deployedCheck(cloudFormation, ourVersion, deploy)] : []),
     ...(table
-      ? [tableCheck(table, stack), streamCheck(table, stack, cloudFormation !== null || aggregator !== null)]
+      ? [
+          tableCheck(table, stack),
+          ...replicaChecks(table),
+          streamCheck(table, stack, cloudFormation !== null || aggregator !== null),
+        ]
       : isKnown(health, 'table')
         ? [failedCheck('stack', 'table', 'the table is missing', LOST_TABLE_FIX)]
         : []),
@@ -57,6 +61,13 @@ function tableCheck({status, expiry}: TablePart, stack: string): Check {
   if (expiry === false)
     return failedCheck('stack', 'table', 'expiry is off: old records are never removed', repairCommand(stack))
   return passedCheck('stack', 'table', 'active')
+}
+
+/** Replicas of a global table: each region decides from its own copy. */
+function replicaChecks({replicas}: TablePart): Check[] {
+  if (replicas.length === 0) return []
+  const message = `copies in ${replicas.join(', ')}: limits do not hold if more than one region is used`
+  return [failedCheck('stack', 'replicas', message, 'See docs/regions.md')]
 }
 
 /** A table on a local engine without an aggregator needs no stream. */

@@ -1,16 +1,17 @@
 import {formatCount, formatPlural} from '../../core/text.js'
 
 import {indexes as indexNames} from '../../schema/attributes.js'
+import type {DriftedResource} from '../stacks/drift.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
   logsCommand,
-  rebuildAggregator,
-  rebuildAlarms,
+  rebuildCommand,
   recoveryCommand,
+  removeMaximum,
   repairCommand,
   restreamCommand,
-} from './fixes.js'
+} from '../stacks/fixes.js'
 import {
   type AggregatorPart,
   type AlarmPart,
@@ -34,14 +35,18 @@ const PLACEHOLDER_BYTES = 4_096
 
 /** All findings, problems first; parts that could not be read have none. */
 export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): HealthFinding[] {
-  const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = parts
+  const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions, drift} = parts
   const found: HealthFinding[] = []
   const add = (part: PartName, list: readonly Found[]) => found.push(...list.map(each => ({part, ...each})))
   const deploy = deployCommand(stack, cloudFormation?.owner)
-  const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
+  const rebuild = rebuildCommand(stack, cloudFormation?.owner)
   if (cloudFormation) add('cloudFormation', ofStack(stack, cloudFormation, deploy))
-  if (table) add('table', ofTable(stack, table, cloudFormation !== null || aggregator !== null))
-  else if (isKnown('table')) add('table', [problem('The table is missing.', LOST_TABLE_FIX)])
+  if (table) {
+    add('table', ofTable(stack, table, cloudFormation !== null || aggregator !== null))
+    add('table', ofReplicas(table))
+    if (cloudFormation) add('table', ofThroughput(stack, table, cloudFormation))
+  }
+  if (!table && isKnown('table')) add('table', [problem('The table is missing.', LOST_TABLE_FIX)])
   if (aggregator) {
     add('aggregator', ofAggregator(deploy, aggregator))
     if (mapping) add('mapping', ofMapping(mapping))
@@ -52,12 +57,9 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   const logs = aggregator ? logsCommand(aggregator.name) : null
   if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation), logs))
   if (deadLetters) add('deadLetters', ofDeadLetters(stack, deadLetters))
-  if (alarms)
-    add(
-      'alarms',
-      ofAlarms(alarms, alarmNames(cloudFormation?.outputs ?? {}), rebuildAlarms(stack, cloudFormation?.owner)),
-    )
+  if (alarms) add('alarms', ofAlarms(alarms, alarmNames(cloudFormation?.outputs ?? {}), rebuild))
   if (versions) add('versions', ofVersions(deploy, versions))
+  if (drift) add('drift', ofDrift(drift, rebuild))
   return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
 }
 
@@ -105,6 +107,25 @@ function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] 
   if (expiry === false) found.push(problem('Expiry is off: old usage and audit events are never removed.', repair))
   if (pointInTimeRecovery === false) found.push(note('Point-in-time recovery is off.', recoveryCommand(stack)))
   return found
+}
+
+/** Each region would decide from its own copy, and the last writer would overwrite what others have consumed. */
+function ofReplicas({replicas}: TablePart): Found[] {
+  if (replicas.length === 0) return []
+  const message = `The table has replicas in ${replicas.join(', ')}: limits do not hold if more than one region is used.`
+  return [problem(message, 'See docs/regions.md')]
+}
+
+/** The maxima of the table that the stack does not have: another tool has set them, or an update has left them. */
+function ofThroughput(stack: string, {throughput}: TablePart, {owner, parameters}: StackPart): Found[] {
+  if (owner !== 'zael') return []
+  const found = (kind: 'Read' | 'Write', units: number | null) => {
+    const asked = parameters.chosen.find(({name}) => name === `OnDemandMax${kind}Units`)?.value
+    if (units === null || asked === String(units)) return []
+    const message = `The table has a maximum of ${formatCount(units)} ${kind.toLowerCase()} units a second; the stack has ${asked ?? 'none'}.`
+    return [note(message, removeMaximum(stack, kind))]
+  }
+  return [...found('Read', throughput.maxReads), ...found('Write', throughput.maxWrites)]
 }
 
 function ofAggregator(deploy: string, {state, isOurCode, codeBytes}: AggregatorPart): Found[] {
@@ -167,6 +188,20 @@ function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebui
     ...active.map(({name, reason}) => problem(`Alarm ${name}${reason ? `: ${reason}` : ''}`, null)),
     ...missing.map(name => note(`Alarm ${name} is missing: its condition is not monitored.`, rebuild)),
   ]
+}
+
+/** Asked for explicitly, so every difference is a problem. Protection that somebody has turned on stays. */
+function ofDrift(drift: readonly DriftedResource[], repair: string): Found[] {
+  const isProtected = drift.some(({properties}) =>
+    properties.some(({path, actual}) => path === '/DeletionProtectionEnabled' && actual === 'true'),
+  )
+  const rebuild = isProtected && repair.startsWith('zael ') ? `${repair} --deletion-protection` : repair
+  return drift.map(({logicalId, type, change, properties}) => {
+    const name = `${logicalId} (${type})`
+    if (change === 'modified')
+      return problem(`${name} differs from the template: ${properties.map(({path}) => path).join(', ')}.`, rebuild)
+    return problem(`${name} is gone.`, type === 'AWS::DynamoDB::Table' ? LOST_TABLE_FIX : rebuild)
+  })
 }
 
 function ofVersions(deploy: string, {schemaVersion, problem: refusal}: VersionPart): Found[] {

@@ -2,6 +2,8 @@ import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
+import type {WaitOptions} from '../aws/poll.js'
+import {detectDrift} from '../stacks/drift.js'
 import {readStack} from '../stacks/reader.js'
 import {readAggregator, readMapping} from './aggregator.js'
 import {findingsOf} from './findings.js'
@@ -28,6 +30,8 @@ interface HealthSources {
   /** `undefined`: a local engine, which has only the table. */
   readonly aws: Aws | undefined
   readonly ourVersion: string
+  /** Also lets CloudFormation compare the stack with what exists, and waits for it. */
+  readonly drift?: WaitOptions | undefined
 }
 
 const NO_SERVICES = {
@@ -43,7 +47,7 @@ const NO_SERVICES = {
  * Reads all parts of a stack; changes nothing. A part that cannot be read is reported as unknown, the others are still
  * read. Throws when there is no such stack, or when neither it nor its table can be read.
  */
-export async function gatherHealth({table, aws, ourVersion}: HealthSources): Promise<StackHealth> {
+export async function gatherHealth({table, aws, ourVersion, drift: wait}: HealthSources): Promise<StackHealth> {
   const unknown = new Map<PartName, ZaelError>()
   const tryRead = async <T>(part: PartName, read: () => Promise<T>): Promise<T | null> => {
     try {
@@ -71,17 +75,19 @@ export async function gatherHealth({table, aws, ourVersion}: HealthSources): Pro
     unknown.delete('table')
   } else if (tableError && (!deployed || !aws)) throw tableError
 
-  const [services, versions] = await Promise.all([
+  const [services, versions, drift] = await Promise.all([
     aws ? readServices(aws) : NO_SERVICES,
     tablePart && tryRead('versions', () => readVersionPart(table, ourVersion)),
+    aws && wait && deployed ? tryRead('drift', () => detectDrift(aws, deployed.name, wait)) : null,
   ])
-  const parts: HealthParts = {...services, table: tablePart, versions}
+  const parts: HealthParts = {...services, table: tablePart, versions, drift}
+  if (wait && !deployed) markUnknownLike('drift', 'cloudFormation')
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))
   const unread = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
   const region = aws ? await aws.region() : null
   return {stack: table.name, region, ...parts, unknown: unread, findings, isHealthy: assessHealth(findings, unread)}
 
-  async function readServices(from: Aws): Promise<Omit<HealthParts, 'table' | 'versions'>> {
+  async function readServices(from: Aws): Promise<Omit<HealthParts, 'table' | 'versions' | 'drift'>> {
     // Without a stack that names it, the default name in both tools.
     const functionName = deployed?.outputs.AggregatorFunctionName ?? `${table.name}-aggregator`
     const streamArn = tablePart?.streamArn

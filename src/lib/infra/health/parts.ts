@@ -1,4 +1,6 @@
+import type {DriftedResource} from '../stacks/drift.js'
 import type {StackOwner} from '../stacks/reader.js'
+import type {TableThroughput} from '../stacks/throughput.js'
 
 /** The CloudFormation stack. */
 export interface StackPart {
@@ -6,6 +8,7 @@ export interface StackPart {
   readonly statusReason: string | null
   /** ARN of the service role of CloudFormation; `null`: it acts with the permissions of its caller. */
   readonly role: string | null
+  readonly terminationProtection: boolean
   /** The tool that deployed it, from the tags. */
   readonly owner: StackOwner
   /** Versions of the tool at the last deployment and of the table's layout, from the tags. */
@@ -42,6 +45,9 @@ export interface TablePart {
   readonly expiry: boolean | null
   readonly pointInTimeRecovery: boolean | null
   readonly deletionProtection: boolean
+  readonly throughput: TableThroughput
+  /** Regions that DynamoDB copies the table to. */
+  readonly replicas: readonly string[]
   readonly indexes: ReadonlyArray<{readonly name: string; readonly status: string; readonly projection: string}>
 }
 
@@ -122,6 +128,8 @@ export interface HealthParts {
   readonly deadLetters: DeadLettersPart | null
   readonly alarms: readonly AlarmPart[] | null
   readonly versions: VersionPart | null
+  /** What differs from the template; `null` unless it was asked for. */
+  readonly drift: readonly DriftedResource[] | null
 }
 
 export type PartName = keyof HealthParts
@@ -136,6 +144,7 @@ export const PARTS: readonly PartName[] = [
   'deadLetters',
   'alarms',
   'versions',
+  'drift',
 ]
 
 /** A part that could not be read, why, and what to do about it. */

@@ -5,8 +5,9 @@ import type {ParameterDrift, StackPart} from './parts.js'
 
 /** What `zael status` reports about a CloudFormation stack. */
 export function stackPart(stack: DeployedStack): StackPart {
-  const {statusReason, role, owner, outputs} = stack
-  return {...deploymentOf(stack), statusReason, role, owner, parameters: parameterDrift(stack.parameters), outputs}
+  const {statusReason, role, owner, outputs, isTerminationProtected: terminationProtection} = stack
+  const parameters = parameterDrift(stack.parameters)
+  return {...deploymentOf(stack), statusReason, role, terminationProtection, owner, parameters, outputs}
 }
 
 /** How long the function waits for a batch to fill, in ms; the default when the stack could not be read. */

@@ -6,6 +6,7 @@ import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/instant.js'
+import {throughputOf} from '../stacks/throughput.js'
 import type {TablePart, VersionPart} from './parts.js'
 
 /** Reads the table's description; throws when there is no table. */
@@ -32,12 +33,23 @@ export async function readTablePart(table: Table): Promise<TablePart> {
     expiry,
     pointInTimeRecovery,
     deletionProtection: description?.DeletionProtectionEnabled ?? false,
+    throughput: throughputOf(description),
+    replicas: replicasOf(description),
     indexes: (description?.GlobalSecondaryIndexes ?? [])
       .map(({IndexName: name = '', IndexStatus: status = '', Projection: projection}) => {
         return {name, status, projection: projection?.ProjectionType ?? ''}
       })
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
   }
+}
+
+type Described = OperationOutput<'DescribeTable'>['Table']
+
+/** Regions other than the table's own, sorted. */
+function replicasOf(description: Described): string[] {
+  const own = description?.TableArn?.split(':')[3]
+  const regions = (description?.Replicas ?? []).map(({RegionName}) => RegionName ?? '')
+  return regions.filter(region => region !== '' && region !== own).sort()
 }
 
 /** Reads the version record, and checks whether this zael is compatible with the table. */

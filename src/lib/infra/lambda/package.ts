@@ -1,6 +1,7 @@
 import {createHash} from 'node:crypto'
 import {readFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
+import {packageFile} from '../../schema/template/package-file.js'
 import {zipOf} from './zip.js'
 
 /** CloudFormation puts inline code into a file named `index`, so the template's handler `index.handler` fits both. */
@@ -21,9 +22,8 @@ export async function lambdaPackage(): Promise<LambdaPackage> {
 }
 
 async function readBundle(): Promise<Buffer> {
-  const file = new URL('../../../../dist/lambda/aggregator.mjs', import.meta.url)
   try {
-    return await readFile(file)
+    return await readFile(packageFile('dist/lambda/aggregator.mjs'))
   } catch (cause) {
     throw new ZaelError('failed', 'lambda.bundle', 'The code of the aggregator is missing from this installation.', {
       hint: 'Install zael again, or run "npm run build" in its source folder.',

@@ -2,6 +2,9 @@ import {InvalidInput} from '../../core/errors.js'
 import {WINDOWS} from '../../core/window.js'
 import {type OptionValue, parameterText, type StackOption} from './option.js'
 
+/** Nine digits, more than any quota of AWS. */
+const MAX_UNITS = 999_999_999
+
 /** All options of a stack. The flags of `deploy`, the template's parameters and the documentation match this list. */
 export const STACK_OPTIONS: readonly StackOption[] = [
   {
@@ -25,6 +28,26 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...named('deletionProtection', 'deletion-protection', 'EnableDeletionProtection', 'table'),
     ...boolean(false),
     description: 'Protect the table against deletion.',
+  },
+  {
+    ...named('onDemandMaxReads', 'on-demand-max-reads', 'OnDemandMaxReadUnits', 'table'),
+    ...integer(null, 1, MAX_UNITS, 'units a second'),
+    description: 'Upper bound of the read units of the table, and so of their cost; above it DynamoDB throttles.',
+  },
+  {
+    ...named('onDemandMaxWrites', 'on-demand-max-writes', 'OnDemandMaxWriteUnits', 'table'),
+    ...integer(null, 1, MAX_UNITS, 'units a second'),
+    description: 'Upper bound of the write units of the table; above it requests are throttled and acquires fail.',
+  },
+  {
+    ...named('warmReads', 'warm-throughput-reads', 'WarmReadUnits', 'table'),
+    ...integer(null, 12_000, MAX_UNITS, 'units a second'),
+    description: 'Read units that the table can serve at once, before a peak; costs once, and cannot be lowered.',
+  },
+  {
+    ...named('warmWrites', 'warm-throughput-writes', 'WarmWriteUnits', 'table'),
+    ...integer(null, 4_000, MAX_UNITS, 'units a second'),
+    description: 'Write units that the table can serve at once, before a peak; costs once, and cannot be lowered.',
   },
   {
     ...named('aggregator', 'aggregator', 'EnableAggregator', 'aggregator'),

@@ -1,4 +1,4 @@
-import {parseTemplate, type TemplateNode} from '../../schema/template-yaml.js'
+import {parseTemplate, type TemplateNode} from '../../schema/template/template-yaml.js'
 import {loadStackTemplate} from '../stacks/template.js'
 import {loadResourceHandlers, type ResourceHandlers} from './resource-handlers.js'
 

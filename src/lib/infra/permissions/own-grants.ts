@@ -21,15 +21,19 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
   return [
     on(
       'cloudformation',
-      `CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeStackEvents DescribeStacks ExecuteChangeSet
-      GetTemplate ListStackResources TagResource UntagResource`,
+      `CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeEvents DescribeStackEvents
+      DescribeStackResourceDrifts DescribeStacks DetectStackDrift DetectStackResourceDrift ExecuteChangeSet GetTemplate
+      ListChangeSets ListStackResources TagResource UntagResource UpdateTerminationProtection`,
       arn('cloudformation', `stack/${stack}/*`),
     ),
-    on('cloudformation', 'ListStacks', '*'),
-    // The table's version record and the namespace "default"; whether an existing table is empty or a limiter's.
+    // BatchDescribeTypeConfigurations is called by CloudFormation, to read what exists.
+    on('cloudformation', 'BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks', '*'),
+    // The table's version record and the namespace "default"; whether an existing table is empty, a limiter's, and as the
+    // template has it.
     on(
       'dynamodb',
-      'BatchGetItem DeleteTable DescribeTable GetItem PutItem Scan UpdateItem',
+      `BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem PutItem Scan
+      UpdateItem`,
       arn('dynamodb', `table/${stack}`),
     ),
     on('lambda', 'GetFunctionConfiguration UpdateFunctionCode', arn('lambda', `function:${stack}-aggregator`)),

@@ -1,4 +1,5 @@
 import {readFile} from 'node:fs/promises'
+import {packageFile} from '../../schema/template/package-file.js'
 
 /** What CloudFormation does with a resource; `tag`: it copies the tags of the stack to the resource. */
 export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'tag'
@@ -16,6 +17,5 @@ export interface ResourceHandlers {
 
 /** The facts in this package; `node .ci/resource-handlers.js` writes the file. */
 export async function loadResourceHandlers(): Promise<ResourceHandlers> {
-  const file = new URL('../../../../templates/resource-handlers.json', import.meta.url)
-  return JSON.parse(await readFile(file, 'utf8'))
+  return JSON.parse(await readFile(packageFile('templates/resource-handlers.json'), 'utf8'))
 }

@@ -1,5 +1,6 @@
 import {DescribeStackEventsCommand, type StackEvent as SdkStackEvent} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
+import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
@@ -71,7 +72,7 @@ export async function* followEvents(
         failedReads = 0
         return events
       } catch (error) {
-        if (!(error instanceof ZaelError)) throw error
+        if (!(error instanceof ZaelError) || error instanceof Aborted) throw error
         failedReads++
         if (!TRANSIENT.has(error.code) || failedReads === MAX_FAILED_READS) throw new OutOfSight(error)
         return undefined

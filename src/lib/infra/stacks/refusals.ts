@@ -33,7 +33,7 @@ function pythonStack({name}: DeployedStack): ZaelError {
   return new ZaelError('conflict', 'stack.python', `Stack "${name}" was deployed by the Python tool (zae-limiter).`, {
     hint:
       'Nothing was changed. All commands on limits, entities and usage work with it as it is. ' +
-      'To hand the stack over to zael, follow "Adopting a table of the Python tool" in docs/deploying.md.',
+      'To hand the stack over to zael, follow "Adopting a table of the Python tool" in docs/operations.md.',
     details: {stack: name},
   })
 }

@@ -1,4 +1,5 @@
 import {readFile} from 'node:fs/promises'
+import {packageFile} from '../../schema/template/package-file.js'
 
 /** Logical ids in the template of the resources that the code has to find. */
 export const LOGICAL_ID = {
@@ -10,5 +11,5 @@ export const LOGICAL_ID = {
 
 /** The text of the template in this package. */
 export function loadStackTemplate(): Promise<string> {
-  return readFile(new URL('../../../../templates/stack.yaml', import.meta.url), 'utf8')
+  return readFile(packageFile('templates/stack.yaml'), 'utf8')
 }

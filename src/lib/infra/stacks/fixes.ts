@@ -1,23 +1,17 @@
-import type {StackOwner} from '../stacks/reader.js'
+import type {StackOwner} from './reader.js'
 
 /** A deployment does not recreate what CloudFormation believes to exist, and cannot restore data. */
-export const LOST_TABLE_FIX = 'Restore it as described in docs/deploying.md#restoring-a-lost-table'
+export const LOST_TABLE_FIX = 'Restore it as described in docs/operations.md#restoring-a-lost-table'
 
 /** zael does not deploy stacks of the Python tool. */
 export function deployCommand(stack: string, owner: StackOwner | undefined): string {
-  return owner === 'zae-limiter' ? 'Adopt the stack as described in docs/deploying.md' : `zael deploy --stack ${stack}`
+  return owner === 'zae-limiter' ? 'Adopt the stack as described in docs/operations.md' : `zael deploy --stack ${stack}`
 }
 
-/** CloudFormation does not notice resources that were deleted outside of it; removing and adding the alarms recreates them. */
-export function rebuildAlarms(stack: string, owner: StackOwner | undefined): string {
+/** Creates again what was deleted without CloudFormation, and sets back what was changed. */
+export function rebuildCommand(stack: string, owner: StackOwner | undefined): string {
   const deploy = deployCommand(stack, owner)
-  return owner === 'zae-limiter' ? deploy : `${deploy} --no-alarms, then the same with --alarms`
-}
-
-/** Removing and adding the aggregator would also delete dead letters, logs and archive; the guide shows how to keep them. */
-export function rebuildAggregator(stack: string, owner: StackOwner | undefined): string {
-  if (owner === 'zae-limiter') return deployCommand(stack, owner)
-  return 'Recreate it as described in docs/deploying.md#parts-that-are-gone, which keeps dead letters, logs and archive'
+  return owner === 'zae-limiter' ? deploy : `${deploy} --repair`
 }
 
 /** A migration adds missing parts of the table's layout. */
@@ -35,6 +29,11 @@ export function restreamCommand(stack: string): string {
 export function recoveryCommand(stack: string): string {
   const on = '--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true'
   return `aws dynamodb update-continuous-backups --table-name ${stack} ${on}`
+}
+
+/** Removes the maximum of read or write units of a table. */
+export function removeMaximum(stack: string, kind: 'Read' | 'Write'): string {
+  return `aws dynamodb update-table --table-name ${stack} --on-demand-throughput Max${kind}RequestUnits=-1`
 }
 
 /** Shows the log of the function. */

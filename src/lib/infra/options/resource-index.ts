@@ -1,4 +1,4 @@
-import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
+import {parametersOf, STACK_OPTIONS, type StackOptionValues} from './options.js'
 
 /** The requested projection as DynamoDB spells it; `undefined` when none is requested. */
 export function requestedResourceIndex({resourceIndex}: StackOptionValues): 'KEYS_ONLY' | 'ALL' | undefined {

@@ -1,0 +1,114 @@
+import {
+  DescribeStackDriftDetectionStatusCommand,
+  type DescribeStackDriftDetectionStatusOutput,
+  DetectStackDriftCommand,
+  paginateDescribeStackResourceDrifts,
+  type StackResourceDrift,
+} from '@aws-sdk/client-cloudformation'
+import {ZaelError} from '../../core/errors.js'
+import type {Aws} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
+
+/** A property that differs from the template. */
+interface DriftedProperty {
+  /** Such as `/MemorySize`. */
+  readonly path: string
+  /** As the template has it; `null` where CloudFormation does not tell. */
+  readonly expected: string | null
+  readonly actual: string | null
+}
+
+/** A resource that was changed or deleted without CloudFormation. */
+export interface DriftedResource {
+  /** Its name in the template. */
+  readonly logicalId: string
+  readonly physicalId: string | null
+  readonly type: string
+  readonly change: 'modified' | 'deleted'
+  readonly properties: readonly DriftedProperty[]
+}
+
+// About three minutes: a stack of zael takes CloudFormation some seconds.
+const MAX_READS = 60
+
+/**
+ * Lets CloudFormation compare a stack with what exists; it changes nothing but its own record of the comparison. Returns
+ * what differs. Throws when it takes too long, or CloudFormation cannot compare.
+ */
+export async function detectDrift(aws: Aws, stack: string, wait: WaitOptions): Promise<DriftedResource[]> {
+  return callAws(`detect drift of stack "${stack}"`, async () => {
+    const reads = {left: MAX_READS}
+    const id = await bounded(stack, reads, wait, () => start(aws, stack))
+    const {DetectionStatus: status, DetectionStatusReason: reason} = await bounded(stack, reads, wait, () =>
+      read(aws, id),
+    )
+    if (status === 'DETECTION_FAILED') throw failed(stack, reason)
+    const client = await aws.cloudFormation()
+    const drifted: DriftedResource[] = []
+    const input = {StackName: stack, StackResourceDriftStatusFilters: ['MODIFIED' as const, 'DELETED' as const]}
+    for await (const page of paginateDescribeStackResourceDrifts({client}, input)) {
+      drifted.push(...(page.StackResourceDrifts ?? []).map(toDriftedResource))
+    }
+    return drifted
+  })
+}
+
+/** The id of a new detection; `undefined` while another one is in progress. */
+async function start(aws: Aws, StackName: string): Promise<string | undefined> {
+  const client = await aws.cloudFormation()
+  try {
+    return (await client.send(new DetectStackDriftCommand({StackName}))).StackDriftDetectionId
+  } catch (error) {
+    if (error instanceof Error && /already in progress/.test(error.message)) return undefined
+    throw error
+  }
+}
+
+async function read(aws: Aws, id: string): Promise<DescribeStackDriftDetectionStatusOutput | undefined> {
+  const client = await aws.cloudFormation()
+  const status = await client.send(new DescribeStackDriftDetectionStatusCommand({StackDriftDetectionId: id}))
+  return status.DetectionStatus === 'DETECTION_IN_PROGRESS' ? undefined : status
+}
+
+function bounded<T>(
+  stack: string,
+  reads: {left: number},
+  wait: WaitOptions,
+  attempt: () => Promise<T | undefined>,
+): Promise<T> {
+  return poll(wait, () => {
+    if (reads.left-- === 0) throw tooSlow(stack)
+    return attempt()
+  })
+}
+
+function toDriftedResource(drift: StackResourceDrift): DriftedResource {
+  return {
+    logicalId: drift.LogicalResourceId ?? '',
+    physicalId: drift.PhysicalResourceId || null,
+    type: drift.ResourceType ?? '',
+    change: drift.StackResourceDriftStatus === 'DELETED' ? 'deleted' : 'modified',
+    properties: (drift.PropertyDifferences ?? []).map(({PropertyPath, ExpectedValue, ActualValue}) => ({
+      path: PropertyPath ?? '',
+      expected: ExpectedValue ?? null,
+      actual: ActualValue ?? null,
+    })),
+  }
+}
+
+function failed(stack: string, reason = 'no reason given'): ZaelError {
+  const message = `CloudFormation could not compare stack "${stack}" with what exists: ${reason}`
+  return new ZaelError('failed', 'stack.drift-failed', message, {
+    hint: 'It reads every resource with your permissions: those that `zael deploy --export-policy DIR` writes.',
+    details: {stack, reason},
+  })
+}
+
+function tooSlow(stack: string): ZaelError {
+  const message = `CloudFormation is still comparing stack "${stack}" with what exists.`
+  return new ZaelError('failed', 'stack.drift-slow', message, {
+    hint: `Run the same command again in a minute: zael status --stack ${stack} --drift`,
+    details: {stack},
+  })
+}

@@ -1,0 +1,74 @@
+import {randomUUID} from 'node:crypto'
+import {expect, it} from 'vitest'
+import {describeOnEngine} from '../../helpers/table.js'
+import {useDeployer} from './deployer.js'
+
+describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
+  const name = `life-${randomUUID()}`
+  const unprotected = `unprotected-${randomUUID()}`
+  const deployer = useDeployer([name, unprotected])
+
+  it('has its code also when termination protection cannot be turned on', async () => {
+    // The server does not know that operation.
+    await expect(deployer.deploy(unprotected, {terminationProtection: true})).rejects.toThrow('termination protection')
+    expect(await deployer.plan(unprotected)).toMatchObject({action: 'none', code: 'current'})
+  })
+
+  it('is created from a plan of nothing but additions', async () => {
+    const plan = await deployer.plan(name)
+    expect(plan.action).toBe('create')
+    expect(new Set(plan.changeSet?.changes.map(({action}) => action))).toEqual(new Set(['add']))
+    const events = await deployer.execute(plan)
+    const ofTable = events.filter(({logicalId}) => logicalId === 'Table').map(({status}) => status)
+    expect(ofTable).toEqual(['CREATE_IN_PROGRESS', 'CREATE_IN_PROGRESS', 'CREATE_COMPLETE'])
+    expect(events.at(-1)).toMatchObject({status: 'CREATE_COMPLETE', isOfStack: true})
+  })
+
+  it('has no changes when it is deployed again', async () => {
+    expect(await deployer.plan(name)).toMatchObject({action: 'none', code: 'current'})
+  })
+
+  it('is changed by one property, with its values', async () => {
+    const plan = await deployer.plan(name, {options: {lambdaMemory: 1024}})
+    expect(plan.changeSet?.changes).toEqual([
+      expect.objectContaining({
+        action: 'change',
+        logicalId: 'AggregatorFunction',
+        properties: [{name: 'MemorySize', before: '512', after: '1024'}],
+      }),
+    ])
+    const events = await deployer.execute(plan)
+    expect(events.filter(({isOfStack}) => isOfStack).map(({status}) => status)).toEqual([
+      'UPDATE_IN_PROGRESS',
+      'UPDATE_COMPLETE_CLEANUP_IN_PROGRESS',
+      'UPDATE_COMPLETE',
+    ])
+  })
+
+  it('follows conditions: what an option turns off is removed', async () => {
+    const plan = await deployer.plan(name, {options: {dashboard: false}})
+    expect(plan.changeSet?.changes).toMatchObject([{action: 'remove', logicalId: 'Dashboard'}])
+    await deployer.execute(plan)
+  })
+
+  it('is rolled back when a resource fails, with the first cause', async () => {
+    deployer.server.cloudFormation.failures.set(
+      'AggregatorFunction',
+      'The role defined for the function cannot be assumed',
+    )
+    const plan = await deployer.plan(name, {options: {lambdaMemory: 2048}})
+    await expect(deployer.execute(plan)).rejects.toMatchObject({
+      code: 'deploy.failed',
+      message: expect.stringContaining('AggregatorFunction (AWS::Lambda::Function): The role defined'),
+      hint: expect.stringContaining('Everything is as it was before'),
+    })
+    deployer.server.cloudFormation.failures.clear()
+    expect(deployer.server.cloudFormation.stack(name)?.status).toBe('UPDATE_ROLLBACK_COMPLETE')
+    expect(await deployer.plan(name)).toMatchObject({action: 'none'})
+  })
+
+  it('is deployed although CloudFormation throttles', async () => {
+    deployer.server.throttle(2)
+    expect(await deployer.plan(name)).toMatchObject({action: 'none'})
+  })
+})

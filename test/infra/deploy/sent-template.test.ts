@@ -1,0 +1,14 @@
+import {expect, it} from 'vitest'
+import {sentTemplate} from '../../../src/lib/infra/deploy/sent-template.js'
+import {parseTemplate} from '../../../src/lib/schema/template/template-yaml.js'
+import {fakeAws} from '../fake-aws.js'
+import {stackWith} from '../template/stack-model.js'
+
+it('has the name of a table that is imported in it, which changes nothing else', async () => {
+  const {aws} = fakeAws({})
+  const own = parseTemplate(await sentTemplate(aws, {}, undefined))
+  const imported = parseTemplate(await sentTemplate(aws, {}, {table: 'prod'}))
+  expect(own.Resources.Table.Properties.TableName).toEqual({Ref: 'AWS::StackName'})
+  expect(imported.Resources.Table.Properties.TableName).toBe('prod')
+  expect(stackWith({}, {}, imported)).toEqual(stackWith({}, {}, own))
+})

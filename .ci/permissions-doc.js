@@ -1,4 +1,4 @@
-// Writes the tables of permissions in docs/deploying.md from the permissions themselves (dist has to be built); with --check
+// Writes the tables of permissions in docs/permissions.md from the permissions themselves (dist has to be built); with --check
 // only says whether the committed tables are current.
 import {readFileSync, writeFileSync} from 'node:fs'
 import process from 'node:process'
@@ -14,11 +14,11 @@ const PLACE = {partition: 'aws', region: 'REGION', account: 'ACCOUNT', stack: 'S
 const PARAMETERS = {EnableIAMRoles: 'true', TableEncryptionKey: 'arn:aws:kms:REGION:ACCOUNT:key/KEY'}
 const UNNAMED = {archiveBucket: 'STACK-auditarchivebucket-*'}
 
-const file = new URL('../docs/deploying.md', import.meta.url)
+const file = new URL('../docs/permissions.md', import.meta.url)
 const text = readFileSync(file, 'utf8')
 const begin = text.indexOf(BEGIN)
 const end = text.indexOf(END)
-if (begin < 0 || end < begin) throw new Error('docs/deploying.md has no place for the tables of permissions')
+if (begin < 0 || end < begin) throw new Error('docs/permissions.md has no place for the tables of permissions')
 
 const {template, handlers} = await loadPermissionFacts()
 const own = ownGrants({
@@ -33,11 +33,11 @@ const fresh = text.slice(0, begin + BEGIN.length) + tables() + text.slice(end)
 
 if (fresh !== text) {
   if (process.argv.includes('--check')) {
-    console.error('docs/deploying.md does not match the permissions: run "npm run build" and commit the file')
+    console.error('docs/permissions.md does not match the permissions: run "npm run build" and commit the file')
     process.exit(1)
   }
   writeFileSync(file, fresh)
-  console.log('docs/deploying.md: permissions')
+  console.log('docs/permissions.md: permissions')
 }
 
 function tables() {

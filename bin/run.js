@@ -2,6 +2,10 @@
 import {writeSync} from 'node:fs'
 import module from 'node:module'
 import process from 'node:process'
+import {handleEarlySignals} from '../dist/lib/cli/base/early-signals.js'
+
+const isCompletion = process.argv[2] === '__complete'
+if (!isCompletion) handleEarlySignals() // a shell that completes a word has no use for words about it
 
 module.enableCompileCache?.() // absent on Node 20
 process.env.NODE_ENV ??= 'production' // otherwise React loads its development build
@@ -24,15 +28,19 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 // A shell that completes a word asks with every key: it is answered without oclif, which takes longer to load.
-if (process.argv[2] === '__complete') {
+if (isCompletion) {
   const {answerShell} = await import('../dist/lib/cli/completion/main.js')
   await answerShell(process.argv.slice(3), new URL('../oclif.manifest.json', import.meta.url))
   process.exit()
 }
 
-// Dynamic, because everything above has to happen before oclif loads.
-const {settings} = await import('@oclif/core/settings')
-settings.enableAutoTranspile = false // NODE_ENV=test in a user's shell must not send oclif looking for TypeScript
-const {execute} = await import('@oclif/core/execute')
-// zael has no plugins; oclif would look for some in the data folder and complain about one it cannot read.
-await execute({dir: import.meta.url, loadOptions: {userPlugins: false}})
+// The first page of the help needs no oclif either.
+const [word, ...more] = process.argv.slice(2)
+if (more.length === 0 && [undefined, 'help', '--help', '-h'].includes(word)) {
+  const {showRootHelp} = await import('../dist/lib/cli/help/root-help.js')
+  await showRootHelp()
+} else {
+  // Dynamic, because everything above has to happen before oclif loads.
+  const {runCommandLine} = await import('../dist/lib/cli/main.js')
+  await runCommandLine(import.meta.url)
+}

@@ -29,9 +29,11 @@ const MIDDLE = [
 const RULES: Readonly<Record<string, Rule>> = {
   core: {rooms: [], packages: []},
   calendar: {rooms: ['core'], packages: []}, // when windows are open and quotas reset: pure, as core is
-  schema: {rooms: ['core', 'calendar'], packages: ['node:fs', 'node:fs/promises', 'yaml']},
+  schema: {rooms: ['core', 'calendar'], packages: ['node:fs', 'node:fs/promises', 'node:module', 'node:url', 'yaml']},
   dynamo: {rooms: ['core', 'schema'], packages: ['node:*', '@aws-sdk/*']},
   repository: {rooms: ['core', 'calendar', 'schema', 'dynamo'], packages: ['node:*']},
+
+  files: {rooms: [], packages: ['node:*']}, // folders that people name
 
   limiter: {rooms: GROUND, packages: ['node:*']},
   inspect: {rooms: [...GROUND, 'limiter'], packages: ['node:*']}, // what operators ask: why, overviews, reports, searches
@@ -40,11 +42,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   documents: {rooms: ['core'], packages: ['node:*', 'yaml', 'zod']}, // files that people write: text, positions, problems
   manifest: {rooms: [...GROUND, 'documents'], packages: ['node:*', 'yaml', 'zod']},
   migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
-  infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
-  local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream
+  infra: {rooms: [...GROUND, 'files', 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
+  local: {rooms: [...GROUND, 'files', 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream
   watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
+  adapters: {rooms: ['core', 'dynamo', 'schema', 'limiter'], packages: []}, // frameworks are known by the shape of their types only
   testing: {rooms: [...GROUND, 'limiter', 'local'], packages: ['node:*']}, // for tests of programs that use zael
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
@@ -58,7 +61,7 @@ const RULES: Readonly<Record<string, Rule>> = {
  */
 const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {notation: [], '.': ['notation'], syntax: ['.', 'notation']},
-  schema: {'.': [], legacy: ['.'], migration: ['.']},
+  schema: {template: [], '.': ['template'], legacy: ['.'], migration: ['.']},
   dynamo: {'.': [], transports: ['.']},
   repository: {
     table: [],
@@ -73,7 +76,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
   limiter: {refusals: [], clock: [], '.': ['refusals', 'clock']},
-  aggregator: {'.': [], 'local-stream': ['.']},
+  aggregator: {'.': ['rollup'], rollup: [], 'local-stream': ['.']},
   migrations: {
     records: [],
     buckets: ['records'],
@@ -88,7 +91,8 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     options: ['stacks'],
     permissions: ['stacks', 'options'],
     lambda: ['aws'],
-    deploy: ['aws', 'stacks', 'options', 'permissions', 'lambda'],
+    adopt: ['aws', 'stacks', 'options'],
+    deploy: ['aws', 'stacks', 'options', 'permissions', 'lambda', 'adopt'],
     delete: ['aws', 'stacks', 'deploy'],
     'dead-letters': ['aws', 'lambda'],
     health: ['aws', 'stacks', 'options', 'lambda'],

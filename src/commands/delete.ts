@@ -1,7 +1,7 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
-import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
 import {cloudFormationFlags, parseRoleArn} from '../lib/cli/flags/cloudformation.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
 import type {DeleteResult} from '../lib/cli/results/stack.js'
@@ -9,9 +9,7 @@ import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
-export default class Delete extends StackCommand<typeof Delete> {
-  static override baseFlags = wholeStackFlags
-
+export default class Delete extends WholeStackCommand<typeof Delete> {
   static override summary = 'Delete a stack; its data is kept by default'
 
   static override description =
@@ -39,10 +37,12 @@ export default class Delete extends StackCommand<typeof Delete> {
     },
   ]
 
-  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<DeleteResult> {
+  protected async work(context: StackContext): Promise<DeleteResult> {
+    const {stack, table, endpoint} = context
+    const {interruption} = this
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
     const cloudFormationRole = parseRoleArn(flags['cloudformation-role'])
-    using aws = await awsServices()
+    using aws = await this.openAws(context)
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" cannot be deleted, only stopped.', {
@@ -50,11 +50,12 @@ export default class Delete extends StackCommand<typeof Delete> {
       })
     }
     const {planDeletion} = await import('../lib/infra/delete/plan.js')
-    const plan = await planDeletion(aws, table, {deleteTable, emptyArchive, cloudFormationRole})
+    const plan = await planDeletion(aws, table, {deleteTable, emptyArchive, cloudFormationRole}, interruption.signal)
     this.print(deletionLines(plan))
     if (flags['dry-run']) return deletionJson(plan, undefined)
-    await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})
-    const mode = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
+    const {signal} = interruption
+    await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm, signal})
+    const mode = {flags: typedFlags(this.settings), interruption, logToStderr: this.logToStderr.bind(this)}
     const deleted = await deleteWithEvents(aws, table, plan, mode)
     this.print(['', ...stackDeletedLines(plan, deleted)])
     return deletionJson(plan, deleted)

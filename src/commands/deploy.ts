@@ -1,57 +1,49 @@
-import {boolean, string} from '@oclif/core/flags'
+import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
-import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
 import {
   cloudFormationFlags,
+  exportFlags,
   noPolicies,
   parseBucketName,
   parseRoleArn,
   permissionFlags,
+  protectionFlags,
+  statedFlags,
 } from '../lib/cli/flags/cloudformation.js'
 import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
 import {exportPolicyWithConsent, exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
-import {nextLines} from '../lib/cli/output/facts.js'
 import type {DeployResult} from '../lib/cli/results/stack.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
-import {deployJson, finishedLines, NOTHING_DEPLOYED} from '../lib/cli/stack/deploy-presenter.js'
+import {
+  deployJson,
+  deployWarnings,
+  finishedLines,
+  NOTHING_DEPLOYED,
+  unfinishedLines,
+} from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
 
-export default class Deploy extends StackCommand<typeof Deploy> {
-  static override baseFlags = wholeStackFlags
-
+export default class Deploy extends WholeStackCommand<typeof Deploy> {
   static override summary = 'Create or update a stack on AWS'
 
   static override description =
     'Shows the CloudFormation changes and asks before it applies them; then uploads the aggregator code if it changed, ' +
     'and registers the namespace "default". Options that are not given keep their deployed value. ' +
     'Running the command again is safe and completes an interrupted deployment. The table is never replaced. ' +
+    'A table of that name that belongs to no stack is adopted with everything in it. ' +
     'On a local engine only the table is created, from the same template.'
 
   static override flags = {
     ...(optionFlags as object),
-    'from-file': string({
-      description: 'Read options and tags from a YAML or JSON file; flags take precedence.',
-      helpValue: 'FILE',
-    }),
-    tag: string({
-      multiple: true,
-      description: 'Tag for the stack and its resources; can be repeated.',
-      helpValue: 'KEY=VALUE',
-    }),
-    'remove-tag': string({
-      multiple: true,
-      description: 'Remove a tag; can be repeated.',
-      helpValue: 'KEY',
-    }),
+    ...statedFlags,
+    repair: boolean({description: 'Also set back what was changed or deleted without CloudFormation.'}),
     'dry-run': boolean({description: 'Show what would change; change nothing.'}),
     yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
     wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete.'}),
-    export: string({
-      description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
-      helpValue: 'DIR',
-      exclusive: ['tag', 'remove-tag', 'dry-run', 'cloudformation-role', 'template-bucket', 'export-policy'],
-    }),
+    ...exportFlags,
+    ...protectionFlags,
     ...cloudFormationFlags,
     ...permissionFlags,
   }
@@ -65,14 +57,14 @@ export default class Deploy extends StackCommand<typeof Deploy> {
 
   override run(): Promise<object> {
     const {export: folder} = this.flags
-    return folder === undefined ? super.run() : this.#export(folder)
+    return folder === undefined ? super.run() : this.interruptibly(() => this.#export(folder))
   }
 
   async #export(folder: string): Promise<DeployResult> {
     const {'from-file': file, yes = false} = this.flags
     const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
     const stack = this.settings.stack.value ?? ''
-    const files = await exportWithConsent(folder, {stack, options}, {yes})
+    const files = await exportWithConsent(folder, {stack, options}, {yes, signal: this.interruption.signal})
     return this.#exported(stack, files)
   }
 
@@ -81,34 +73,40 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
-  protected async work({table, awsServices}: StackContext): Promise<DeployResult> {
+  protected async work(context: StackContext): Promise<DeployResult> {
+    const {table} = context
+    const {interruption} = this
     const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config
     const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
     const cloudFormationRole = parseRoleArn(this.flags['cloudformation-role'])
     const templateBucket = parseBucketName(this.flags['template-bucket'])
-    const request = {stack: table.name, version, ...stated, cloudFormationRole, templateBucket}
-    const {'export-policy': policyFolder} = this.flags
-    using aws = await awsServices()
+    const {'export-policy': policyFolder, 'termination-protection': terminationProtection} = this.flags
+    const repair = this.flags.repair ?? false
+    const changed = {...stated, repair, terminationProtection}
+    const request = {stack: table.name, version, ...changed, cloudFormationRole, templateBucket}
+    using aws = await this.openAws(context)
     if (!aws) {
       if (policyFolder !== undefined) throw noPolicies()
-      const local = await deployLocally(table, request, {version, dryRun})
+      const local = await deployLocally(table, request, {version, dryRun, interruption})
       if (local.withoutEffect.length > 0)
         this.warn(`These options have no effect on a local engine: ${local.withoutEffect.join(', ')}`)
       this.print(localLines(local, dryRun))
       return localJson(local, dryRun)
     }
-    if (policyFolder !== undefined)
-      return this.#exported(request.stack, await exportPolicyWithConsent(aws, policyFolder, request, {yes}))
+    if (policyFolder !== undefined) {
+      const {signal} = interruption
+      return this.#exported(request.stack, await exportPolicyWithConsent(aws, policyFolder, request, {yes, signal}))
+    }
     const flags = typedFlags(this.settings)
     const {print, logToStderr} = this
-    const mode = {yes, dryRun, wait, flags, print: print.bind(this), logToStderr: logToStderr.bind(this)}
+    const output = {print: print.bind(this), logToStderr: logToStderr.bind(this)}
+    const mode = {yes, dryRun, wait, flags, interruption, ...output}
     const {plan, finished} = await deployWithConsent(aws, table, request, mode)
+    for (const warning of deployWarnings(plan, finished, request)) this.warn(this.onSameStack(warning))
     if (finished) this.print(['', ...finishedLines(plan, finished)])
-    else if (!dryRun)
-      for (const line of nextLines([[`zael deploy${flags}`, 'finish when CloudFormation is done']]))
-        this.logToStderr(line)
+    else if (!dryRun) for (const line of unfinishedLines(plan, flags)) this.logToStderr(line)
     return deployJson(plan, {dryRun, finished})
   }
 }

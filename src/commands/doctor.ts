@@ -21,9 +21,16 @@ export default class Doctor extends BaseCommand<typeof Doctor> {
 
   async run(): Promise<DoctorResult> {
     const {settings} = await this.loadSettings()
-    const {checkLines, examine} = await import('../lib/cli/stack/doctor.js')
+    const [{checkLines, examine}, {flagsOfCommands, withTypedFlags}] = await Promise.all([
+      import('../lib/cli/stack/doctor.js'),
+      import('../lib/cli/base/hint-flags.js'),
+    ])
     const isNamed = settings.stack.source !== 'default'
-    const checks = await examine({flags: this.flags, isNamed, version: this.config.version})
+    const found = await examine({flags: this.flags, isNamed, version: this.config.version})
+    const flagsOf = flagsOfCommands(this.config)
+    const checks = found.map(check =>
+      check.fix === null ? check : {...check, fix: withTypedFlags(check.fix, settings, flagsOf)},
+    )
     this.print(checkLines(checks))
     const fit = !checks.some(({state}) => state === 'fail')
     if (!fit) process.exitCode = EXIT.negative

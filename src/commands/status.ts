@@ -1,3 +1,4 @@
+import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import type {StatusResult} from '../lib/cli/results/stack.js'
@@ -14,12 +15,24 @@ export default class Status extends StackCommand<typeof Status> {
   static override description =
     'Checks the stack, its table, the aggregator and its stream mapping, lag, dead letters, alarms and versions. Changes ' +
     'nothing. Parts that cannot be read are named; the rest is shown. The exit code is 0 when everything you may read is ' +
-    'healthy, 6 when something is degraded or did not respond, and 3 when the stack does not exist.'
+    'healthy, 6 when something is degraded, differs from the template (--drift) or did not respond, and 3 when the stack does not ' +
+    'exist.'
+
+  static override flags = {
+    drift: boolean({
+      description:
+        'Also let CloudFormation compare the stack with what exists; takes some seconds, at most three minutes.',
+    }),
+  }
 
   static override examples = [
     {command: 'zael status --stack prod', description: 'All parts of a stack; the last line is the verdict'},
     {command: 'zael status --stack local', description: 'The local stack'},
     {command: 'zael status --stack prod --json', description: 'As JSON'},
+    {
+      command: 'zael status --stack prod --drift',
+      description: 'Also what was changed or deleted without CloudFormation',
+    },
   ]
 
   /** That nothing answers is an answer here: the stack is not healthy. */
@@ -32,14 +45,21 @@ export default class Status extends StackCommand<typeof Status> {
   }
 
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<StatusResult> {
-    const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
+    const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}, {sleepMs}] = await Promise.all([
       import('../lib/infra/health/health.js'),
       import('../lib/infra/health/verdict.js'),
       import('../lib/cli/base/local-health.js'),
+      import('../lib/dynamo/retry.js'),
     ])
     using aws = await awsServices()
     const local = aws ? null : await supervisorOf({stack, endpoint})
-    const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
+    const {drift = false} = this.flags
+    if (drift && !aws) this.warn('--drift has no effect on a local engine, which has no CloudFormation.')
+    const sources = {table, aws, ourVersion: this.config.version, drift: drift ? {sleep: sleepMs} : undefined}
+    const found = withSupervisor(await gatherHealth(sources), local)
+    const withFix = <F extends {readonly fix: string | null}>(finding: F): F =>
+      finding.fix === null ? finding : {...finding, fix: this.onSameStack(finding.fix)}
+    const health = {...found, findings: found.findings.map(withFix), unknown: found.unknown.map(withFix)}
     this.print(statusHealthLines(health, local))
     if (!passesCheck(health)) process.exitCode = EXIT.negative
     return healthJson(health, local)

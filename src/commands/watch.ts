@@ -2,7 +2,7 @@ import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
-import {writeLines} from '../lib/cli/output/write-lines.js'
+import type {OutputFormat} from '../lib/cli/output/output-format.js'
 import type {Streamed} from '../lib/cli/results/shared.js'
 import type {WatchResult} from '../lib/cli/results/watch.js'
 import {InvalidInput} from '../lib/core/errors.js'
@@ -13,14 +13,14 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override description =
     'On a terminal, shows a live screen; ? lists its keys. Otherwise prints one line per poll, or with --json one JSON ' +
     'document per line. A poll costs at most about 50 read units: when there are more buckets, it reads some of them in ' +
-    'turn and says so. --once reads all buckets regardless of cost, and twice when it sorts by a rate. Nothing is written, ' +
-    'except by the keys that --actions allows. Exits with q, Ctrl-C, or after --for.'
+    'turn and says so. --once does the same once, and twice when it sorts by a rate; with --all it reads every bucket, ' +
+    'regardless of cost. Nothing is written, except by the keys that --actions allows. Exits with q, Ctrl-C, or after --for.'
 
   static override flags = watchFlags
 
   static override examples = [
     {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
-    {command: 'zael watch --once --filter status:over', description: 'Buckets that refuse requests now, as a table'},
+    {command: 'zael watch --once --all --filter status:over', description: 'All buckets that refuse requests now'},
     {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
     {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
   ]
@@ -33,12 +33,10 @@ export default class Watch extends StackCommand<typeof Watch> {
     if (once && actions) throw (await import('../lib/cli/watch/run.js')).actionsUnavailable()
     if (once) {
       const {takeSnapshot} = await import('../lib/cli/watch/open.js')
-      const {snapshotLines} = await import('../lib/cli/watch/lines.js')
-      const {snapshotCsv} = await import('../lib/cli/watch/csv.js')
-      const document = await takeSnapshot(stack, request, top)
-      if (this.format === 'csv') await writeLines(snapshotCsv(document))
-      else this.print(await snapshotLines(document, lineWidth()))
-      return document
+      const {printSnapshot} = await import('../lib/cli/watch/print.js')
+      const watched = await takeSnapshot(stack, request, top)
+      await this.printAll(options => printSnapshot(watched, {...options, width: lineWidth()}))
+      return {}
     }
     if (this.format === 'yaml') {
       throw new InvalidInput('output.yaml', 'a continuous watch prints lines or JSON, not YAML', {
@@ -69,9 +67,10 @@ export default class Watch extends StackCommand<typeof Watch> {
     return this.flags.once
   }
 
-  protected override withoutCsv(): InvalidInput {
-    return new InvalidInput('output.csv', 'a continuous watch prints lines or JSON, not CSV', {
-      hint: 'Use --json, or --once with --output csv.',
+  protected override withoutRows(format: OutputFormat): InvalidInput {
+    const what = format === 'csv' ? 'CSV' : 'rows of JSON'
+    return new InvalidInput(`output.${format}`, `a continuous watch prints lines or JSON, not ${what}`, {
+      hint: `Use --json, which prints one document per poll, or --once with --output ${format}.`,
     })
   }
 

@@ -23,7 +23,9 @@ export {formatLimit, parseLimit, parseLimits} from './core/syntax/limit-text.js'
 export type {Window} from './core/window.js'
 export {
   Aborted,
+  BlockedByProxy,
   type CancellationReason,
+  CertificateRefused,
   ConditionFailed,
   Conflict,
   Denied,
@@ -54,7 +56,7 @@ export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/rea
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
-export type {EntityFilter} from './repository/entities/search.js'
+export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
 export type {MetadataChange} from './repository/entities/update.js'
 export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change.js'
 export type {SystemSettings} from './repository/limits/checks.js'

@@ -19,6 +19,8 @@ export interface Intervention {
   readonly instead?: {readonly status: number; readonly body: string}
   /** The date header of the response. */
   readonly date?: Date
+  /** Gives no response; moto gets the request with `forward` only. `onHeld` is called when nothing more happens. */
+  readonly hold?: {readonly forward: boolean; readonly onHeld: () => void}
   /** Closes the connection without a response. */
   readonly hangUp?: true
 }
@@ -43,6 +45,7 @@ export async function awsProxy(
     seen.push(operation)
     const intervention = intervene({operation, ...scopeOf(incoming), body: bytes.toString()}) ?? {}
     if (intervention.hangUp) return void outgoing.destroy()
+    if (intervention.hold?.forward === false) return intervention.hold.onHeld()
     if (intervention.instead) {
       outgoing.writeHead(intervention.instead.status, {'content-type': contentTypeOf(intervention.instead.body)})
       return void outgoing.end(intervention.instead.body)
@@ -51,6 +54,10 @@ export async function awsProxy(
     const {'transfer-encoding': _, ...headers} = incoming.headers
     const options = {hostname, port, method: incoming.method, path: incoming.url}
     const forwarded = request({...options, headers: {...headers, 'content-length': body.length}}, async response => {
+      if (intervention.hold) {
+        await buffer(response)
+        return intervention.hold.onHeld()
+      }
       if (intervention.date) response.headers.date = intervention.date.toUTCString()
       if (!intervention.response)
         return void response.pipe(outgoing.writeHead(response.statusCode ?? 500, response.headers))

@@ -158,6 +158,38 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       ])
     })
 
+    it('maxima of its throughput are shown and set; bad ones are errors before anything', async () => {
+      const result = await user.json('deploy --stack prod --on-demand-max-writes 500 --yes')
+      expect(result.parameters).toEqual([{option: 'onDemandMaxWrites', before: '', after: '500'}])
+      expect((await stackNamed('prod'))?.parameters).toMatchObject({OnDemandMaxWriteUnits: '500'})
+      called.push(...proxy.takeActions())
+      for (const bad of ['--on-demand-max-writes 0', '--on-demand-max-reads many', '--warm-throughput-writes 3999'])
+        expect(await user.fail(`deploy --stack prod ${bad} --yes`)).toMatchObject({code: 2})
+      expect(proxy.takeActions()).toEqual([])
+    })
+
+    it('termination protection is shown, asked for and set, without other changes', async () => {
+      // moto does not have this call.
+      const requests: string[] = []
+      const protect = (action: string, {body}: {body: string}) => {
+        if (action !== 'cloudformation:UpdateTerminationProtection') return undefined
+        requests.push(body)
+        return {instead: {status: 200, body: '<UpdateTerminationProtectionResponse/>'}}
+      }
+      const asked = await user.run('deploy --stack prod --termination-protection')
+      expect(asked).toMatchObject({code: 2, stdout: expect.stringContaining('termination protection: off -> on')})
+      expect(asked.stderr).toContain('This turns the termination protection of "prod" in eu-west-1 on')
+      const result = await proxy.during(protect, () => user.json('deploy --stack prod --termination-protection --yes'))
+      expect(result).toMatchObject({action: 'none', terminationProtection: true, complete: true})
+      expect(requests).toEqual([
+        expect.stringMatching(/EnableTerminationProtection=true.*StackName=prod|StackName=prod/),
+      ])
+      // As it is already: nothing to do.
+      expect(await user.json('deploy --stack prod --no-termination-protection')).toMatchObject({
+        terminationProtection: null,
+      })
+    })
+
     it('other commands work with its table', async () => {
       called.push(...proxy.takeActions())
       expect((await user.run('namespace create acme --stack prod')).code).toBe(0)
@@ -232,11 +264,13 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(JSON.parse(names.stdout).namespaces.map(({name}: {name: string}) => name)).toEqual(['acme', 'default'])
     })
 
-    it('a table without a stack prevents a new stack, and is not changed', async () => {
+    // moto's CloudFormation sets neither expiry nor recovery; test/infra/cloudformation has adoptions.
+    it('a table without a stack that does not fit the template prevents a new stack, and is not changed', async () => {
       expect(await user.fail('deploy --stack prod --yes')).toMatchObject({
         code: 5,
-        error: {code: 'deploy.table-exists'},
+        error: {code: 'deploy.adopt-misfit', details: {misfits: ['has no expiry', 'has no point-in-time recovery']}},
       })
+      expect(await stackNamed('prod')).toBeUndefined()
       expect(await user.fail('delete --stack prod --confirm prod')).toMatchObject({
         code: 3,
         error: {code: 'stack.missing'},
@@ -304,10 +338,13 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       called.flatMap(action => (action === 'dynamodb:TransactWriteItems' ? ['dynamodb:PutItem'] : action)),
     )
     expect([...used].filter(action => !allowed.has(action))).toEqual([])
-    // For tags, for what a failed deployment leaves, for a version record of an earlier version, and for old versions of
-    // objects, which the archive here does not have.
+    // For drift and early validation, which moto does not have, for tags, for a version record of an earlier version, and
+    // for old versions of objects, which the archive here does not have.
     expect([...allowed].filter(action => !used.has(action)).sort()).toEqual([
-      ...['cloudformation:TagResource', 'cloudformation:UntagResource', 'dynamodb:Scan', 'dynamodb:UpdateItem'],
+      ...['cloudformation:BatchDescribeTypeConfigurations', 'cloudformation:DescribeEvents'],
+      ...['cloudformation:DescribeStackDriftDetectionStatus', 'cloudformation:DescribeStackResourceDrifts'],
+      ...['cloudformation:DetectStackDrift', 'cloudformation:DetectStackResourceDrift'],
+      ...['cloudformation:TagResource', 'cloudformation:UntagResource', 'dynamodb:UpdateItem'],
       's3:DeleteObjectVersion',
     ])
   })

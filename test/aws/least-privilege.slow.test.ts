@@ -3,7 +3,8 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {CreateBucketCommand, ListObjectsV2Command} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {run} from '../e2e/zael.js'
+import {quotedOutput} from '../docs/quoted-output.js'
+import {ROOT, run} from '../e2e/zael.js'
 import type {AwsRequest} from './aws-proxy.js'
 import {type IamProxy, iamProxy} from './iam-proxy.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'
@@ -69,6 +70,27 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     expect(await user.fail(command)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     const {stdout} = await user.run(`${command} --yes`)
     expect(stdout).toContain('zael.json  what zael calls: for whoever deploys\n')
+  })
+
+  it('the page about permissions shows the files that are written', async () => {
+    const {stdout} = await user.run(`deploy --stack prod --export-policy ${folder}/policies`)
+    const quoted = quotedOutput('permissions.md', 'zael deploy --stack prod --export-policy policies')
+    expect(stdout.trimEnd().split('\n')).toEqual(quoted.map(line => `${folder}/${line}`))
+  })
+
+  it('with every option that needs more, the policies allow exactly what the page lists', async () => {
+    const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+    const options = `--iam-roles --encryption-key ${key} --permission-boundary limit --lambda-concurrency 2 --tracing`
+    const flags = `${options} --cloudformation-role ${ROLE} --template-bucket templates`
+    const {files} = await user.json(`deploy --stack prod ${flags} --export-policy ${folder}/all`)
+    const documents = await Promise.all(files.map(({path}: {path: string}) => readFile(path, 'utf8')))
+    const allowed = documents.flatMap(text =>
+      JSON.parse(text).Statement.flatMap(({Action}: {Action: string[]}) => Action),
+    )
+    const page = await readFile(join(ROOT, 'docs', 'permissions.md'), 'utf8')
+    const [, tables = ''] = /<!-- permissions:.*\n([\s\S]*)<!-- \/permissions -->/.exec(page) ?? []
+    const listed = [...tables.matchAll(/`([a-z0-9]+:[A-Z][A-Za-z]+\*?)`/g)].map(([, action]) => action)
+    expect(new Set(allowed)).toEqual(new Set(listed))
   })
 
   it.each([

@@ -84,7 +84,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const user = await userWith(() => undefined)
       const {code, error} = await user.fail('deploy --stack python --yes')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'stack.python'}})
-      expect(error.hint).toContain('docs/deploying.md')
+      expect(error.hint).toContain('docs/operations.md')
       expect(await user.fail('delete --stack python --confirm python')).toMatchObject({code: 5})
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
@@ -130,12 +130,8 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     it('a region that does not exist', async () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
-      expect(stderr).toMatch(
-        /^Error: Cannot read stack "prod": AWS does not answer: getaddrinfo \S+ cloudformation\.eu-nowhere-9\./,
-      )
-      expect(stderr).toContain(
-        'Try: Check the network, the spelling of the region and --endpoint-url, then try again.\n',
-      )
+      expect(stderr).toMatch(/^Error: Cannot read stack "prod": there is no address for cloudformation\.eu-nowhere-9\./)
+      expect(stderr).toContain('Try: Check the spelling of the region and --endpoint-url; ')
     })
 
     it('a network that is down', async () => {

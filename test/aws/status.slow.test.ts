@@ -57,7 +57,8 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
         deployed      by zael 0.1.0, create complete, 2026-01-01T00:00:00Z
         table         active, 1 item, 0 bytes
         indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-        safety        deletion protection off, point-in-time recovery off
+        safety        deletion protection off, point-in-time recovery off, termination protection off
+        throughput    warm for 12,000 reads and 4,000 writes a second
         stream        both images, expiry on
         throttled     0 reads, 0 writes in the last hour
         refused       0 requests in the last hour

@@ -1,10 +1,11 @@
 import {readdir, readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {expect, it} from 'vitest'
+import {parse} from 'yaml'
 import {embeddedMetrics, noCounts} from '../../src/lib/aggregator/metrics.js'
-import type {TemplateNode} from '../../src/lib/schema/template-yaml.js'
+import type {TemplateNode} from '../../src/lib/schema/template/template-yaml.js'
 import {ROOT, run} from '../e2e/zael.js'
-import {stackWith, TEMPLATE} from '../infra/template/stack-model.js'
+import {stackWith} from '../infra/template/stack-model.js'
 
 /** The text of every source file of `infra`. */
 async function sourcesOfInfra(): Promise<string[]> {
@@ -15,7 +16,9 @@ async function sourcesOfInfra(): Promise<string[]> {
 
 const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
 
-const TEXT = await readFile(join(ROOT, 'docs', 'deploying.md'), 'utf8')
+const PAGES = ['deploying.md', 'permissions.md', 'operations.md']
+
+const TEXT = (await Promise.all(PAGES.map(page => readFile(join(ROOT, 'docs', page), 'utf8')))).join('\n')
 
 it.each(['options', 'permissions'])('has a table of %s that is current', async what => {
   const outcome = await run(process.execPath, [`.ci/${what}-doc.js`, '--check'], {})
@@ -82,7 +85,12 @@ it('its arithmetic is right', () => {
   expect([buckets(500), buckets(2000)]).toEqual([394, 865])
   const parts = [
     monthly(100, 1),
-    monthly(3 * 394, 5),
+    monthly(5, 1),
+    monthly(394, 5),
+    ((1000 * 24 * 30 * 2) / 1e6) * perMillion,
+    ((1000 * 31 * 3) / 1e6) * perMillion + ((1000 * (30 * 5 + 80)) / 1e6) * 0.125,
+    monthly(39, 5),
+    ((518_400 * 1.2) / 1e6) * 0.5,
     518_400 * (0.2 / 1e6 + 0.5 * 0.0000133334),
     12 * 0.3,
     ((1000 * (24 * 90 + 90 + 3) * 0.4) / 1e6) * 0.45,
@@ -91,19 +99,23 @@ it('its arithmetic is right', () => {
   for (const part of parts) has(part)
   const total = parts.reduce((sum, part) => sum + Number(part.toFixed(2)), 0)
   expect(TEXT).toContain(`| **${total.toFixed(2)}** |`)
-  has(monthly(394, 5))
-  has(monthly(3 * 865, 20))
+  has(monthly(2 * 394, 5))
   has(monthly(865, 20))
 })
 
 it('has the headings that messages point to', async () => {
   const files = await sourcesOfInfra()
-  const anchors = files.flatMap(text =>
-    [...text.matchAll(/docs\/deploying\.md#([a-z-]+)/g)].map(([, anchor]) => anchor),
+  const anchors = files.flatMap(text => [...text.matchAll(/docs\/([a-z-]+\.md#[a-z-]+)/g)].map(([, anchor]) => anchor))
+  expect(anchors.length).toBeGreaterThan(1)
+  const headings = await Promise.all(
+    PAGES.map(async page => {
+      const text = await readFile(join(ROOT, 'docs', page), 'utf8')
+      return [...text.matchAll(/^#+ (.+)$/gm)].map(
+        ([, words = '']) => `${page}#${words.toLowerCase().replaceAll(' ', '-')}`,
+      )
+    }),
   )
-  expect(anchors.length).toBeGreaterThan(2)
-  const headings = [...TEXT.matchAll(/^#+ (.+)$/gm)].map(([, words = '']) => words.toLowerCase().replaceAll(' ', '-'))
-  expect(anchors.filter(anchor => !headings.includes(anchor ?? ''))).toEqual([])
+  expect(anchors.filter(anchor => !headings.flat().includes(anchor ?? ''))).toEqual([])
 })
 
 it('names all permissions of the role of the aggregator, wherever the template grants them', () => {
@@ -116,21 +128,46 @@ it('names all permissions of the role of the aggregator, wherever the template g
   expect(new Set(told)).toEqual(new Set(granted))
 })
 
-it('the way to make the aggregator anew keeps its queue, its logs and the archive', () => {
-  const section = /\n## Parts that are gone\n([\s\S]*?)\n## /.exec(TEXT)?.[1] ?? ''
-  const kept = [...section.matchAll(/^ +- `(\w+)`/gm)].map(([, id = '']) => id)
-  const parameters = Object.fromEntries(
-    /--parameter-overrides (\S+)/
-      .exec(section)
-      ?.slice(1)
-      .map(each => each.split('=')) ?? [],
+it('names the page of AWS for every link to AWS, and none twice in the table', () => {
+  const [before = '', section = '', after = ''] = TEXT.split(
+    /## What these pages rest on\n|(?=## Findings of checkov\n)/,
   )
-  expect(Object.keys(parameters)).toEqual(['EnableAggregator'])
-  const template = structuredClone(TEMPLATE)
-  for (const id of kept) delete template.Resources[id].Condition
-  const between = Object.keys(stackWith(parameters, {}, template).Resources)
-  const lost = Object.keys(stackWith().Resources).filter(id => !between.includes(id))
-  const irreplaceable = ['AWS::SQS::Queue', 'AWS::S3::Bucket', 'AWS::S3::BucketPolicy', 'AWS::Logs::LogGroup']
-  expect(lost.filter(id => irreplaceable.includes(TEMPLATE.Resources[id].Type))).toEqual([])
-  expect(lost).toEqual(expect.arrayContaining(['AggregatorFunction', 'AggregatorEventSourceMapping']))
+  const addresses = (text: string) =>
+    [...text.matchAll(/\]\((https:\/\/docs\.aws\.amazon\.com\/[^)]+)\)/g)].map(([, to]) => to)
+  const listed = addresses(section)
+  expect(listed.length).toBeGreaterThan(10)
+  expect(new Set(listed).size).toBe(listed.length)
+  // Where a bucket for templates is required is a choice of the reader's account, not a step.
+  const others = addresses(before + after).filter(to => !to?.includes('security_iam_id-based-policy-examples'))
+  expect(others.filter(to => !listed.includes(to))).toEqual([])
+})
+
+it('answers each finding of checkov once', () => {
+  const section = /## Findings of checkov\n([\s\S]*?)\n#/.exec(TEXT)?.[1] ?? ''
+  const findings = [...section.matchAll(/^\| (CKV_AWS_\d+) .+ \| .+ \|$/gm)].map(([, id]) => id)
+  expect(section.match(/^\| (?!finding)/gm)).toHaveLength(findings.length)
+  expect(new Set(findings).size).toBe(findings.length)
+})
+
+it('has a role and a workflow for GitHub Actions that fit together, and to this version', async () => {
+  const section = /### From GitHub Actions\n([\s\S]*?)\n##/.exec(TEXT)?.[1] ?? ''
+  const block = (language: string) => new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
+  const [{Principal, Action, Condition}] = JSON.parse(block('json')).Statement
+  const workflow = parse(block('yaml'))
+  const {environment, steps} = workflow.jobs.deploy
+  const provider = 'token.actions.githubusercontent.com'
+  expect(Principal.Federated.endsWith(`oidc-provider/${provider}`)).toBe(true)
+  expect(Action).toBe('sts:AssumeRoleWithWebIdentity')
+  // Without both, any repository on GitHub could assume the role.
+  expect(Condition.StringEquals).toEqual({
+    [`${provider}:aud`]: 'sts.amazonaws.com',
+    [`${provider}:sub`]: `repo:OWNER/REPOSITORY:environment:${environment}`,
+  })
+  expect(workflow.permissions).toEqual({'id-token': 'write', contents: 'read'})
+  const {version} = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const {run: command} = steps.find((step: {run?: string}) => step.run !== undefined)
+  expect(command).toMatch(new RegExp(`^npx zael@${version.replaceAll('.', '\\.')} deploy .*--yes$`))
+  const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+  for (const [, flag = ''] of command.matchAll(/ --([a-z-]+)/g))
+    expect(Object.keys(commands.deploy.flags)).toContain(flag)
 })

@@ -21,3 +21,23 @@ it.each(pages)('every link of %s leads to a file or folder of this repository', 
   const inside = links.filter(to => !/^[a-z]+:/.test(to))
   expect(inside.filter(to => !existsSync(join(ROOT, dirname(page), to)))).toEqual([])
 })
+
+/** The headings of a page as GitHub makes addresses of them. */
+function anchorsOf(page: string): string[] {
+  const headings = [...readFileSync(page, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, words = '']) => words)
+  return headings.map(words =>
+    words
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+it.each(pages)('every link of %s to a heading leads to one', page => {
+  const links = [...readFileSync(join(ROOT, page), 'utf8').matchAll(/\]\(([^)#\s:]*)#([^)\s]+)\)/g)]
+  const missing = links.filter(([, to = '', anchor = '']) => {
+    const target = to === '' ? join(ROOT, page) : join(ROOT, dirname(page), to)
+    return target.endsWith('.md') && !anchorsOf(target).includes(anchor)
+  })
+  expect(missing.map(([link]) => link)).toEqual([])
+})

@@ -19,6 +19,16 @@ async function examples(file: string): Promise<string> {
   return [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(match => match[1]).join('\n')
 }
 
+it('what stops the local stack is the last command about it: a reader may run them one after the other', async () => {
+  const text = await readFile(join(ROOT, 'README.md'), 'utf8')
+  expect([...text.matchAll(/^\$ .*?zael local (\w+)/gm)].map(([, command]) => command)).toEqual([
+    'up',
+    'env',
+    'status',
+    'down',
+  ])
+})
+
 describeOnEngine('the library example of the README', () => {
   const table = useTable()
   let folder: string

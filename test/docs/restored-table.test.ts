@@ -10,7 +10,7 @@ import {ensureVersion} from '../../src/lib/repository/table/version.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {describeOnEngine, PATIENT_MS} from '../helpers/table.js'
 
-// What "Restoring a lost table" in docs/deploying.md relies on. AWS gives data and indexes back, and nothing else.
+// What "Restoring a lost table" in docs/operations.md relies on. AWS gives data and indexes back, and nothing else.
 describeOnEngine('a restored table', {timeout: PATIENT_MS}, () => {
   const name = `restored-${randomUUID()}`
   const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})

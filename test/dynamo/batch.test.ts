@@ -1,7 +1,8 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest'
-import {batchGet, batchWrite, keyId} from '../../src/lib/dynamo/batch.js'
+import {batchGet, batchWrite} from '../../src/lib/dynamo/batch.js'
 import {Aborted, Throttled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {type Key, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keyId} from '../../src/lib/schema/keys.js'
 import {type Act, answer, localTransport, refusal, ScriptedServer} from './transports/scripted-server.js'
 
 const server = new ScriptedServer()

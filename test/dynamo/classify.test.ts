@@ -3,6 +3,7 @@ import {InvalidInput} from '../../src/lib/core/errors.js'
 import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {
   Aborted,
+  CertificateRefused,
   ConditionFailed,
   Conflict,
   Denied,
@@ -42,7 +43,7 @@ describe('what a failure means', () => {
     [coded('EPIPE'), Unavailable, 1],
     [coded('HPE_INVALID_CONSTANT'), Unavailable, 1],
     [new Error('Region is missing'), RegionMissing, 1],
-    [coded('SELF_SIGNED_CERT_IN_CHAIN'), RequestFailed, 1],
+    [coded('SELF_SIGNED_CERT_IN_CHAIN'), CertificateRefused, 1],
     [new TypeError('a bug'), RequestFailed, 1],
     ['thrown by someone rude', RequestFailed, 1],
     [undefined, RequestFailed, 1],
@@ -51,6 +52,17 @@ describe('what a failure means', () => {
     expect(failure).toBeInstanceOf(expected)
     expect(failure.exitCode).toBe(exitCode)
     expect(failure.cause).toBe(error)
+  })
+
+  test.each([
+    [200, 'DynamoDB did not answer GetItem: '],
+    [407, 'GetItem failed: '],
+  ])('a web page with status %i is named as what it is', (httpStatusCode, words) => {
+    const page = {$metadata: {httpStatusCode}, $response: {headers: {'content-type': 'text/html'}}}
+    const {message} = classifyError(named('SyntaxError', {...page, message: "Unexpected token '<'"}), 'GetItem')
+    expect(message).toBe(
+      `${words}not AWS but a proxy or a web page in between answered (HTTP status ${httpStatusCode})`,
+    )
   })
 
   test('an error of our own is returned unchanged', () => {

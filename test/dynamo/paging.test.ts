@@ -1,10 +1,11 @@
 import {afterAll, beforeAll, describe, expect, inject, test} from 'vitest'
-import {batchGet, batchWrite, keyId} from '../../src/lib/dynamo/batch.js'
+import {batchGet, batchWrite} from '../../src/lib/dynamo/batch.js'
 import {Aborted, Throttled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import {type ItemPage, queryItems, queryPages, scanPages} from '../../src/lib/dynamo/paging.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keyId} from '../../src/lib/schema/keys.js'
 import {createTestTable} from './engine-table.js'
 import {localTransport} from './transports/scripted-server.js'
 

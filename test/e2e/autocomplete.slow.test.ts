@@ -31,6 +31,19 @@ describeOnEngine('zael autocomplete', () => {
     await expect.poll(() => offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
   })
 
+  it('offers deleted namespaces where only these can be meant, and ids with @ and :', async () => {
+    const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+    await zael(['namespace', 'create', 'gone', ...place])
+    await zael(['namespace', 'delete', 'gone', '--yes', ...place])
+    const [{id}] = JSON.parse((await zael(['namespace', 'orphans', ...place, '--json'])).stdout).namespaces
+    const offered = async (...line: string[]) => (await zael(['__complete', ...line])).stdout
+    // Late lookups offer nothing: a busy machine needs another try.
+    await expect.poll(() => offered('namespace', 'purge', ...place, '')).toContain(id)
+    expect(await offered('namespace', 'show', ...place, '')).not.toContain(id)
+    await zael(['entity', 'create', 'user:1@example.org', ...place])
+    await expect.poll(() => offered('entity', 'show', ...place, 'user:1@')).toContain('user:1@example.org')
+  })
+
   it('offers nothing, and says nothing, where the stack cannot be reached', async () => {
     const {stdout, stderr, code} = await zael(['__complete', 'entity', 'show', '--endpoint-url=http://127.0.0.1:1', ''])
     expect({stdout, stderr, code}).toEqual({stdout: '', stderr: '', code: 0})

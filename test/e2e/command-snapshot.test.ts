@@ -57,6 +57,16 @@ it('commands and flags are those of the committed snapshot', async () => {
   await expect(`${JSON.stringify(Object.fromEntries(surface), null, 2)}\n`).toMatchFileSnapshot('command-snapshot.json')
 })
 
+it('-n is --namespace in every command, and nothing else', async () => {
+  const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+  const named = Object.values<ManifestCommand>(commands).flatMap(({flags}) =>
+    Object.entries(flags).flatMap(([name, {char}]) =>
+      char === 'n' || name === 'namespace' ? [`-${char} --${name}`] : [],
+    ),
+  )
+  expect([...new Set(named)]).toEqual(['-n --namespace'])
+})
+
 it('every command has a summary and two or three examples that name it', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const entries = Object.entries<{summary?: string; examples?: readonly {command: string}[]}>(commands)

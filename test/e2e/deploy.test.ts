@@ -5,7 +5,7 @@ import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {lambdaPackage} from '../../src/lib/infra/lambda/package.js'
 import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
-import {compactTemplate} from '../../src/lib/schema/template-yaml.js'
+import {compactTemplate} from '../../src/lib/schema/template/template-yaml.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
@@ -112,7 +112,8 @@ describe('deploy --export', () => {
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
     expect(stdout.replaceAll(folder, 'DIR')).toMatchInlineSnapshot(`
       "DIR/out/stack.yaml  CloudFormation template
-      DIR/out/parameters.json  its parameters, in the form of the AWS CLI
+      DIR/out/parameters.json  its parameters, for --parameters
+      DIR/out/parameter-overrides.json  the same for --parameter-overrides
       DIR/out/aggregator.zip  code of the aggregator function
       "
     `)
@@ -126,6 +127,12 @@ describe('deploy --export', () => {
     expect(parameters).toHaveLength(STACK_OPTIONS.length)
     expect(parameters).toContainEqual({ParameterKey: 'LambdaMemorySize', ParameterValue: '1024'})
     expect(parameters).toContainEqual({ParameterKey: 'LambdaTimeout', ParameterValue: '60'})
+    // aws-cli 1.46.2 reads this form, and refuses the other one ("Invalid type for parameter").
+    const overrides = JSON.parse(String(await read('parameter-overrides.json')))
+    expect(overrides).toHaveLength(STACK_OPTIONS.length)
+    expect(overrides).toEqual(
+      expect.arrayContaining(['LambdaMemorySize=1024', 'AlarmSNSTopicArn=', 'LambdaTimeout=60']),
+    )
   })
 
   it('overwrites only with a yes', async () => {
@@ -146,10 +153,16 @@ describe('deploy --export', () => {
     await expect(readFile(join(folder, 'refused', 'parameters.json'))).rejects.toThrow('ENOENT')
   })
 
-  it('says when the folder cannot be written', async () => {
-    const {code, stderr} = await zael(['deploy', '--export', join(ROOT, 'package.json', 'x')])
-    expect(code).toBe(1)
-    expect(stderr).toMatch(/^Error: Cannot write to .+\nTry: Choose another folder\.\n$/)
+  it.each([
+    [join(ROOT, 'package.json', 'x'), 'a part of the path is a file'],
+    // Node's own recursive mkdir never returns there.
+    ['/proc/x/y', 'no folder can be created there'],
+  ])('says that %s cannot be written', async (path, why) => {
+    const {code, stderr} = await zael(['deploy', '--export', path])
+    expect({code, stderr}).toEqual({
+      code: 1,
+      stderr: `Error: Cannot write to ${path}: ${why}.\nTry: Choose another folder.\n`,
+    })
   })
 })
 
@@ -173,6 +186,11 @@ describe('bad input of deploy', () => {
     }
     const {code, stderr} = await zael(command.split(' '), {env})
     expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining(message)})
+  })
+
+  it.each(['--export', '--export-policy'])('%s without a name', async flag => {
+    const {code, stderr} = await zael(['deploy', '--stack', 'prod', flag, ' '])
+    expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining('The name of the folder is empty.')})
   })
 
   it('a file of options that is not there', async () => {

@@ -1,9 +1,11 @@
 import {mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
-import {afterAll, beforeAll, expect, it} from 'vitest'
+import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {engineProxy} from './engine-proxy.js'
 import {tableCli} from './table-cli.js'
+import {zael} from './zael.js'
 
 describeOnEngine('zael entity import', () => {
   const cli = tableCli(useTable())
@@ -34,8 +36,8 @@ describeOnEngine('zael entity import', () => {
     expect((await cli.tell('entity list')).entities).toEqual([])
     const {stdout} = await cli.run(`entity import ${path}`)
     expect(stdout.replaceAll(folder, '')).toBe(
-      '/customers.csv: 2 entities; 2 to create, 0 to update, limits of 1 to set, 0 as they are\n' +
-        'Created 2, updated 0, limits set for 1\n',
+      '/customers.csv: 2 entities; 2 to create, 0 to update, 1 set of limits to write (one per entity and resource), 0 entities as they are\n' +
+        'Created 2, updated 0, wrote 1 set of limits (one per entity and resource)\n',
     )
     expect(await cli.tell(`entity import ${path}`)).toMatchObject({unchanged: 2, result: {created: 0, left: 0}})
     const changed = await file('more.csv', 'id,name', 'acme,Acme Ltd.')
@@ -51,6 +53,80 @@ describeOnEngine('zael entity import', () => {
         'entity,acme,gpt-4,rpm,50/min,50,50,60,,,\n' +
         'entity,acme,gpt-4,tpm,1k/min,1000,1000,60,,,\n',
     )
+  })
+
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)(
+    'is stopped by %s with %i, says how far it came, and is continued by the next run',
+    async (signal, code) => {
+      const count = 40
+      const ids = Array.from({length: count}, (_, at) => `${signal}-${at}`)
+      const path = await file(`${signal}.csv`, 'id', ...ids)
+      let writes = 0
+      await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
+        if (operation === 'TransactWriteItems' && ++writes === count / 4) process.emit(signal)
+        return 'answered'
+      })
+      const flags = ['--stack', cli.flags[1] ?? '', '--endpoint-url', proxy.endpoint]
+      const stopped = await zael(['entity', 'import', path, ...flags])
+      expect(stopped.code).toBe(code)
+      const [, made, left] =
+        /Stopped after (\d+) of 40 changes. 0 failed, (\d+) not tried. Run the same command again/.exec(
+          stopped.stdout,
+        ) ?? []
+      expect(Number(made) + Number(left)).toBe(count)
+      expect(Number(left)).toBeGreaterThan(0)
+      writes = count
+      const rest = await cli.tell(`entity import ${path}`)
+      expect(rest).toMatchObject({create: Number(left), result: {outcome: 'complete', created: Number(left), left: 0}})
+    },
+  )
+
+  it('says and asks before the rest of a copy for a boost stays for good', async () => {
+    await cli.tell('limits set --entity boosted --resource gpt-4 rpm=20 --for 1h')
+    const path = await file('boosted.csv', 'id,limits.gpt-4', 'boosted,rpm=15')
+    const kept = [{scope: {level: 'entity', entity: 'boosted', resource: 'gpt-4'}, limits: [{text: 'tpm=1k/min'}]}]
+    expect(await cli.tell(`entity import ${path} --dry-run`)).toMatchObject({kept, result: null})
+    const refused = await cli.fail(`entity import ${path}`)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('makes 1 copy of limits for a boost stay for good')
+    const shown = await cli.show(`entity import ${path} --yes`, 200)
+    expect(shown).toContain('Copied for a boost, and there for good now: limits of 1 entity and resource\n')
+    expect(shown).toContain('  ! entity boosted for gpt-4: tpm=1k/min\n')
+    const again = await file('again.csv', 'id,limits.gpt-4', 'boosted,rpm=16')
+    expect(await cli.tell(`entity import ${again} --yes`)).toMatchObject({kept: [], result: {kept: []}})
+  })
+
+  it('says and asks before limits for every resource alter those of a live bucket', async () => {
+    await cli.tell('limits set --system rpm=5 tpm=100')
+    expect((await cli.run('acquire wide gpt-4 rpm=1 tpm=1')).code).toBe(0)
+    const path = await file('wide.csv', 'id,limits', 'wide,rpm=50')
+    const refused = await cli.fail(`entity import ${path}`)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('tpm for gpt-4 from 1k/min to 100/min (1 live bucket)')
+    expect(await cli.tell(`entity import ${path} --yes`)).toMatchObject({
+      altered: [
+        {resource: 'gpt-4', name: 'rpm'},
+        {resource: 'gpt-4', name: 'tpm', buckets: 1},
+      ],
+      result: {limitsSet: 1},
+    })
+  })
+
+  it('finds out before it writes that an entity would not fit into the table', async () => {
+    const path = await file('large.csv', 'id,metadata.note', 'small,x', `large,${'x'.repeat(420 * 1024)}`)
+    for (const flag of [' --dry-run', ''])
+      expect(await cli.fail(`entity import ${path}${flag}`)).toMatchObject({
+        code: 2,
+        error: {code: 'import.too-large', details: {entities: [{entity: 'large'}]}},
+      })
+    expect(await cli.fail('entity show small')).toMatchObject({code: 3})
+    // Of a change, the audit event has the values of before and after.
+    await cli.tell(`entity import ${await file('first.csv', 'id,metadata.note', `large,${'x'.repeat(220 * 1024)}`)}`)
+    const second = await file('second.csv', 'id,metadata.note', `large,${'y'.repeat(220 * 1024)}`)
+    expect(await cli.fail(`entity import ${second} --dry-run`)).toMatchObject({error: {code: 'import.too-large'}})
   })
 
   it('reads JSON Lines, and refuses what it cannot read', async () => {

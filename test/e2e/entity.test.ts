@@ -157,6 +157,14 @@ describeOnEngine('zael entity', () => {
     })
     expect((await cli.tell('entity list --filter ORGAN')).entities).toMatchObject([{id: 'org'}])
     expect((await cli.run('entity list --filter nothing-like-it --all')).stdout).toBe('No entity matches\n')
+    expect((await cli.tell('entity list --prefix te')).entities).toMatchObject([{id: 'team'}])
+    expect((await cli.tell('entity list --prefix TE --all')).entities).toEqual([])
+    const {entities} = await cli.tell('entity list')
+    expect(await cli.tell('entity list --all')).toEqual({entities, next: null})
+    for (const all of ['', '--all']) {
+      const lines = (await cli.run(`entity list ${all} --output jsonl`)).stdout.trimEnd().split('\n')
+      expect(lines.map(line => JSON.parse(line))).toEqual(entities)
+    }
     const wrong = ['--cursor nonsense', '--limit 0', '--namespace defalt'].map(flag => cli.fail(`entity list ${flag}`))
     expect(await Promise.all(wrong)).toMatchObject([
       {code: 2, error: {code: 'page.cursor'}},

@@ -29,7 +29,7 @@ describeOnEngine('limits with an end', () => {
   it('are set for a time, shown everywhere with their end, and ended before', async () => {
     const command = `limits set ${words} tpd=400k/day --for 24h`
     expect(await shown(`${command} --dry-run`)).toContain(
-      'tpd       200k/day → 400k/day until 2026-11-17 14:37 UTC, then 200k/day',
+      'tpd       200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level',
     )
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
     expect(await shown('limits boosts')).toMatch(/^No limits end by themselves/)
@@ -37,12 +37,12 @@ describeOnEngine('limits with an end', () => {
     expect(await shown(command)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm           60/min, unchanged, copied from resource batch
-        tpd           200k/day → 400k/day until 2026-11-17 14:37 UTC, then 200k/day
+        tpd           200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level
         hides         resource batch: rpm=60/min tpd=200k/day
         new           entity cust-08
         live buckets  none affected
 
-      Ends by itself at 2026-11-17 14:37 UTC (rounded up to the minute): from then on what applied before applies again, and entity cust-08 for batch has no limits of its own. To end it before: zael limits unset --boost --entity cust-08 --resource batch
+      Ends by itself at 2026-11-17 14:37 UTC (rounded up to the minute): from then on entity cust-08 for batch has no limits of its own, and those of the next level apply. To end it before: zael limits unset --boost --entity cust-08 --resource batch
       "
     `)
     const {limits} = await cli.tell(`limits get ${words}`)
@@ -58,25 +58,25 @@ describeOnEngine('limits with an end', () => {
     expect(await shown(`limits get ${words}`)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm  60/min
-        tpd  400k/day until 2026-11-17 14:37 UTC, then 200k/day
+        tpd  400k/day until 2026-11-17 14:37 UTC, then the next level
       "
     `)
     expect(await shown('limits list')).toMatchInlineSnapshot(`
       "LEVEL     ENTITY   RESOURCE  LIMITS
       resource  -        batch     rpm=60/min tpd=200k/day
-      entity    cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC)
+      entity    cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)
       "
     `)
     expect(await shown('limits resolve cust-08 batch')).toMatchInlineSnapshot(`
       "Limits of cust-08 for batch
         rpm  60/min
-        tpd  400k/day until 2026-11-17 14:37 UTC, then 200k/day
+        tpd  400k/day until 2026-11-17 14:37 UTC, then the next level
 
       LEVEL           ENTITY   RESOURCE  LIMITS
-      entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC)  applies
-      entity_default  cust-08  -         -                                                              not set
-      resource        -        batch     rpm=60/min tpd=200k/day                                        hidden by entity
-      system          -        -         -                                                              not set
+      entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)  applies
+      entity_default  cust-08  -         -                                                                                   not set
+      resource        -        batch     rpm=60/min tpd=200k/day                                                             hidden by entity
+      system          -        -         -                                                                                   not set
 
       cust-08 has no record. Limits apply anyway; check the spelling if you expected one.
       "
@@ -86,7 +86,7 @@ describeOnEngine('limits with an end', () => {
       {scope: {level: 'entity', entity: 'cust-08'}, copied: true, limit: {boost: {text: 'tpd=400k/day'}}},
     ])
     expect(await shown('why cust-08 batch tpd=1')).toContain(
-      'entity cust-08 for batch: 400k/day until 2026-11-17 14:37 UTC, then 200k/day',
+      'entity cust-08 for batch: 400k/day until 2026-11-17 14:37 UTC, then the next level',
     )
     const why = JSON.parse((await cli.run('why cust-08 batch tpd=500000 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -106,12 +106,14 @@ describeOnEngine('limits with an end', () => {
       #   entity "cust-08" and resource "batch": tpd=400k/day until 2026-11-17 14:37 UTC
       "
     `)
-    expect(await shown(`entity show cust-08`)).toContain('tpd=200k/day (400k/day until 2026-11-17 14:37 UTC)')
+    expect(await shown(`entity show cust-08`)).toContain(
+      'tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)',
+    )
 
     expect(await shown(`limits unset --boost ${words}`)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm           60/min, unchanged
-        tpd           400k/day until 2026-11-17 14:37 UTC, then 200k/day → 200k/day
+        tpd           400k/day until 2026-11-17 14:37 UTC, then the next level → 200k/day
         uncovers      resource batch: rpm=60/min tpd=200k/day
         live buckets  none affected
       "
@@ -145,23 +147,91 @@ describeOnEngine('limits with an end', () => {
     const repository = new Repository({stack: table.name, transport: table.transport, clock: () => past})
     const namespace = await repository.namespace()
     await namespace.setLimits(scope, [parseLimit('tpd=400k/day')], {until: new Date(past + HOUR_MS)})
-    expect(await shown(`limits get ${words}`)).toContain('200k/day (400k/day until 2026-11-17 14:37 UTC, ended)')
-    expect((await cli.tell('limits boosts')).boosts[0].limit.boost.ended).toBe(true)
-    expect(await shown('limits boosts')).toContain('ended')
-    await cli.tell(`limits set ${words} rpm=5/min`)
-    expect((await cli.tell(`limits get ${words}`)).limits.map(({text}: {text: string}) => text)).toEqual([
-      'rpm=5/min',
-      'tpd=200k/day',
-    ])
+    await namespace.setLimits(batch, [parseLimit('tpd=500k/day')], {until: new Date(past + HOUR_MS)})
+    expect(await shown('limits get --resource batch')).toContain(
+      '200k/day (500k/day until 2026-11-17 14:37 UTC, ended)',
+    )
+    expect((await cli.tell('limits boosts')).boosts).toMatchObject(
+      [scope, batch].map(() => ({limit: {boost: {ended: true}}})),
+    )
+    expect(await shown('limits boosts')).toMatch(/cust-08 +batch +tpd +ended +2026-11-17 14:37 UTC +the next level/)
+    await cli.tell('limits unset --boost --resource batch')
+    expect((await cli.tell('limits boosts')).boosts).toHaveLength(1)
+    await cli.tell(`limits unset --boost ${words}`)
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
-    await namespace.deleteLimits(scope)
   })
 
-  it('say from when a quota has its allowance, and how to have it now', async () => {
+  it('leave nothing of their copy once they have ended, tidied up or not', async () => {
+    const past = Date.now() - HOUR_MS
+    const repository = new Repository({stack: table.name, transport: table.transport, clock: () => past})
+    await (await repository.namespace()).setLimits(scope, [parseLimit('tpd=400k/day')], {
+      until: new Date(Date.now() - 60_000),
+    })
+    expect(await cli.fail(`limits get ${words}`)).toMatchObject({code: 3, error: {code: 'limits.missing'}})
+    for (const command of ['limits list', 'limits export']) expect(await shown(command)).not.toContain('400k')
+    expect(await shown('limits resolve cust-08 batch')).toContain(
+      'resource        -        batch     rpm=60/min tpd=200k/day  applies',
+    )
+    expect(JSON.parse((await cli.run('why cust-08 batch tpd=300000 --json')).stdout).limits[0]).toMatchObject({
+      text: 'tpd=200k/day',
+      setFor: {level: 'resource'},
+      remedies: [{command: expect.stringMatching(/ tpd=200k\/day:300k --stack/)}],
+    })
+    const lines = await shown(`limits set ${words} rpm=5/min --dry-run`)
+    expect(lines).toContain('tpd       200k/day, unchanged, copied from resource batch')
+    expect(lines).toContain('tpd is a copy: later changes of resource batch do not reach entity cust-08 for batch.')
+    await cli.tell(`limits unset --boost ${words}`)
+  })
+
+  it('say that limits copied for them stay when one of them is set for good', async () => {
+    await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
+    expect(await shown(`limits set ${words} tpd=300k/day --dry-run`)).toContain(
+      'rpm is a copy: later changes of resource batch do not reach entity cust-08 for batch. To follow it again: zael limits unset --all --entity cust-08 --resource batch',
+    )
+    const kept =
+      /^The limits of entity cust-08 for batch are a copy for a boost, until .* UTC; with this rpm=60\/min stays for good\./
+    const set = await cli.fail(`limits set ${words} tpd=300k/day`)
+    expect(set).toMatchObject({code: 2, error: {code: 'confirm.needed', message: expect.stringMatching(kept)}})
+    expect(set.error.hint).toMatch(
+      /To let them end with the boost: zael limits set --entity cust-08 --resource batch tpd=300k\/day --until \S+Z /,
+    )
+    const unset = await cli.fail(`limits unset tpd ${words}`)
+    expect(unset).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(unset.error.message).toContain('with this rpm=60/min stays for good')
+    expect(unset.error.hint).toContain(`To end only its boost: zael limits unset --boost tpd ${words} `)
+    expect((await cli.tell('limits boosts')).boosts).toMatchObject([{copied: true, limit: {boost: {endsCopy: true}}}])
+    expect(await cli.fail(`limits unset nothing ${words}`)).toMatchObject({code: 3, error: {code: 'limits.missing'}})
+    expect(await shown(`limits unset tpd ${words} --yes`)).toContain('rpm is a copy: later changes of resource batch')
+    await cli.tell(`limits unset --all ${words} --yes`)
+  })
+
+  it('name the scope, or the flag, where one has given something else than meant', async () => {
+    await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
+    const where = cli.flags.join(' ')
+    expect((await cli.fail(`limits set ${words} tpd=200k/day --for 24h`)).error).toMatchObject({
+      code: 'until.same',
+      hint: `To end its boost now: zael limits unset --boost tpd --entity cust-08 --resource batch ${where}`,
+    })
+    expect((await cli.fail(`limits set ${words} rpm=60/min --for 24h`)).error).toMatchObject({
+      code: 'until.same',
+      hint: 'Give the amounts that shall apply until the end.',
+    })
+    expect((await cli.fail(`limits set ${words} tpd=300k/day --until 24h`)).error).toMatchObject({
+      message: '--until: "24h" is a time span, not an instant.',
+      hint: 'For values that end after it: --for 24h',
+    })
+    expect((await cli.fail(`limits set ${words} tpd=300k/day --until tomorrow`)).error.hint).toMatch(
+      /^Write a date such as/,
+    )
+    await cli.tell(`limits unset --boost ${words}`)
+  })
+
+  it('say what they do to a quota, and how to have more now', async () => {
     await cli.tell('limits set --resource daily rpd=10k/day@UTC')
     const lines = await shown('limits set --entity e1 --resource daily rpd=20k/day@UTC --for 24h')
-    expect(lines).toContain(
-      'The allowance of rpd counts from the next reset. To add the difference until then: zael bucket top-up e1 daily rpd=10k',
+    expect(lines).toMatch(
+      /rpd has 20,000 from its next reset on, at 2026-11-17 14:37 UTC. At the end, what is left of it above 10,000 is lost./,
     )
+    expect(lines).toContain('To add the difference now, until the next reset: zael bucket top-up e1 daily rpd=10k')
   })
 })

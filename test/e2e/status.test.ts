@@ -24,7 +24,8 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     })
     const {code, stdout} = await cli.run('status')
     expect(code).toBe(0)
-    expect(stdout.replaceAll(table.name, 'STACK')).toMatchInlineSnapshot(`
+    const shown = stdout.replaceAll(table.name, 'STACK').replaceAll(inject('engineEndpoint'), 'ENDPOINT')
+    expect(shown).toMatchInlineSnapshot(`
       "Stack STACK, on this machine
         table       active, 0 items, 0 bytes
         indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
@@ -35,7 +36,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
 
       Notes
         The table has no version record yet.
-          Try: zael deploy --stack STACK
+          Try: zael deploy --stack STACK --endpoint-url ENDPOINT
 
       STACK is healthy
       "
@@ -91,6 +92,9 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     const missing = await zael(['doctor', '--stack', 'nowhere', ...engine()], {env: {NO_COLOR: '1'}})
     expect(missing.code).toBe(6)
     expect(missing.stdout).toContain('fail  stack         there is no stack "nowhere" here\n')
+    expect(missing.stdout).toMatch(
+      /Try: zael list --endpoint-url \S+, or zael deploy --stack nowhere --endpoint-url \S+\n/,
+    )
   })
 
   it('status ends with 6 where nobody listens', async () => {

@@ -1,5 +1,6 @@
-import {spawn} from 'node:child_process'
+import {type ChildProcessByStdio, spawn} from 'node:child_process'
 import {existsSync} from 'node:fs'
+import type {Readable, Writable} from 'node:stream'
 import {BIN, cleanEnvironment, type Outcome, ROOT, runCommand, type Surroundings} from '../helpers/run-command.js'
 
 export {BIN, type Outcome, ROOT}
@@ -20,16 +21,20 @@ export function spawnZael(args: readonly string[], options: SpawnOptions = {}): 
 
 /** Runs a program with nothing but PATH and a home without settings. */
 export function run(program: string, args: readonly string[], {env = {}, cwd = ROOT}: SpawnOptions): Promise<Outcome> {
+  return outcomeOf(spawn(program, args, {cwd, env: cleanEnvironment(env), stdio: ['ignore', 'pipe', 'pipe']}))
+}
+
+/** What a program prints until it ends. */
+export function outcomeOf(child: ChildProcessByStdio<Writable | null, Readable, Readable>): Promise<Outcome> {
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', chunk => {
+    stdout += chunk
+  })
+  child.stderr.setEncoding('utf8').on('data', chunk => {
+    stderr += chunk
+  })
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {cwd, env: cleanEnvironment(env), stdio: ['ignore', 'pipe', 'pipe']})
-    let stdout = ''
-    let stderr = ''
-    child.stdout.setEncoding('utf8').on('data', chunk => {
-      stdout += chunk
-    })
-    child.stderr.setEncoding('utf8').on('data', chunk => {
-      stderr += chunk
-    })
     child.on('error', reject)
     child.on('close', code => resolve({code, stdout, stderr}))
   })

@@ -1,8 +1,7 @@
 import {ConditionFailed} from '../../src/lib/dynamo/errors.js'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
-import {wireKey} from '../../src/lib/repository/table/table.js'
 import {type AttributeValue, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
-import {keys} from '../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import type {Scene} from './limiter.js'
 
 type Tokens = Readonly<Record<string, number>>

@@ -10,6 +10,14 @@ import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table
 /** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
 export const describeOnEngine = describe.skipIf(inject('engineEndpoint') === '')
 
+/**
+ * What the resource index may carry; suites that depend on it run with both on Amazon's engine, and with the default alone
+ * in `npm test`, which has little time.
+ */
+export const RESOURCE_INDEXES: readonly ('KEYS_ONLY' | 'ALL')[] = process.env.ZAEL_TEST_ENGINE
+  ? ['KEYS_ONLY', 'ALL']
+  : ['KEYS_ONLY']
+
 /** Ms for what is not to run out of time: a busy engine is no outage. */
 export const PATIENT_MS = 60_000
 

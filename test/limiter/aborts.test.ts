@@ -55,6 +55,7 @@ describeOnEngine('callers that give up', () => {
   it('an abort while queued: the request is never charged', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
+    await busy.settled()
     const controller = new AbortController()
     faults.start({kind: 'late answer', at: 1})
     const first = busy.acquire(request({tpm: 100}))
@@ -103,6 +104,7 @@ describeOnEngine('callers that give up', () => {
   it('an abort while in flight with others: theirs is kept', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
+    await busy.settled()
     const controller = new AbortController()
     faults.start({kind: 'late answer', at: 2})
     const first = busy.acquire(request({tpm: 1}))

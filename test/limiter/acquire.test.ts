@@ -83,10 +83,26 @@ describeOnEngine('acquire', () => {
     it('100 requests at once take two writes', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({tpm: 1}))
+      await limiter.settled()
       scene.calls.length = 0
       await Promise.all(Array.from({length: 100}, () => limiter.acquire(request({tpm: 1}))))
       expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9899, consumed: 101})
+    })
+
+    it('100 callers that were answered together and ask again at once share the next write', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({tpm: 1}))
+      await limiter.settled()
+      scene.calls.length = 0
+      const askTwice = async () => {
+        await limiter.acquire(request({tpm: 1}))
+        await limiter.acquire(request({tpm: 1}))
+      }
+      await Promise.all(Array.from({length: 100}, askTwice))
+      // The first alone; the others, and the first again; the others again.
+      expect(scene.calls).toHaveLength(3)
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9799, consumed: 201})
     })
   })
   it('a request behind a return that waits to be written is not refused by what was known before', async () => {

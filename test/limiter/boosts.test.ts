@@ -1,11 +1,12 @@
-import {beforeEach, expect, it} from 'vitest'
+import {beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {tidyBoosts} from '../../src/lib/repository/tidy-boosts.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {admittedUntilRefused, refusal, request} from './visit.js'
+import {admittedUntilRefused, refusal, request, splitInto} from './visit.js'
 
 const MINUTE_MS = 60_000
 const UNTIL = new Date('2026-11-16T15:00Z')
@@ -81,6 +82,32 @@ describeOnEngine('a limit with an end', () => {
     expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
   })
 
+  it.each([
+    // Used once before: nothing more without a reset before the end.
+    ['rpd=10/day@UTC', 'rpd=20/day@UTC', [9, 0]],
+    // Cut to the smaller allowance, of which the end gives nothing back.
+    ['rpd=10/day@UTC', 'rpd=4/day@UTC', [4, 0]],
+    ['rpd=10/5hour!', 'rpd=20/5hour!', [9, 0]],
+    ['rpd=10/5hour!', 'rpd=4/5hour!', [4, 0]],
+  ])('of a quota that is not reset meanwhile: %s, for a time %s', async (base, boosted, expected) => {
+    await set(base)
+    await limiter.acquire(request({rpd: 1}))
+    await boost(boosted)
+    scene.nowMs += MINUTE_MS
+    const during = await admittedUntilRefused(limiter, {rpd: 1}, 100)
+    scene.nowMs = UNTIL.getTime() + MINUTE_MS
+    expect([during, await admittedUntilRefused(limiter, {rpd: 1}, 100)]).toEqual(expected)
+  })
+
+  it('leaves at its end what the old allowance of a quota is at most', async () => {
+    await set('rph=5/hour@UTC')
+    await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T15:30Z')})
+    scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
+    await limiter.acquire(request({rph: 1}))
+    scene.nowMs = Date.parse('2026-11-16T15:30Z')
+    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
+  })
+
   it('ends at once for live buckets when it is ended before', async () => {
     await set('tpm=60/min:10')
     await boost('tpm=240/min:40')
@@ -96,12 +123,84 @@ describeOnEngine('a limit with an end', () => {
     await repository.setLimits(entity, [parseLimit('tpm=240/min:40')], {until: UNTIL})
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
     await set('tpm=60/min:7')
+    // Its copy is that of before, also before it is tidied up.
     scene.nowMs = UNTIL.getTime() + MINUTE_MS
-    // Its copy is that of before, until it is tidied up.
-    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
+    expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
+    scene.nowMs += MINUTE_MS
+    expect(await admittedUntilRefused(scene.limiter(), {tpm: 1}, 100)).toBe(7)
     scene.nowMs += 5 * MINUTE_MS
     await tidyBoosts(scene.tenant)
     scene.nowMs += MINUTE_MS
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
+  })
+
+  describe('of a scope that had it alone', () => {
+    const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+    const boostAlone = (...texts: string[]) => repository.setLimits(entity, texts.map(parseLimit), {until: UNTIL})
+
+    it('leaves the next level at its end, to the millisecond, whatever is cached', async () => {
+      await set('tpm=60/min:10')
+      await boostAlone('tpm=240/min:40')
+      await set('tpm=60/min:7')
+      scene.nowMs = UNTIL.getTime() - 1
+      expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
+      scene.nowMs = UNTIL.getTime() - 1 + 20_000
+      expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
+    })
+
+    it('leaves it also where a client that is ahead has brought the bucket over its end', async () => {
+      await set('tpm=60/min:10')
+      await boostAlone('tpm=240/min:40')
+      await set('tpm=60/min:7')
+      scene.nowMs = UNTIL.getTime() - 500
+      for (let warm = 0; warm < 3; warm++) await limiter.acquire(request({tpm: 1}))
+      // As zae-limiter and its aggregator do: by the windows that the bucket has, with the copied base after them.
+      await scene.tenant.transport.send('UpdateItem', {
+        TableName: table.name,
+        Key: wireKey(keys.bucket(scene.tenant.namespace, 'user-1', 'gpt-4', 0)),
+        UpdateExpression: 'SET vu = :until, rf = :end, b_tpm_tk = :full',
+        ExpressionAttributeValues: {
+          ':until': {N: String(UNTIL.getTime() + 86_400_000)},
+          ':end': {N: String(UNTIL.getTime())},
+          ':full': {N: '10000'},
+        },
+      })
+      await limiter.acquire(request({tpm: 1}))
+      scene.nowMs = UNTIL.getTime()
+      expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
+    })
+
+    it.each([1, 2])('stays ended for a process whose clock is behind that of another: %i shards', async shards => {
+      await set('tpm=60/min:10')
+      await boostAlone('tpm=240/min:40')
+      await set('tpm=60/min:10', 'rpm=4/day@UTC')
+      scene.nowMs = UNTIL.getTime() - 5000
+      await limiter.acquire(request({tpm: 1}))
+      await splitInto(scene, shards)
+      scene.nowMs = UNTIL.getTime() + 500
+      // What the one gives the other must not take away, or it would be given again.
+      const admitted: number[] = []
+      for (let times = 0; times < 3; times++) {
+        const behind = scene.limiter({clock: () => scene.nowMs - 2000})
+        for (const each of [limiter, behind]) {
+          admitted.push(await admittedUntilRefused(each, {tpm: 1, rpm: 3}, 100))
+          await each.acquire(request({tpm: 1}))
+        }
+        scene.nowMs += 100
+      }
+      expect(admitted.reduce((sum, each) => sum + each, 0)).toBe(1)
+    })
+
+    it('costs a request nothing: one write, no read, before and after its end', async () => {
+      await set('tpm=60/min:20')
+      await boostAlone('tpm=240/min:40')
+      for (const from of [scene.nowMs, UNTIL.getTime() + 1000]) {
+        scene.nowMs = from
+        for (let warm = 0; warm < 3; warm++) await limiter.acquire(request({tpm: 1}))
+        scene.calls.length = 0
+        await limiter.acquire(request({tpm: 1}))
+        expect(scene.calls).toEqual(['UpdateItem'])
+      }
+    })
   })
 })

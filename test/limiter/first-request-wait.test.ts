@@ -54,4 +54,17 @@ describeOnEngine('L2 retry-after after a first request', () => {
     scene.nowMs += 2
     await scene.limiter().acquire(request({rpm: 6}))
   })
+
+  it('counts the wait of the parent where the bucket is not there and cannot be created yet (seed 1200867)', async () => {
+    // A tenth in this minute, 22:13: three tokens fit into no bucket before it is over.
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=15/min:13,x0.1@"13 22 * * *"')
+    await scene.entity('team')
+    await scene.entity('user-1', 'team')
+    // Ten seconds before: that does not fill up what is taken here.
+    scene.nowMs += 30_000
+    await scene.limiter().acquire(request({rpm: 1}, 'team'))
+    const waitMs = await refused(scene.limiter().acquire(request({rpm: 3})))
+    scene.nowMs += waitMs
+    expect(await scene.limiter().acquire(request({rpm: 3}))).toMatchObject({parent: 'team'})
+  })
 })

@@ -5,7 +5,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../src/lib/limiter/errors.
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {n} from '../../src/lib/schema/attribute-value.js'
+import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {PythonPeer} from '../helpers/python-peer.js'
@@ -192,6 +192,44 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     scene.nowMs = MIDNIGHT + 2 * SECOND_MS
     await lease.rollback()
     expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(4)
+  })
+
+  it('S3 what two shards gave of a session went to the day that another client has made of it: it is void (seed 700520)', async () => {
+    const peer = new PythonPeer(scene)
+    await scene.configure({level: 'resource', resource: RESOURCE}, 'q=10/5h!')
+    await (await scene.limiter().acquire({...USER, consume: {q: 1}})).commit()
+    await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
+    scene.nowMs += 6 * HOUR_MS
+    const asked = {vu: n(0)}
+    for (const shard of [0, 1]) await peer.set(asked, shard)
+    const client = scene.limiter()
+    const lease = await client.acquire({...USER, consume: {q: 8}})
+    await client.settled()
+    for (const shard of [0, 1]) {
+      await peer.set({...asked, rsched: s('1m0h0')}, shard)
+      await peer.remove(['b_q_rsa'], shard)
+    }
+    await lease.rollback()
+    expect((await scene.totals(USER.entity, RESOURCE, 'q', 2)).tokens).toBe(2)
+  })
+
+  it('S2 an hour began with what was left of a session that another client had made hourly again: it is whole (seed 700762)', async () => {
+    const scope = {level: 'resource', resource: RESOURCE} as const
+    const client = scene.limiter({configCacheMs: 0, denyCacheMs: 0})
+    scene.nowMs = MIDNIGHT + HOUR_MS / 2
+    await scene.configure(scope, 'q=19/hour@UTC')
+    await (await client.acquire({...USER, consume: {q: 4}})).commit()
+    await scene.configure(scope, 'q=10/30s!')
+    scene.nowMs += 120 * SECOND_MS
+    await expect(client.acquire({...USER, consume: {q: 17}})).rejects.toThrow()
+    await client.settled()
+    expect(await new PythonPeer(scene).number('b_q_rsa')).toBe(30)
+    await scene.configure(scope, 'q=19/hour@UTC')
+    await new PythonPeer(scene).set({vu: n(0), b_q_cp: n(19_000), rsched: s('1m0'), sched_tz: s('UTC')})
+    await new PythonPeer(scene).remove(['b_q_rsa'])
+    scene.nowMs += HOUR_MS
+    await (await client.acquire({...USER, consume: {q: 9}})).commit()
+    expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(10)
   })
 
   it('L2 a period that the first use begins was waited for beyond it, where its schedule allows more before: it is not (seed 80111)', async () => {

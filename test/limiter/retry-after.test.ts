@@ -89,7 +89,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         scene.nowMs += retryAfterMs
         await ask()
       }),
-      {numRuns: extent === 'all' ? 200 : 8},
+      {numRuns: extent === 'all' ? 100 : 8},
     )
     // How many there are depends on chance; that there are none in 200 does not.
     if (extent === 'all') expect(refused).toBeGreaterThan(0)
@@ -114,7 +114,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         const again = scene.limiter({denyCacheMs: 0}).acquire(request({rpm: state.asked}))
         expect(await failure(again)).toBeInstanceOf(RateLimitExceeded)
       }),
-      {numRuns: extent === 'all' ? 80 : 4},
+      {numRuns: extent === 'all' ? 40 : 4},
     )
   })
 })

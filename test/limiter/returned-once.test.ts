@@ -2,8 +2,7 @@ import {beforeEach, expect, it} from 'vitest'
 import {Denied, TransactionConflict, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
-import {wireKey} from '../../src/lib/repository/table/table.js'
-import {keys} from '../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -68,6 +67,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     const lossy = scene.limiter({randomBytes: sameSlot(1)})
     const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
     const [held, charged] = [await lossy.acquire(request({input: 100})), await lossy.acquire(request({input: 1}))]
+    await lossy.settled()
     faults.start({kind: 'lost before apply', at: 2})
     // The first write occupies the queue, so that the other two share the next one, which gets lost.
     before(3, () => rival.acquire(request({input: 1})))

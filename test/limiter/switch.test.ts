@@ -37,13 +37,16 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     const limiters = Array.from({length: 5}, () => scene.limiter({onUnavailable: 'allow'}))
     for (const limiter of limiters) for (let at = 0; at < 3; at++) await limiter.acquire(request({rpm: 1}))
     expect((await repository.setAccess(RESOURCE, 'disabled')).buckets).toEqual({checked: 1, updated: 1, failed: 0})
-    const after = await stored()
+    // What was refused may be counted meanwhile, with the mark of that write.
+    const charged = (all: Item = {}) =>
+      Object.fromEntries(Object.entries(all).filter(([name]) => !/^(x|xl|wn_.*)$/.test(name)))
+    const after = charged(await stored())
     for (const limiter of [...limiters, scene.limiter()]) {
       for (let at = 0; at < 3; at++) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
     }
     scene.nowMs += 120_000
     for (const limiter of limiters) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
-    expect(await stored()).toEqual(after)
+    expect(charged(await stored())).toEqual(after)
   })
 
   it('is part of the one write of a request: no call more', async () => {

@@ -1,7 +1,10 @@
 import {expect, it} from 'vitest'
+import {applyQuestion} from '../../src/lib/cli/limits/manifest-presenter.js'
+import {rateText} from '../../src/lib/core/syntax/boost-text.js'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
+import type {PlannedBoost} from '../../src/lib/manifest/planned-boosts.js'
 import {tidyBoosts} from '../../src/lib/repository/tidy-boosts.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {apply, lineOf, manifestOf, newNamespace} from './support.js'
@@ -11,6 +14,10 @@ resources:
   gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}
 `
 const HOUR_MS = 3_600_000
+const TPM_BOOST = 'tpm 40k/min until 2026-11-16 15:37 UTC, then 10k/min'
+const NO_REACH = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
+/** A boost as a plan tells it. */
+const told = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
@@ -82,6 +89,9 @@ describeOnEngine('a manifest and limits with an end', () => {
     const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}}}\n`
     const plan = await planManifest(repository, manifestOf(stated))
     expect(plan.changes.map(lineOf)).toEqual(['create entity user gpt-4:  → rpm=100/60:100 tpm=10000/60:10000'])
+    // The boost goes on, and what is stated follows it: not the next level any more.
+    const own = plan.boosts.filter(({scope}) => scope.level === 'entity')
+    expect(own.map(told)).toEqual(['rpm 200/min until 2026-11-16 15:37 UTC, then 100/min', TPM_BOOST])
     await apply(repository, stated)
     expect((await repository.configs.get(entity))?.limits[0]?.boost).toMatchObject({
       untilMs: Math.ceil(until.getTime() / 60_000) * 60_000,
@@ -89,5 +99,52 @@ describeOnEngine('a manifest and limits with an end', () => {
     tenant.nowMs += 2 * HOUR_MS
     await tidyBoosts(tenant)
     expect((await repository.configs.get(entity))?.limits).toEqual(['rpm=100/min', 'tpm=10k/min'].map(parseLimit))
+  })
+
+  it('say which boosts end: those of limits that the file does not state there', async () => {
+    const {repository, until} = await boosted()
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {tpm: 20k/min}}}}\n`
+    const {boosts} = await planManifest(repository, manifestOf(stated))
+    const own = boosts.filter(({scope}) => scope.level === 'entity')
+    expect(own.map(told)).toEqual([
+      'ends rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
+      TPM_BOOST.replace('10k/min', '20k/min'),
+    ])
+    expect(applyQuestion(await planManifest(repository, manifestOf(stated)), NO_REACH)).toBe(
+      'This ends 1 boost (rpm of entity user for gpt-4)',
+    )
+    await apply(repository, stated)
+    expect((await repository.configs.get(entity))?.limits).toMatchObject([{name: 'tpm', boost: {isEnded: false}}])
+  })
+
+  it.each([
+    ['states only a switch there', 'resources: {gpt-4: {disabled: true}}'],
+    ['stated a switch there before', 'name: user'],
+  ])('leave a copy for a boost to its end where the file %s', async (_, user) => {
+    const {repository, tenant, until} = await boosted()
+    await apply(repository, `${TEXT}entities:\n  user: {resources: {gpt-4: {disabled: true}}}\n`)
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    const before = (await repository.configs.get(entity))?.limits
+    await repository.setAccess(entity, 'bypass')
+    const stated = `${TEXT}entities:\n  user: {${user}}\n`
+    expect((await planManifest(repository, manifestOf(stated))).boosts.map(told)).toContain(
+      'rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
+    )
+    expect(await apply(repository, stated)).toMatchObject({outcome: 'complete'})
+    expect((await repository.configs.get(entity))?.limits).toEqual(before)
+    tenant.nowMs += HOUR_MS + 60_000
+    expect((await repository.configs.resolve('user', 'gpt-4')).source).toBe('resource')
+    expect((await diffManifest(repository, manifestOf(stated))).differences).toEqual([])
+  })
+
+  it('do not delete a copy for a boost where limits were managed before', async () => {
+    const {repository, until} = await boosted()
+    await apply(repository, `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 5/min}}}}\n`)
+    await repository.deleteLimits(entity)
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    expect((await planManifest(repository, manifestOf(TEXT))).changes).toEqual([])
+    await apply(repository, TEXT)
+    expect((await repository.configs.get(entity))?.copiedUntilMs).toBe(Math.ceil(until.getTime() / 60_000) * 60_000)
   })
 })

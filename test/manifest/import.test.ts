@@ -34,7 +34,7 @@ describeOnEngine('an import of entities', () => {
       'create mid',
       'create child',
     ])
-    expect(await runImport(own, plan)).toEqual({created: 3, updated: 1, limitsSet: 1, failures: [], left: 0})
+    expect(await runImport(own, plan)).toEqual({kept: [], created: 3, updated: 1, limitsSet: 1, failures: [], left: 0})
     expect(await own.entities.need('old')).toMatchObject({name: 'Old', metadata: {plan: 'gold', note: 'stays'}})
     expect(await own.entities.parents('child')).toMatchObject([{entity: 'mid'}, {entity: 'team'}])
     // What is not named stays in force.
@@ -73,10 +73,44 @@ describeOnEngine('an import of entities', () => {
     expect((await own.entities.list()).records).toHaveLength(30)
   })
 
+  it('leaves boosts alone: a list states what applies after them', async () => {
+    const {tenant, own} = setUp()
+    tenant.nowMs = Date.parse('2026-11-16T14:36:12Z')
+    const until = new Date(tenant.nowMs + 3_600_000)
+    const scope = (entity: string) => ({level: 'entity', entity, resource: 'gpt-4'}) as const
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10', 'tpm=1k']))
+    for (const entity of ['same', 'other']) await own.configs.set(scope(entity), parseLimits(['rpm=50']))
+    // The limits of the third are a copy for the time of the boost: it has none of its own.
+    for (const entity of ['same', 'other', 'copy'])
+      await own.configs.set(scope(entity), parseLimits(['rpm=100']), {until})
+    const listed = list('id,limits.gpt-4', 'same,rpm=50', 'other,rpm=60', 'copy,rpm=10')
+    const plan = await planImport(own, listed)
+    expect(plan.limits.map(({entity, before}) => `${entity} ${before.map(({capacity}) => capacity)}`)).toEqual([
+      'other 50,1000',
+      'copy ',
+    ])
+    // With what is listed, the rest of the copy stays; that is said before and after.
+    const kept = [{limits: parseLimits(['tpm=1k'])}]
+    expect(plan.limits.map(each => each.kept.map(({name}) => name))).toEqual([[], ['tpm']])
+    expect((await runImport(own, plan)).kept).toMatchObject(kept.map(each => ({...each, scope: scope('copy')})))
+    expect(await planImport(own, listed)).toMatchObject({limits: []})
+    const capacities = async (entity: string) => {
+      const {limits = [], copiedUntilMs} = (await own.configs.get(scope(entity))) ?? {}
+      const [rpm] = limits
+      const [window] = rpm?.schedule ?? []
+      return [rpm?.capacity, rpm?.boost?.isEnded, window && 'capacity' in window && window.capacity, copiedUntilMs]
+    }
+    expect(await capacities('same')).toEqual([50, false, 100, undefined])
+    expect(await capacities('other')).toEqual([60, false, 100, undefined])
+    expect(await capacities('copy')).toEqual([10, false, 100, undefined])
+  })
+
   it('writes nothing when a parent is missing', async () => {
     const {tenant, own} = setUp()
     await expect(planImport(own, list('id,parent', 'a,nobody'))).rejects.toMatchObject({
-      code: 'manifest.parent-missing',
+      code: 'import.parent-missing',
+      message: expect.stringMatching(/nor are in the file: a \(nobody\)\.$/),
+      hint: expect.not.stringContaining('manifest'),
     })
     expect(tenant.transport.calls.every(operation => ['BatchGetItem', 'GetItem', 'Query'].includes(operation))).toBe(
       true,

@@ -120,12 +120,15 @@ function nodesIn(node: SyntaxNode): PlacedNode[] {
   return [{node, parent: undefined}, ...inner.flatMap(nodesIn)]
 }
 
+const ADAPTERS = ['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `adapters/${name}.d.ts`)
+const ENTRIES = ['index.d.ts', 'testing/index.d.ts', ...ADAPTERS]
+
 describe('the types of the library', () => {
-  it.each(['index.d.ts', 'testing/index.d.ts'])('%s exports every type that its exports mention', entry => {
+  it.each(ENTRIES)('%s exports every type that its exports mention', entry => {
     expect(publicFace(entry).hidden).toEqual([])
   })
 
-  it.each(['index.d.ts', 'testing/index.d.ts'])('%s brings the types of "await using" for older targets', entry => {
+  it.each(ENTRIES)('%s brings the types of "await using" for older targets', entry => {
     expect(files.get(entry)?.text).toMatch(/^\/\/\/ <reference lib="esnext\.disposable"/)
   })
 

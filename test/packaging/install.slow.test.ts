@@ -30,6 +30,10 @@ interface Outcome {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const UNREACHABLE = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ENOTCACHED)\b/
 
+/** Optional peers of the adapters, with their types. */
+const FRAMEWORKS = ['hono', 'express', 'fastify', 'ai']
+const ADAPTERS = ['hono', 'express', 'fastify', 'fetch', 'ai-sdk']
+
 /** Dependencies that declare Node 22 and are tested on Node 20 here: docs/decisions/0021. They bring others of the kind. */
 const DECLARE_NODE_22 = ['@oclif/core', 'ink']
 
@@ -125,12 +129,22 @@ describe('the package as published', () => {
     expect(library).toEqual({code: 0, stdout: 'rpm\n', stderr: ''})
     expect(existsSync(join(project(), 'node_modules/zael/dist/lib/index.d.ts'))).toBe(true)
   })
+
+  it('has adapters that load without the frameworks, none of which it installs', async context => {
+    if (!existsSync(join(project(), 'node_modules/zael'))) context.skip('it was not installed')
+    expect(FRAMEWORKS.filter(name => existsSync(join(project(), 'node_modules', name)))).toEqual([])
+    const load = `for (const name of ${JSON.stringify(ADAPTERS)}) console.log(Object.keys(await import('zael/' + name)).sort().join())`
+    const loaded = await run(process.execPath, ['--input-type=module', '--eval', load], project())
+    const names = ['honoLimiter,leaseOf', 'expressLimiter,leaseOf', 'fastifyLimiter,leaseOf', 'leaseOf,limitedFetch']
+    expect(loaded).toEqual({code: 0, stdout: [...names, 'limitedModel', ''].join('\n'), stderr: ''})
+  })
 })
 
 describe('the documentation of the package', () => {
   const project = () => join(folder, 'project')
   const home = () => join(project(), 'node_modules/zael')
   const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
+  const adapterExamples = () => examplesOf(home(), 'docs/adapters.md')
 
   beforeAll(() => {
     if (!existsSync(home())) return
@@ -145,6 +159,17 @@ describe('the documentation of the package', () => {
     add('tsconfig.json', JSON.stringify({compilerOptions: COMPILER_OPTIONS, include: ['*.ts']}))
     add('prelude.ts', PRELUDE)
     for (const {name, code} of examples()) add(`${name}.ts`, code)
+    add('adapters.ts', ADAPTERS.map((name, at) => `export * as adapter${at} from 'zael/${name}'`).join('\n'))
+
+    // The declarations of the frameworks are not ours to check.
+    const options = {...COMPILER_OPTIONS, skipLibCheck: true}
+    add('frameworks/tsconfig.json', JSON.stringify({compilerOptions: options, include: ['*.ts']}))
+    add('frameworks/prelude.ts', PRELUDE)
+    for (const {name, code} of adapterExamples()) add(`frameworks/${name}.ts`, code)
+    mkdirSync(join(project(), 'frameworks/node_modules/@types'), {recursive: true})
+    for (const name of [...FRAMEWORKS, '@types/express', '@types/node']) {
+      symlinkSync(join(ROOT, 'node_modules', name), join(project(), 'frameworks/node_modules', name))
+    }
   })
 
   it('links to nothing that is not in it', context => {
@@ -156,6 +181,13 @@ describe('the documentation of the package', () => {
     if (!existsSync(home())) context.skip('it was not installed')
     expect(examples().length).toBeGreaterThan(10)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.'], project())
+    expect(compiled).toMatchObject({code: 0, stdout: ''})
+  })
+
+  it('has examples of the adapters that compile with the frameworks', async context => {
+    if (!existsSync(home())) context.skip('it was not installed')
+    expect(adapterExamples()).toHaveLength(6)
+    const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })
 
@@ -171,8 +203,12 @@ describe('the documentation of the package', () => {
         AWS_ENDPOINT_URL_DYNAMODB: engine.endpoint,
         AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
       }
-      for (const {name} of examples()) {
-        const outcome = await run(process.execPath, [`out/${name}.js`], project(), env)
+      const programs = [
+        ...examples().map(({name}) => `out/${name}.js`),
+        ...adapterExamples().map(({name}) => `frameworks/out/${name}.js`),
+      ]
+      for (const name of programs) {
+        const outcome = await run(process.execPath, [name], project(), env)
         expect({name, ...outcome}).toMatchObject({name, code: 0, stderr: ''})
       }
     } finally {

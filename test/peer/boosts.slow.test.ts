@@ -43,6 +43,27 @@ describeWithPeers('limits with an end and zae-limiter 0.17', () => {
     expect(await python(60)).toBe(5)
   })
 
+  it('leaves Python with the copy that was made for it until that is tidied up, zael with the next level', async () => {
+    const scene = await peers.currentScene()
+    const python = async () => (await scene.client.acquire('u', 'gpt', {rpm: 1}, {times: 60})).admitted
+    const resource = {level: 'resource', resource: 'gpt'} as const
+    await scene.repository.setLimits(resource, parseLimits(['rpm=10/min']))
+    const untilMs = Math.ceil((scene.nowMs + HOUR_MS) / MINUTE_MS) * MINUTE_MS
+    await scene.repository.setLimits({level: 'entity', entity: 'u', resource: 'gpt'}, parseLimits(['rpm=30/min']), {
+      until: new Date(untilMs),
+    })
+    expect(await python()).toBeGreaterThanOrEqual(30)
+    await scene.repository.setLimits(resource, parseLimits(['rpm=4/min']))
+    await scene.at(untilMs + MINUTE_MS)
+    expect(await python()).toBe(10)
+    await scene.pass(MINUTE_MS)
+    expect(await scene.ask('u', 'gpt', {rpm: 1}, 20)).toMatchObject({admitted: 4})
+    await scene.pass(TIDY_AFTER_MS)
+    await tidyBoosts(scene.tenant)
+    await scene.pass(2 * MINUTE_MS)
+    expect(await python()).toBe(4)
+  })
+
   it('ends when Python sets limits', async () => {
     const scene = await peers.currentScene()
     const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const

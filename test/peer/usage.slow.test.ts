@@ -1,5 +1,6 @@
 import {expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
+import {ALWAYS, aggregatorOn, store} from '../aggregator/rollup/rolled-table.js'
 import {usePeers} from './peers.js'
 import {describeWithPeers, limit} from './python-client.js'
 
@@ -64,5 +65,37 @@ describeWithPeers('the stream processors of zae-limiter 0.17 and of zael', () =>
       )
       expect(snapshots).toMatchObject([{counters: {rpm: 8, tpm: 4}, overdrawn: {rpm: 7}}])
     }
+  })
+
+  it('find a day and a month that zael has rolled up', async () => {
+    const scene = await peers.currentScene()
+    const {client} = scene
+    const {name, transport} = peers.table
+    await store(transport, name, ALWAYS)
+    await client.repository('set_resource_defaults', {resource: 'rolled', limits: [limit('rpm', 100)]})
+    await scene.at(Date.UTC(2027, 4, 31, 21, 30))
+    await client.acquire('u', 'rolled', {rpm: 1})
+    for (let hour = 0; hour < 2; hour++) {
+      await scene.aggregate(await scene.changes(() => scene.ask('u', 'rolled', {rpm: 2}, 3)))
+      await scene.pass(3_600_000)
+    }
+    const read = async (window_type: string) => {
+      const subject = {entity_id: 'u', resource: 'rolled', window_type}
+      const [found] = await client.repository<[{counters: object; window_start: string}[], unknown]>(
+        'get_usage_snapshots',
+        subject,
+      )
+      return found.map(({counters, window_start}) => ({counters, window_start}))
+    }
+    expect(await read('daily')).toEqual([])
+    let nowMs = Date.UTC(2027, 5, 1, 2)
+    const {tick} = aggregatorOn(transport, name, () => nowMs)
+    for (let turn = 0; turn < 3; turn++) {
+      await tick()
+      nowMs += 61_000
+    }
+    expect(await read('daily')).toEqual([{counters: {rpm: 12}, window_start: '2027-05-31T00:00:00Z'}])
+    expect(await read('monthly')).toEqual([{counters: {rpm: 12}, window_start: '2027-05-01T00:00:00Z'}])
+    expect((await read('hourly')).map(({counters}) => counters)).toEqual([{rpm: 6}, {rpm: 6}])
   })
 })

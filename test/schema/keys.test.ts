@@ -24,6 +24,12 @@ const anyKey: fc.Arbitrary<ParsedKey> = fc.oneof(
   }),
   fc.record({record: fc.constant('resource-config' as const), namespace, resource}),
   fc.record({record: fc.constant('system-config' as const), namespace}),
+  fc.constant({record: 'rollups' as const}),
+  fc.tuple(namespace, resource, fc.constantFrom('daily', 'monthly'), instant).map(
+    ([ns, res, type, at]): ParsedKey => ({
+      ...{record: 'rollup-agenda', window: type, start: windowStart(type, at), of: {namespace: ns, resource: res}},
+    }),
+  ),
   fc.record({
     record: fc.constant('audit' as const),
     namespace,
@@ -56,6 +62,10 @@ function build(key: ParsedKey) {
       return keys.entityConfig(key.namespace, key.entity, key.resource)
     case 'resource-config':
       return keys.resourceConfig(key.namespace, key.resource)
+    case 'rollups':
+      return keys.rollups()
+    case 'rollup-agenda':
+      return keys.rollupAgenda(key.window, key.start, key.of.namespace, key.of.resource)
     case 'system-config':
       return keys.systemConfig(key.namespace)
     case 'audit':
@@ -72,7 +82,7 @@ describe('keys', () => {
     fc.assert(
       fc.property(anyKey, key => {
         expect(parseKey(build(key))).toEqual(key)
-        expect('namespace' in key && build(key).PK.startsWith(`${key.namespace}/`)).toBe(true)
+        expect(build(key).PK.startsWith(`${'namespace' in key ? key.namespace : '_'}/`)).toBe(true)
       }),
       {numRuns: 500},
     )
@@ -117,6 +127,12 @@ describe('numbers', () => {
     ['5E-1', 0n],
     ['-5E-3', -1n],
     ['.5', 0n],
+    ['999999999999999', 999_999_999_999_999n],
+    ['9007199254740993', 9_007_199_254_740_993n],
+    ['0.9999999999999', 0n],
+    ['0.999999999999999999999', 0n],
+    ['-0.0000000000001', -1n],
+    ['1E+23', 10n ** 23n],
   ])('%s is %s', (text, value) => expect(integerOf(text)).toBe(value))
 
   it('refuse what is none', () => expect(() => integerOf('x')).toThrow('not a number'))

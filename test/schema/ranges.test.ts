@@ -18,7 +18,7 @@ describe('key ranges', () => {
     ['usage of an entity', ranges.usageOfEntity('n', 'e'), {partition: 'n/ENTITY#e', prefix: '#USAGE#'}],
     ['one usage of an entity', ranges.usageOfEntity('n', 'e', 'r'), {partition: 'n/ENTITY#e', prefix: '#USAGE#r#'}],
     ['events of an entity', ranges.auditOfEntity('n', 'e'), {partition: 'n/AUDIT#e'}],
-    ['children', ranges.children('n', 'e'), {index: 'GSI1', partition: 'n/PARENT#e'}],
+    ['children', ranges.children('n', 'e'), {index: 'GSI1', partition: 'n/PARENT#e', prefix: 'CHILD#'}],
     [
       'buckets of an entity',
       ranges.bucketsOfEntity('n', 'e'),

@@ -39,7 +39,7 @@ describe('attribute names and key prefixes', () => {
   })
 
   it('are reserved where a limit or a resource of that name would overwrite one', () => {
-    const {expiresAt, fractions: _, refusals: __, ...usage} = attributes.usage
+    const {expiresAt, fractions: _, refusals: __, rolledUp: ___, ...usage} = attributes.usage
     for (const name of [...vocabulary.KEY_ATTRIBUTES, expiresAt]) {
       expect(() => checkLimitName(name)).toThrow('reserved')
       expect(() => checkResourceName(name)).toThrow('reserved')

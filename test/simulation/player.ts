@@ -13,7 +13,10 @@ process.on('message', (seed: Seed) => {
 })
 
 async function play({profile, seed}: Seed): Promise<void> {
-  const {violations, trace, counts, operations} = await run(scenarioOf(profile, seed))
+  const {violations, trace, counts, operations} = await run(scenarioOf(profile, seed)).catch(error => {
+    process.stderr.write(`The run of seed ${seed} of ${profile} has failed.\n`)
+    throw error
+  })
   const played: PlayedSeed = {violations, trace, counts, operations}
   process.send?.(played)
 }

@@ -24,6 +24,7 @@ import {
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
 import {Draws} from './world/draws.js'
+import {START_MS} from './world/virtual-time.js'
 import {OTHERS} from './world/world.js'
 
 const ENTITIES = ['u0', 'u1'] as const
@@ -247,6 +248,28 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     ]
     const aggregatorLagMs = draws.pick([200, 2000, 20_000])
     return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
+  },
+
+  /** Traffic before and after midnight, with usage that is rolled up while the aggregator fails. */
+  rollups: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const processes = draws.int(1, 2)
+    const some = (fromMs: number, untilMs: number, count: number): Step[] =>
+      traffic(draws, {processes, limits, entities: ENTITIES, untilMs: untilMs - fromMs, count, lease: 0.3}).map(
+        step => ({
+          ...step,
+          atMs: step.atMs + fromMs,
+        }),
+      )
+    const midnightMs = 86_400_000 - (START_MS % 86_400_000)
+    const steps = [
+      ...some(midnightMs - 90_000, midnightMs + 10_000, draws.int(5, 20)),
+      // Records of the day before that come late, and batches with which it is swept.
+      ...some(midnightMs + 40_000, midnightMs + 100_000, draws.int(2, 10)),
+      ...some(midnightMs + 280_000, midnightMs + 900_000, draws.int(5, 15)),
+    ]
+    const faults = someFaults(draws, 0, draws.pick([0, 0.1, 0.3]))
+    return {...plain(processes, limits), steps, faults, aggregatorLagMs: draws.pick([2000, 20_000, 100_000])}
   },
 
   bypass: draws => {

@@ -185,6 +185,29 @@ function foundAfterDebt(more: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** Shard 1 of two has spent its part of the next day; shard 3, a copy of shard 0 by that client, is granted that day, too. */
+function foundAfterCopy(writer: 'python' | 'operator', tokens: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const nextMs = START_MS + 86_400_000
+  const daily = (number: number, atMs: number, tokens: number, consumed: number, count: number): Item => {
+    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
+    return {...item, b_q_tc: n(consumed), b_q_gc: n(count), shard_count: n(count), rsched: s('1m0h0')}
+  }
+  const write = (kind: TableWrite['writer']['kind'], atMs: number, before: Item | undefined, after: Item) => {
+    const changes = [{table: 'sim', sequence: 0, atMs, before, after}]
+    ledger.observe({atMs, writer: {kind, process: 0}, changes, shards: []})
+  }
+  write('limiter', START_MS, undefined, daily(0, START_MS, 0, 12_000, 2))
+  write('limiter', nextMs, undefined, daily(1, nextMs, 0, 12_000, 2))
+  const copy = daily(3, START_MS, 0, 0, 4)
+  write(writer, nextMs, undefined, copy)
+  write('limiter', nextMs, copy, daily(3, nextMs, tokens, 0, 4))
+  write('limiter', nextMs, daily(0, START_MS, 0, 12_000, 2), daily(0, nextMs, 6000, 12_000, 4))
+  write('limiter', nextMs, undefined, daily(2, nextMs, 6000, 0, 4))
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
   it('allows a shard that enters a session late its share of the capacity in force then', () => {
     expect(found(MINUTE_MS, 6000)).toEqual([])
@@ -226,5 +249,10 @@ describe('the ledger of quotas', () => {
   it('remembers what a shard owes of a window that it has left', () => {
     expect(foundAfterDebt(0)).toEqual([])
     expect(foundAfterDebt(1)).toEqual(['S3-minted', 'S1-quota'])
+  })
+  it('allows for the copies that zae-limiter makes of shards which are behind, and for no others', () => {
+    expect(foundAfterCopy('python', 6000)).toEqual([])
+    expect(foundAfterCopy('python', 6001)).toEqual(['S3-grant'])
+    expect(foundAfterCopy('operator', 6000)).toEqual(['S1-quota'])
   })
 })

@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
 import type {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {Verdicts} from './oracles/verdicts.js'
@@ -9,6 +10,9 @@ const NOW_MS = Date.parse('2024-02-28T12:00:00Z')
 /** A daily quota of 25 tokens. */
 const bucket = (tokens: number, consumed: number): Item => ({
   PK: s('ns/BUCKET#u0#gpt-4#0'),
+  SK: s('#STATE'),
+  entity_id: s('u0'),
+  resource: s('gpt-4'),
   rf: n(NOW_MS - 3_600_000),
   shard_count: n(1),
   sched_tz: s('UTC'),
@@ -21,10 +25,14 @@ const bucket = (tokens: number, consumed: number): Item => ({
 })
 
 /** A caller is told that nothing is left of 3; a charge of these follows, or none. */
-function found(chargedAfterMs: number | undefined): string[] {
+function found(chargedAfterMs: number | undefined, configured?: Limit): string[] {
   const verdicts = new Verdicts(() => 0)
   const [before, after] = [bucket(3000, 22_000), bucket(0, 25_000)]
-  const refusals = new QuotaRefusals(verdicts, () => [before])
+  const refusals = new QuotaRefusals(
+    verdicts,
+    () => [before],
+    () => configured,
+  )
   const limit = {entity: 'u0', resource: 'gpt-4', name: 'q', requested: 7, available: 0, exceeded: true}
   const statuses = [{...limit, retryAfterMs: 12 * 3_600_000 + 1}]
   const error = {statuses} as unknown as RateLimitExceeded
@@ -45,4 +53,11 @@ it('finds a refusal that tells less than is left', () => {
 
 it('allows it to leave out what a write takes that was under way', () => {
   expect(found(1)).toEqual([])
+})
+
+it('judges a bucket that has the limits which are configured, and no other', () => {
+  const daily = {name: 'q', capacity: 25, refillAmount: 0, refillPeriodSeconds: 1, timeZone: 'UTC'}
+  expect(found(undefined, makeLimit({...daily, reset: {crons: ['0 0 * * *']}}))).toEqual(['L6-left'])
+  expect(found(undefined, makeLimit({...daily, capacity: 28, reset: {crons: ['0 0 * * *']}}))).toEqual([])
+  expect(found(undefined, makeLimit({...daily, reset: {crons: ['0 * * * *']}}))).toEqual([])
 })

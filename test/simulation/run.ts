@@ -24,6 +24,8 @@ const LONGEST_PLAY_MS = 7_300_000
 /** The stream must be read to its end within this time once nothing fails any more, in ms. */
 const DRAIN_MS = 1_800_000
 
+const DAY_MS = 86_400_000
+
 export interface RunResult {
   readonly violations: readonly Violation[]
   /** The same for the same scenario. */
@@ -37,18 +39,24 @@ export interface RunResult {
 export async function run(scenario: Scenario): Promise<RunResult> {
   const time = new VirtualTime()
   const restore = installVirtualTime(time)
+  let oracles: Oracles | undefined
+  // In a service it would end the process.
+  const noteUnhandled = (reason: unknown) => oracles?.verdicts.report('L6-unhandled', 'an error', String(reason))
+  process.on('unhandledRejection', noteUnhandled)
   try {
     const world = new World(scenario, time)
-    const oracles = new Oracles(world)
-    world.onWrite = write => oracles.observe(write)
-    world.onRequest = request => oracles.costs.observeRequest(request)
+    oracles = new Oracles(world)
+    const {verdicts} = oracles
+    world.onWrite = write => oracles?.observe(write)
+    world.onRequest = request => oracles?.costs.observeRequest(request)
     await world.setUp()
     const stage = new Stage(world, oracles)
     const plays = await playAll(stage)
     await finish(stage, plays)
     const {trace, counts, log} = world
-    return {violations: oracles.verdicts.violations, trace, counts, operations: stage.operations.length, log}
+    return {violations: verdicts.violations, trace, counts, operations: stage.operations.length, log}
   } finally {
+    process.off('unhandledRejection', noteUnhandled)
     restore()
   }
 }
@@ -161,6 +169,22 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   if (hasPurge) checkPurged(stage)
   else if (kindedNames(scenario).has('q')) await checkQuotaHealing(stage)
   else await checkHealing(stage)
+  if (scenario.profile === 'rollups') await checkRolledUp(stage)
+}
+
+/** When a day and a month are over, everything is rolled up, by processes that do so at the same time. */
+async function checkRolledUp(stage: Stage): Promise<void> {
+  const {world, oracles} = stage
+  const {time, stream} = world
+  for (const days of [2, 40]) {
+    await time.runUntil(time.nowMs + days * DAY_MS)
+    for (let turn = 0; turn < 5; turn++) {
+      void stream.tick()
+      await time.runUntil(time.nowMs + 200_000)
+    }
+    await drain(stage)
+  }
+  oracles.usage.checkRolledUp(world.items, oracles.removed)
 }
 
 async function drain({world, oracles}: Stage): Promise<void> {

@@ -18,6 +18,7 @@ export const PROFILES = [
   'family',
   'mixed',
   'quotas',
+  'rollups',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]

@@ -22,6 +22,7 @@ export function watchDataOf(readings: readonly Reading[], rest: Partial<WatchDat
     detail: undefined,
     why: undefined,
     names: new Map(),
+    units: new Map(),
     intervalMs: 2000,
     isPaused: false,
     ...rest,

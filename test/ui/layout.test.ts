@@ -17,8 +17,10 @@ describe('columns of the overview', () => {
     )
   })
 
-  it('use the whole width up to 200', () => {
-    for (const width of [60, 80, 120, 160]) expect(widthOf(overviewColumns(width, false))).toBeGreaterThan(width - 12)
+  it('use the whole width, which long ids need', () => {
+    for (const width of [60, 80, 120, 160, 240, 400])
+      expect(widthOf(overviewColumns(width, false))).toBeGreaterThan(width - 12)
+    expect(overviewColumns(300, false)[0]?.width).toBeGreaterThan(64)
   })
 
   it('include entity, resource and level even on the smallest screen', () => {

@@ -1,5 +1,6 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {RollupSchedule, windowStart} from '../../src/lib/core/window.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
@@ -8,6 +9,7 @@ import {attributes} from '../../src/lib/schema/attributes.js'
 import {limitAttribute} from '../../src/lib/schema/bucket-record.js'
 import {configAttribute} from '../../src/lib/schema/config-limits.js'
 import {keys} from '../../src/lib/schema/keys.js'
+import {encodeRollups} from '../../src/lib/schema/registry-records.js'
 import {usageMark} from '../../src/lib/schema/usage-record.js'
 import type {FindingKind} from '../../src/lib/verify/finding.js'
 import {verifyTable} from '../../src/lib/verify/verify.js'
@@ -347,6 +349,36 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
         expect(records.filter(({action}) => action === 'verify_repaired').length).toBeGreaterThan(0)
       }
     })
+  })
+
+  it('compares a day that was rolled up with its hours, and leaves out one that was not', async () => {
+    const schedule = new RollupSchedule({daily: ['2000-01-01T00:00:00Z'], monthly: ['2000-01-01T00:00:00Z']})
+    await scene.put(encodeRollups(schedule))
+    const found = async () => (await scene.findings()).filter(({kind}) => kind === 'usage')
+    const wrong = {tpm: number(150)}
+    await scene.change(dayOf(scene), wrong)
+    expect(await found()).toEqual([])
+    await scene.change(dayOf(scene), {[usage.rolledUp]: text('1')})
+    expect((await found()).map(({reason}) => reason)).toEqual([
+      expect.stringMatching(/has 150 tpm, its hourly records 200/),
+    ])
+    await scene.change(dayOf(scene), {tpm: number(200)})
+    expect(await found()).toEqual([])
+    const month = keys.usage(scene.table.namespace, 'user-1', 'gpt-4', 'monthly', windowStart('monthly', scene.startMs))
+    await scene.change(month, {[usage.rolledUp]: text('1'), tpm: number(170)})
+    expect((await found()).map(({reason}) => reason)).toEqual([
+      expect.stringMatching(/has 170 tpm, its daily records 200/),
+    ])
+  })
+
+  it('finds a day that lacks a late record, once the stream cannot have it any more', async () => {
+    await scene.put(encodeRollups(new RollupSchedule({daily: ['2000-01-01T00:00:00Z']})))
+    await scene.change(dayOf(scene), {[usage.rolledUp]: text('1'), [usageMark(0)]: text('s#3'), tpm: number(100)})
+    const foundAt = async (clock: () => number) =>
+      (await verifyTable({...scene.table, clock})).findings.filter(({key}) => key.endsWith('#daily'))
+    const endMs = scene.startMs + 86_400_000
+    expect(await foundAt(() => endMs + 3_600_000)).toEqual([])
+    expect(await foundAt(() => endMs + 25 * 3_600_000)).toMatchObject([{kind: 'usage', subject: 'tpm'}])
   })
 
   it('finds nothing wrong with the usage of a day on which zael took over from an aggregator of zae-limiter', async () => {

@@ -84,6 +84,20 @@ describeOnEngine('the detail of a bucket', () => {
     expect((await detailOf(tenant, names)).limits[0]).toMatchObject({name: 'rpm', text: '7/min'})
   })
 
+  it('has limits in money as money, and says until when a boost applies', async () => {
+    const {tenant, names} = await populated()
+    const own = {level: 'entity', entity: 'ada', resource: 'gpt-4'} as const
+    await names.setLimits(own, parseLimits(['usd=$5/min']))
+    await names.setLimits(own, parseLimits(['tpm=20k']), {until: new Date(tenant.nowMs + 3_600_000)})
+    const {limits, units, problems} = await detailOf(tenant, names)
+    expect([units, problems]).toEqual([new Map([['usd', 'USD']]), []])
+    expect(limits.map(({name, text}) => `${name} ${text}`)).toEqual([
+      'rpm 100/min:200',
+      expect.stringMatching(/^tpm 20k\/min until 20[\d :-]+ UTC, then 10k\/min$/),
+      'usd $5/min',
+    ])
+  })
+
   it('has no parent for an entity without one', async () => {
     const {tenant, names} = await populated()
     expect(await detailOf(tenant, names, 'team')).toMatchObject({

@@ -28,11 +28,13 @@ it('a whole status is that one only, and its beginning all that begin so', () =>
   const readings = [
     readingOf(bucketOf('soft#r', {limits: {rpm: {...rpm, soft: true}}})),
     readingOf(bucketOf('hard#r', {limits: {rpm}})),
+    readingOf(bucketOf('off#r', {limits: {rpm}}), {isDisabled: true}),
   ]
   const found = (filter: string) =>
     rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter: `status:${filter}`}).toSorted()
   expect(found('over')).toEqual(['hard#r'])
   expect(found('overdrawn')).toEqual(['soft#r'])
+  expect(found('disabled')).toEqual(['off#r'])
   expect(found('overd')).toEqual(['soft#r'])
   expect(found('ove')).toEqual(['hard#r', 'soft#r'])
 })
@@ -42,9 +44,10 @@ it.each([
   ['anything', undefined],
   ['status:', undefined],
   ['status:ov', undefined],
+  ['status:disabled', undefined],
   ['!STATUS:Over', undefined],
-  ['status:nonsense', '"nonsense" is not a status: ok, overdrawn, near, over, gone'],
-  ['!status:x', '"x" is not a status: ok, overdrawn, near, over, gone'],
+  ['status:nonsense', 'not a status: ok, overdrawn, near, over, disabled, gone'],
+  ['!status:x', 'not a status: ok, overdrawn, near, over, disabled, gone'],
   ['resource:gpt-4', undefined],
   ['entity:a#b', expect.stringContaining('a#b')],
   ['resource:', expect.any(String)],

@@ -1,7 +1,9 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {bucketsFor, bucketsOf} from '../../src/lib/inspect/bucket-search.js'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import type {WatchScope} from '../../src/lib/watch/model.js'
 import {BucketPoller} from '../../src/lib/watch/poller.js'
@@ -40,6 +42,53 @@ describeOnEngine('the poller', () => {
     }
     expect(known).toEqual({count: 3, isComplete: true, unreadable: 0})
     expect(lastPoll).toMatchObject({number: 1, atMs: tenant.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
+  })
+
+  it('shows a bucket that was boosted under the limits that are in force when the boost is over', async () => {
+    const tenant = newTenant(table)
+    tenant.nowMs = Date.parse('2026-11-16T14:36:00Z')
+    const resource = {level: 'resource', resource: 'gpt-4'} as const
+    const namespace = new NamespaceRepository(tenant, undefined)
+    await namespace.setLimits(resource, limits)
+    const until = new Date(tenant.nowMs + 3_600_000)
+    const own = {level: 'entity', entity: 'ada', resource: 'gpt-4'} as const
+    for (const entity of ['ada', 'ben']) await putBucket(tenant, {entity, resource: 'gpt-4', limits})
+    await namespace.setLimits(own, parseLimits(['tpm=40k']), {until})
+    await namespace.configs.set(resource, parseLimits(['rpm=7', 'tpm=9k']))
+    const poller = new BucketPoller(tenant, NAMESPACE)
+    const shown = async (id: string) => {
+      await poller.loadFacts(never)
+      const reading = (await poll(poller)).readings.get(id)
+      return reading && viewBucket(reading.bucket, tenant.nowMs).limits.map(({name, capacity}) => `${name}=${capacity}`)
+    }
+    expect(await shown('ada#gpt-4')).toEqual(['rpm=100', 'tpm=40000'])
+    tenant.nowMs = until.getTime()
+    expect(await shown('ada#gpt-4')).toEqual(['rpm=7', 'tpm=9000'])
+    // Others are shown as they are stored.
+    expect(await shown('ben#gpt-4')).toEqual(['rpm=100', 'tpm=10000'])
+    const [view] = await bucketsOf(namespace, 'ada', 'gpt-4', tenant.nowMs)
+    expect(view?.limits.map(({capacity}) => capacity)).toEqual([7, 9000])
+    // Nothing was written since.
+    expect(view?.shards[0]?.refillAgeMs).toBe(3_600_000)
+    const {records} = await bucketsFor(namespace, 'gpt-4', {}, tenant.nowMs)
+    expect(records.map(({limits: all}) => all.map(({capacity}) => capacity))).toEqual([
+      [7, 9000],
+      [100, 10_000],
+    ])
+  })
+
+  it('knows in which currency limits are', async () => {
+    const tenant = newTenant(table)
+    const poller = new BucketPoller(tenant, NAMESPACE)
+    await poller.loadFacts(never)
+    expect(poller.currencies).toEqual(new Map())
+    const namespace = new NamespaceRepository(tenant, undefined)
+    await namespace.configs.set({level: 'system'}, parseLimits(['usd=$5/day']))
+    await poller.loadFacts(never)
+    expect(poller.currencies).toEqual(new Map())
+    tenant.nowMs += 30_000
+    await poller.loadFacts(never)
+    expect(poller.currencies).toEqual(new Map([['usd', 'USD']]))
   })
 
   it('reports the read units of the engine', async () => {

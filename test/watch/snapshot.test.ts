@@ -1,7 +1,9 @@
-import {beforeEach, expect, it} from 'vitest'
+import {afterEach, beforeEach, expect, it, vi} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
+import {Catalogue} from '../../src/lib/watch/catalogue.js'
+import {POLL_UNITS} from '../../src/lib/watch/poll-plan.js'
 import {takeReadings} from '../../src/lib/watch/snapshot.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -9,6 +11,8 @@ import {newTenant, putBucket, type TestTenant} from '../repository/namespace-tab
 import {putUsers} from './support.js'
 
 const limits = parseLimits(['rpm=100'])
+/** Currencies and boosts of the namespace, read once. */
+const FACT_UNITS = 2
 
 describeOnEngine('a snapshot', () => {
   const table = useTable()
@@ -23,15 +27,18 @@ describeOnEngine('a snapshot', () => {
     faults.start()
   })
 
+  afterEach(() => vi.restoreAllMocks())
+
   const putMany = (count: number) => putUsers(tenant, count, limits)
-  const read = (signal = new AbortController().signal, againAfterMs?: number) => {
+  const read = (signal = new AbortController().signal, againAfterMs?: number, isWhole = true) => {
     const repository = new Repository({stack: tenant.name, transport: faults, clock: tenant.clock})
     const names = repository.namespaceById(tenant.namespace)
     const backoff = {...tenant.backoff, sleep: pause}
-    return takeReadings(names, {...tenant, transport: faults, backoff}, {kind: 'namespace'}, {signal, againAfterMs})
+    const options = {signal, againAfterMs, isWhole}
+    return takeReadings(names, {...tenant, transport: faults, backoff}, {kind: 'namespace'}, options)
   }
 
-  it('has every bucket, however many polls that takes', async () => {
+  it('has every bucket, however many requests that takes', async () => {
     await putMany(250)
     const before = table.capacity.snapshot()
     const result = await read()
@@ -52,6 +59,15 @@ describeOnEngine('a snapshot', () => {
     expect(lastPoll.readUnits).toBeLessThan(250 / 2 + 30)
   })
 
+  it('counts a bucket once whose shards are on two pages of the index', async () => {
+    await putMany(99)
+    await putBucket(tenant, {entity: 'zed', resource: 'r', limits, shardCount: 4})
+    const {readings, lastPoll} = await read()
+    expect(readings.size).toBe(100)
+    expect(lastPoll.bucketsRead).toBe(100)
+    expect(readings.get('zed#r')?.bucket.shards).toHaveLength(4)
+  })
+
   it('reads every bucket twice where rates are wanted, an interval apart', async () => {
     await putMany(150)
     const startMs = tenant.nowMs
@@ -67,6 +83,40 @@ describeOnEngine('a snapshot', () => {
     expect(rates.filter(rate => rate === 0)).toHaveLength(149)
     expect(rates.filter(rate => rate !== 0)).toEqual([25])
     expect(lastPoll.bucketsRead).toBe(150)
+  })
+
+  it('costs no more than a poll of the live view unless all buckets are wanted', async () => {
+    await putMany(250)
+    const before = table.capacity.snapshot()
+    const {readings, known, lastPoll} = await read(undefined, undefined, false)
+    expect(table.capacity.since(before).read).toBeLessThanOrEqual(POLL_UNITS + FACT_UNITS)
+    expect(readings.size).toBeGreaterThan(80)
+    expect(lastPoll).toMatchObject({bucketsRead: readings.size, calls: 4})
+    expect(known).toEqual({count: 100, isComplete: false, unreadable: 0})
+  })
+
+  it('reads the same buckets again where rates are wanted, and no others', async () => {
+    await putMany(250)
+    const wanted: string[] = []
+    tenant.transport.after = (operation, output) => {
+      if (operation === 'BatchGetItem') wanted.push(...(JSON.stringify(output).match(/user-\d+#/g) ?? []))
+    }
+    pause = async ms => {
+      tenant.nowMs += ms
+    }
+    const {readings, lastPoll} = await read(undefined, 2000, false)
+    expect([...readings.values()].every(({ratePerSecond}) => ratePerSecond.size > 0)).toBe(true)
+    expect(new Set(wanted).size).toBe(readings.size)
+    expect(lastPoll.readUnits).toBeLessThanOrEqual(2 * POLL_UNITS + FACT_UNITS)
+  })
+
+  it('considers each bucket a fixed number of times, however many there are', async () => {
+    const candidates = vi.spyOn(Catalogue.prototype, 'candidates')
+    const readings = vi.spyOn(Catalogue.prototype, 'readings')
+    await putMany(250)
+    await read()
+    expect(candidates).not.toHaveBeenCalled()
+    expect(readings).toHaveBeenCalledOnce()
   })
 
   it('has no bucket that was deleted while it was taken', async () => {

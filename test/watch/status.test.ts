@@ -51,6 +51,24 @@ describe('the status of a bucket', () => {
     expect(statusAt({...child, chargedTo: 'unwatched#r'}, READ_AT_MS, () => undefined).status).toBe('ok')
   })
 
+  it('is disabled where a switch refuses every request, whatever is left', () => {
+    expect(statusAt(reading('a#b', 900, {isDisabled: true}), READ_AT_MS)).toMatchObject({
+      status: 'disabled',
+      refusedBy: undefined,
+      worst: {status: 'ok'},
+    })
+    expect(statusAt(reading('a#b', 0, {isDisabled: true}), READ_AT_MS).status).toBe('disabled')
+    expect(statusAt(reading('a#b', 0, {isDisabled: true, isGone: true}), READ_AT_MS).status).toBe('gone')
+    // A switch of the parent refuses what is charged to it too.
+    expect(childOf(reading('team#r', 900, {isDisabled: true}), reading('child#r', 900))).toMatchObject({
+      status: 'over',
+      refusedBy: 'parent',
+    })
+    // What nobody has asked for is worse.
+    const near = reading('near#r', 100)
+    expect(worstOf([reading('off#r', 0, {isDisabled: true}), near], READ_AT_MS)).toBe(near)
+  })
+
   it('does not depend on limits that only the parent has, or that are soft there', () => {
     const child = reading('child#r', 900)
     const of = (limits: Parameters<typeof bucketOf>[1]['limits']) =>
@@ -75,6 +93,10 @@ describe('the status of a bucket', () => {
     const empty = reading('a#b', 0, {...bypassed, ...refused({refused: 3})})
     expect(statusAt(empty, READ_AT_MS)).toMatchObject({status: 'ok', refusedBy: undefined, worst: {name: 'tpm'}})
     expect(statusAt(empty, READ_AT_MS + 1000)).toMatchObject({status: 'over', refusedBy: 'entity'})
+    // Nothing is taken meanwhile, so it does not run empty.
+    const used = reading('a#b', 100, {...bypassed, ratePerSecond: new Map([['tpm', 10]])})
+    expect(statusAt(used, READ_AT_MS).worst?.emptyInMs).toBeNull()
+    expect(statusAt(used, READ_AT_MS + 1000).worst?.emptyInMs).toBeGreaterThan(0)
     const child = reading('child#r', 900, {typical: [50]})
     expect(childOf(reading('team#r', 0, bypassed), child).status).toBe('ok')
     // Its own bypass does not hold for the limits of its parent.

@@ -115,6 +115,7 @@ export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): R
     requests: NO_REQUESTS,
     typical: [],
     bypassUntilMs: undefined,
+    isDisabled: bucket.shards?.some(shard => shard.kind === 'bucket' && shard.record.isDisabled === true) ?? false,
     countedFrom: undefined,
     writePressure: 0,
     writePressures: new Map(),

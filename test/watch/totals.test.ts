@@ -20,6 +20,7 @@ describe('totals', () => {
           over: rows.filter(({status}) => status === 'over').length,
           near: rows.filter(({status}) => status === 'near').length,
           overdrawn: rows.filter(({status}) => status === 'overdrawn').length,
+          disabled: rows.filter(({status}) => status === 'disabled').length,
           inDebt: rows.filter(({view}) => view.limits.some(({debt}) => debt > 0)).length,
           shards: sum(rows.map(({shardCount}) => shardCount)),
           refusedPerSecond: sum(rows.map(({requests}) => refusedPerSecond(requests) ?? 0)),

@@ -84,7 +84,12 @@ describeOnEngine('L6 the data of a watch after real traffic', () => {
         }
       }
       const selection = {sort: 'left', reversed: false, filter: ''} as const
-      const document = watchDocument({readings, known, lastPoll, problem: undefined}, nowMs, selection, undefined)
+      const document = watchDocument(
+        {readings, known, units: new Map(), lastPoll, problem: undefined},
+        nowMs,
+        selection,
+        undefined,
+      )
       for (const {entity, resource, limits} of document.buckets) {
         const view = views.find(each => each.entity === entity && each.resource === resource)
         const rates = readings.get(`${entity}#${resource}`)?.ratePerSecond

@@ -4,6 +4,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {bucketListing} from '../../lib/cli/data/bucket-presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import type {BucketListResult} from '../../lib/cli/results/bucket.js'
+import type {Streamed} from '../../lib/cli/results/shared.js'
 
 export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
@@ -23,14 +24,23 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All buckets, emptiest first'},
   ]
 
-  protected async work(stack: StackContext): Promise<BucketListResult> {
+  protected async work(stack: StackContext): Promise<BucketListResult | Streamed> {
     const {resource, limit, all, cursor} = this.flags
-    const {bucketsFor} = await import('../../lib/inspect/bucket-search.js')
-    const page = {limit: all ? undefined : limit, cursor}
+    const {bucketsFor, walkBuckets} = await import('../../lib/inspect/bucket-search.js')
     const namespace = await stack.namespace()
     const nowMs = stack.table.clock()
-    const {records, next} = await bucketsFor(namespace, resource, page, nowMs)
-    await this.list(bucketListing(records, nowMs, await namespace.configs.units()))
+    const units = await namespace.configs.units()
+    if (all) {
+      return this.listAll({
+        before: {resource},
+        field: 'buckets',
+        items: walkBuckets(namespace, resource, nowMs),
+        json: bucket => bucket,
+        listing: (buckets, isMore) => bucketListing(buckets, nowMs, units, isMore),
+      })
+    }
+    const {records, next} = await bucketsFor(namespace, resource, {limit, cursor}, nowMs)
+    await this.list(bucketListing(records, nowMs, units))
     this.suggestNextPage(next)
     return {resource, buckets: records, next: next ?? null}
   }

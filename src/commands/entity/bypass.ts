@@ -1,6 +1,7 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/results/switch.js'
 
@@ -28,9 +29,10 @@ export default class EntityBypass extends StackCommand<typeof EntityBypass> {
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {
+    const where = typedFlags(this.settings)
     const {switchEntity} = await import('../../lib/cli/limits/switch.js')
     const whose = {id: this.args.id, resource: this.flags.resource}
-    const {lines, result, warnings} = await switchEntity(await stack.namespace(), whose, 'bypass')
+    const {lines, result, warnings} = await switchEntity(await stack.namespace(), whose, 'bypass', {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

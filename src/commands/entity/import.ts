@@ -11,9 +11,9 @@ import {
   planWithProgress,
   readEntityFile,
 } from '../../lib/cli/data/entity-import.js'
+import {importReach} from '../../lib/cli/data/import-reach.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {EntityImportResult} from '../../lib/cli/results/entity.js'
-import {EXIT} from '../../lib/core/errors.js'
 
 export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override summary = 'Create and update entities from a CSV or JSON Lines file'
@@ -22,8 +22,8 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     'The first line of a CSV file names its columns: id, name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", ' +
     'for all resources) and limits.RESOURCE; only id is needed. A line of JSON has the fields that an entity has in a ' +
     'manifest, and its id. Empty cells and entities that are not listed stay as they are, nothing is removed, and limits ' +
-    'that are not named stay in force. All lines are checked before anything is written. Asks before it changes what is ' +
-    'there. To continue after an interruption, run the command again.'
+    'that are not named stay in force; boosts go on. All lines are checked before anything is written. Asks before it changes what is ' +
+    'there, or what live buckets have besides. To continue after an interruption, run the command again.'
 
   static override args = {
     file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),
@@ -50,13 +50,14 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     const listed = await readEntityFile(file, format)
     const namespace = await stack.namespace()
     const plan = await planWithProgress(namespace, listed)
-    this.print(importPlanLines(file, plan))
-    if (dryRun) return importJson(file, plan, undefined)
-    const question = importQuestion(plan)
+    const reach = await importReach(namespace, plan, stack.table.clock())
+    this.print(importPlanLines(file, plan, reach))
+    if (dryRun) return importJson(file, plan, reach, undefined)
+    const question = importQuestion(plan, reach)
     if (question !== undefined) await confirm(question, {yes})
-    const result = await importWithProgress(namespace, plan)
-    this.print(importedLines(result))
-    if (result.failures.length > 0 || result.left > 0) process.exitCode = EXIT.failed
-    return importJson(file, plan, result)
+    const run = await importWithProgress(namespace, plan)
+    this.print(importedLines(plan, run))
+    process.exitCode = run.exitCode
+    return importJson(file, plan, reach, run)
   }
 }

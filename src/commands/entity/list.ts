@@ -2,14 +2,21 @@ import {string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
+import {SearchReport} from '../../lib/cli/data/entity-search.js'
 import {parseMetadata} from '../../lib/cli/flags/metadata.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import type {EntityListResult} from '../../lib/cli/results/entity.js'
+import type {Streamed} from '../../lib/cli/results/shared.js'
+import type {EntityRecord} from '../../lib/schema/entity-record.js'
 
 export default class EntityList extends StackCommand<typeof EntityList> {
   static override summary = 'List the entities of a namespace'
 
   static override flags = {
+    prefix: string({
+      description: 'Only entities whose id begins with this text, in the same case; nothing else is read.',
+      helpValue: 'TEXT',
+    }),
     filter: string({
       description: 'Only entities whose id or name contains this text; ignores case.',
       helpValue: 'TEXT',
@@ -29,19 +36,31 @@ export default class EntityList extends StackCommand<typeof EntityList> {
   static override examples = [
     {command: 'zael entity list', description: 'The first 50 by id'},
     {command: 'zael entity list --filter ann --all', description: 'Search the whole namespace'},
+    {
+      command: 'zael entity list --prefix team-1: --all --output jsonl',
+      description: 'A range of ids, as lines of JSON',
+    },
     {command: 'zael entity list --parent team-1 -m plan=gold', description: 'Children with some metadata'},
-    {command: 'zael entity list --all --output csv --columns id,parent', description: 'As CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityListResult> {
-    const {filter: text, parent, metadata, limit, all, cursor} = this.flags
-    const filter = {text, parent, metadata: metadata && parseMetadata(metadata)}
+  protected async work(stack: StackContext): Promise<EntityListResult | Streamed> {
+    const {prefix, filter: text, parent, metadata, limit, all, cursor} = this.flags
+    const filter = {prefix, text, parent, metadata: metadata && parseMetadata(metadata)}
     const isFiltered = Object.values(filter).some(each => each !== undefined)
+    const empty = isFiltered ? 'No entity matches' : 'There are no entities'
     const {entities} = await stack.namespace()
     if (parent !== undefined) await entities.need(parent)
-    const page = {limit: all ? undefined : limit, cursor}
-    const {records, next} = await (isFiltered ? entities.search(filter, page) : entities.list(page))
-    await this.list(entityListing(records, isFiltered ? 'No entity matches' : 'There are no entities'))
+    const report = new SearchReport()
+    if (all) {
+      const items = report.cleared(entities.walk(filter, report.options))
+      const listing = (rows: readonly EntityRecord[]) => entityListing(rows, empty)
+      await this.listAll({field: 'entities', items, json: entityJson, listing})
+      for (const line of report.lines(filter)) this.logToStderr(line)
+      return {}
+    }
+    const {records, next} = await entities.search(filter, {limit, cursor}, report.options)
+    for (const line of report.lines(filter)) this.logToStderr(line)
+    await this.list(entityListing(records, empty))
     this.suggestNextPage(next)
     return {entities: records.map(entityJson), next: next ?? null}
   }

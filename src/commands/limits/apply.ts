@@ -3,13 +3,9 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
-import {applyLines, applyQuestion, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
-import {applyWithProgress, lossOf} from '../../lib/cli/limits/run.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {applyWithProgress, confirmPlan, planWithLoss} from '../../lib/cli/limits/run.js'
 import type {LimitsApplyResult} from '../../lib/cli/results/manifest.js'
-import {EXIT} from '../../lib/core/errors.js'
-
-const EXIT_OF = {complete: EXIT.ok, failed: EXIT.failed, interrupted: EXIT.interrupted} as const
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest: set and delete limits so that the table matches it'
@@ -33,17 +29,15 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   protected async work(stack: StackContext): Promise<LimitsApplyResult> {
     const {file, 'dry-run': dryRun = false, yes = false} = this.flags
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
-    const {planManifest} = await import('../../lib/manifest/plan.js')
-    const plan = await planManifest(namespace, manifest)
-    const loss = await lossOf(namespace, plan, stack.table.clock())
+    const judged = await planWithLoss(namespace, manifest, stack.table.clock())
+    const {plan, loss} = judged
     this.print(manifestPlanLines(plan, loss))
     const planned = {dryRun, ...manifestPlanJson(plan, loss)}
     if (dryRun) return {...planned, result: null}
-    const question = applyQuestion(plan, loss)
-    if (question !== undefined) await confirm(question, {yes})
-    const result = await applyWithProgress(namespace, plan)
-    this.print(applyLines(result))
-    process.exitCode = EXIT_OF[result.outcome]
+    await confirmPlan(judged, yes)
+    const {result, exitCode} = await applyWithProgress(namespace, plan)
+    this.print(applyLines(plan, result))
+    process.exitCode = exitCode
     return {...planned, result: applyResultJson(result)}
   }
 }

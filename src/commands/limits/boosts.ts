@@ -9,7 +9,8 @@ export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
 
   static override description =
     'Lists what `zael limits set --for` and `--until` have set, the next end first: until then the values under NOW apply, ' +
-    'after it those under THEN. One that has ended is listed until it is tidied up. `zael limits unset --boost` ends one now.'
+    'after it those under THEN, or what the next level says where the scope has limits only for the time of the boost. One ' +
+    'that has ended is listed until it is tidied up. `zael limits unset --boost` ends one now.'
 
   static override flags = listFlags
 

@@ -1,16 +1,20 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {configJson} from '../../lib/cli/limits/json.js'
 import {limitRows} from '../../lib/cli/limits/limit-rows.js'
-import {writeManifest} from '../../lib/cli/limits/manifest-file.js'
+import {printManifest} from '../../lib/cli/limits/manifest-export.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import {isRowFormat} from '../../lib/cli/output/output-format.js'
 import type {LimitsExportResult} from '../../lib/cli/results/manifest.js'
+import type {Streamed} from '../../lib/cli/results/shared.js'
 
 export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   static override summary = 'Print the current limits as a manifest'
 
   static override description =
     'Prints limits and entities of the namespace as YAML, or as JSON with --json; `zael limits apply` reads both. Applying ' +
-    'the manifest to the same namespace changes nothing. With --output csv, prints the limits alone, one in each row.'
+    'the manifest to the same namespace changes nothing. With --output csv, prints the limits alone, one in each row; with jsonl, one ' +
+    'scope in each line.'
 
   static override flags = listFlags
 
@@ -20,16 +24,14 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
     {command: 'zael limits export --output csv > limits.csv', description: 'For a spreadsheet'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsExportResult> {
-    const {namespace} = this.flags
+  protected async work(stack: StackContext): Promise<LimitsExportResult | Streamed> {
     const repository = await stack.namespace()
-    if (this.format === 'csv') {
-      const {configPage} = await import('../../lib/repository/limits/pages.js')
-      const {records} = await configPage(repository.configs, {}, {})
-      await this.list(limitRows(records))
+    if (isRowFormat(this.format)) {
+      const {walkConfigs} = await import('../../lib/repository/limits/pages.js')
+      const items = walkConfigs(repository.configs, {})
+      return this.listAll({field: 'configs', items, json: configJson, listing: limitRows})
     }
-    const {text, document} = await writeManifest(repository, namespace)
-    this.print(text.trimEnd().split('\n'))
-    return document
+    await this.printAll(options => printManifest(repository, this.flags.namespace, options))
+    return {}
   }
 }

@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {newNameLines, newNamesJson} from '../../lib/cli/limits/effect.js'
 import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 import type {LimitsImpactResult} from '../../lib/cli/results/limits.js'
@@ -51,8 +52,12 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const preview = await namespace.configs.preview(scope, limits, {replace})
     const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
     const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)
-    await this.list(impactListing(impact.found))
-    this.print(['', ...impactLines(impact, range)])
-    return impactJson(impact, range)
+    const {newNames} = await import('../../lib/inspect/new-names.js')
+    const known = new Set(preview.before.map(({name}) => name))
+    const added = limits.flatMap(({name}) => (known.has(name) ? [] : [name]))
+    const names = await newNames(namespace, scope, added)
+    await this.list(impactListing(impact))
+    this.print(['', ...impactLines(impact, range), ...newNameLines(names)])
+    return {...impactJson(impact, range), new: newNamesJson(names)}
   }
 }

@@ -5,6 +5,7 @@ import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import type {LimitsListResult} from '../../lib/cli/results/limits.js'
+import type {Streamed} from '../../lib/cli/results/shared.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List the configured limits by scope'
@@ -21,12 +22,16 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     {command: 'zael limits list --output csv', description: 'As CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsListResult> {
+  protected async work(stack: StackContext): Promise<LimitsListResult | Streamed> {
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
-    const {configPage} = await import('../../lib/repository/limits/pages.js')
+    const {configPage, walkConfigs} = await import('../../lib/repository/limits/pages.js')
     const {configs} = await stack.namespace()
-    const {records, next} = await configPage(configs, selection, {limit: all ? undefined : limit, cursor})
+    if (all) {
+      const items = walkConfigs(configs, selection)
+      return this.listAll({field: 'configs', items, json: configJson, listing: configListing})
+    }
+    const {records, next} = await configPage(configs, selection, {limit, cursor})
     await this.list(configListing(records))
     this.suggestNextPage(next)
     return {configs: records.map(configJson), next: next ?? null}

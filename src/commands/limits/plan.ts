@@ -5,7 +5,7 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
-import {lossOf} from '../../lib/cli/limits/run.js'
+import {planWithLoss} from '../../lib/cli/limits/run.js'
 import type {LimitsPlanResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
@@ -24,9 +24,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
 
   protected async work(stack: StackContext): Promise<LimitsPlanResult> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
-    const {planManifest} = await import('../../lib/manifest/plan.js')
-    const plan = await planManifest(namespace, manifest)
-    const loss = await lossOf(namespace, plan, stack.table.clock())
+    const {plan, loss} = await planWithLoss(namespace, manifest, stack.table.clock())
     this.print(manifestPlanLines(plan, loss))
     const changes = plan.changes.filter(change => change.kind === 'limits')
     const seen = this.flags.impact ? await readImpact(namespace, changes, stack.table.clock()) : undefined

@@ -7,11 +7,11 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
 import {asBoosted} from '../../lib/cli/limits/boost.js'
-import {appliedJson, effectJson, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {appliedJson, effectJson} from '../../lib/cli/limits/effect.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
-import {previewSet, setAsPreviewed, setLines} from '../../lib/cli/limits/set.js'
+import {previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LimitsSetResult} from '../../lib/cli/results/limits.js'
 
@@ -22,8 +22,8 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     'What is not named stays in force unless --only is given. Of the levels system, resource, entity, and entity with ' +
     'resource, the most specific one that has limits applies as a whole; so a scope without limits of its own starts with ' +
     'a copy of those that apply there now. With --for or --until the given values end by themselves, everywhere at that ' +
-    'minute; such a copy ends with them. Asks before live buckets lose a limit that they are charged for. See `zael help ' +
-    'limit-syntax`.'
+    'minute; such a copy ends with them. Asks before live buckets lose a limit that they are charged for, before limits of ' +
+    'theirs change that were not named, and before a copy stays that would end. See `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -49,7 +49,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     }),
     ...impactFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before live buckets lose a limit.'}),
+    yes: boolean({char: 'y', description: 'Do not ask, whatever else changes.'}),
   }
 
   static override examples = [
@@ -67,23 +67,32 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
     const until = untilOf(this.flags, stack.table.clock())
-    const request = {scope, limits, options: {replace, onUnavailable, auditRetentionDays, until}}
+    const options = {replace, onUnavailable, auditRetentionDays, until}
+    const request = {scope, limits, options, words: this.words()}
+    const where = typedFlags(this.settings)
     const namespace = await stack.namespace()
     const previewed = await previewSet(namespace, request, stack.table.clock())
     const {preview, effect} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(preview)], stack.table.clock()) : undefined
     if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
-    const question = lossQuestion(scope, effect)
-    if (question !== undefined && !dryRun) await confirm(question, {yes})
+    const asked = setQuestion(request, previewed, where)
+    if (asked && !dryRun) await confirm(asked.question, {yes, instead: asked.instead})
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
       ? {change: preview, made: effect}
       : await setAsPreviewed(namespace, request, previewed)
     const {copied} = change
-    this.print(setLines(change, made, request, {dryRun, where: typedFlags(this.settings)}))
+    this.print(setLines(change, made, request, {dryRun, where, nowMs: stack.table.clock()}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
     const impact = seen ? impactJson(seen.impact, seen.range) : null
     return {dryRun, ...result, buckets: change.buckets ?? null, impact}
+  }
+
+  /** The limits and their end, as they were typed. */
+  private words(): string[] {
+    const {for: span, until} = this.flags
+    const end = span !== undefined ? ['--for', span] : until !== undefined ? ['--until', until] : []
+    return [...(this.args.limits ?? []), ...end]
   }
 }

@@ -1,9 +1,12 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {scopeArguments} from '../../lib/cli/base/scope-text.js'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {changeLines, effectJson, effectMade, effectOf, lossQuestion} from '../../lib/cli/limits/effect.js'
+import {consentQuestion, joinQuestions, keptQuestion} from '../../lib/cli/limits/consent.js'
+import {appliedJson, changeLines, copyLines, effectJson, effectMade, effectOf} from '../../lib/cli/limits/effect.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
@@ -57,12 +60,23 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const namespace = await stack.namespace()
     const {getRemovable} = await import('../../lib/repository/limits/pages.js')
     const removed = name === undefined ? await getRemovable(namespace.configs, scope) : undefined
-    const before = (removed ?? (await namespace.configs.get(scope)))?.limits ?? []
+    const {limits: before = [], copiedUntilMs} = removed ?? (await namespace.configs.get(scope)) ?? {}
     const after = before.filter(limit => removed === undefined && limit.name !== name)
-    const effect = await effectOf(namespace, {scope, before, after}, stack.table.clock())
-    const loss = lossQuestion(scope, effect)
-    if (removed) await confirm(unsetQuestion(removed, loss), {yes})
-    else if (loss !== undefined) await confirm(loss, {yes})
+    const effect = await effectOf(
+      namespace,
+      {scope, before, after, named: name === undefined ? [] : [name]},
+      stack.table.clock(),
+    )
+    const consent = consentQuestion(scope, effect.reach)
+    const where = typedFlags(this.settings)
+    if (removed) await confirm(unsetQuestion(removed, consent), {yes})
+    const isSet = after.length < before.length
+    const question = removed
+      ? undefined
+      : joinQuestions(consent, keptQuestion(scope, copiedUntilMs, isSet ? after : []))
+    const isBoosted = before.some(limit => limit.name === name && limit.boost)
+    const ending = `To end only its boost: zael limits unset --boost ${name} ${scopeArguments(scope)}${where}`
+    if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
     const change = await changeWithProgress(sync =>
       // What others have added since is not what was asked about.
       name === undefined
@@ -70,8 +84,9 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
         : namespace.unsetLimit(scope, name, sync),
     )
     const made = await effectMade(namespace, effect, {before, after}, change)
-    this.print(changeLines(change, made, false))
-    return {...changeJson(change), ...effectJson(made), buckets: change.buckets}
+    this.print([...changeLines(change, made, false), ...copyLines(change.copied, scope, where)])
+    const copied = change.copied ? appliedJson(change.copied) : null
+    return {...changeJson(change), copied, ...effectJson(made), buckets: change.buckets}
   }
 
   private async endBoosts(
@@ -80,13 +95,17 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     names: readonly string[] | undefined,
   ): Promise<LimitsUnsetResult> {
     const namespace = await stack.namespace()
-    const {limits = [], isForBoost = false} = (await namespace.configs.get(scope)) ?? {}
+    const {limits = [], copiedUntilMs} = (await namespace.configs.get(scope)) ?? {}
     const {withoutBoosts} = await import('../../lib/repository/limits/boosting.js')
     const isEnded = ({name}: Limit) => names?.includes(name) ?? true
-    const {limits: after} = withoutBoosts({scope, limits, isForBoost}, isEnded)
-    const effect = await effectOf(namespace, {scope, before: limits, after}, stack.table.clock())
+    const {limits: after} = withoutBoosts({scope, limits, copiedUntilMs}, isEnded)
+    const effect = await effectOf(
+      namespace,
+      {scope, before: limits, after, named: limits.filter(isEnded).map(({name}) => name)},
+      stack.table.clock(),
+    )
     const change = await changeWithProgress(sync => namespace.endBoosts(scope, names, sync))
     this.print(changeLines(change, effect, false))
-    return {...changeJson(change), ...effectJson(effect), buckets: change.buckets}
+    return {...changeJson(change), copied: null, ...effectJson(effect), buckets: change.buckets}
   }
 }

@@ -65,7 +65,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     }
     const result = await bringUp(stateDir, options)
     this.print(upLines(result))
-    for (const line of upHints()) this.logToStderr(line)
+    for (const line of upHints(result.state)) this.logToStderr(line)
     return {started: result.started, mended: result.recovered, ...stateJson(result.state)}
   }
 }

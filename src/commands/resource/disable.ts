@@ -1,5 +1,6 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/results/switch.js'
 
@@ -20,8 +21,11 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {
+    const where = typedFlags(this.settings)
     const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result, warnings} = await switchResource(await stack.namespace(), this.args.resource, 'disabled')
+    const {lines, result, warnings} = await switchResource(await stack.namespace(), this.args.resource, 'disabled', {
+      where,
+    })
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

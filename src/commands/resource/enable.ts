@@ -1,5 +1,6 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/results/switch.js'
 
@@ -20,9 +21,13 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
   ]
 
   protected async work(stack: StackContext): Promise<SwitchResult> {
+    const where = typedFlags(this.settings)
     const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result} = await switchResource(await stack.namespace(), this.args.resource, 'enabled')
+    const {lines, result, warnings} = await switchResource(await stack.namespace(), this.args.resource, 'enabled', {
+      where,
+    })
     this.print(lines)
+    for (const warning of warnings) this.warn(warning)
     return result
   }
 }

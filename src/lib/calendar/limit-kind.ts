@@ -129,7 +129,8 @@ function resetClock(stored: StoredSchedule): ResetClock {
   return {lastMs: atMs => finite(stretchAt(atMs).fromMs), nextMs: atMs => finite(stretchAt(atMs).untilMs)}
 }
 
-function windowOf(entry: ScheduleEntry) {
+/** An entry of a schedule as records have it. */
+export function windowOf(entry: ScheduleEntry): LimitWindow {
   if (!('scale' in entry)) return entry
   const {cron, scale} = entry
   return {cron, scalePerMille: scaleToPerMille(scale)}

@@ -24,7 +24,8 @@ export interface WindowsUntil {
 export function windowsUntil(zoneName: string, nowMs: number, untilMs: number): WindowsUntil {
   const zone = timeZone(zoneName)
   if (untilMs % MINUTE_MS !== 0) throw new RangeError(`${untilMs} is no whole minute`)
-  if (!(untilMs > nowMs) || untilMs - nowMs > LONGEST_UNTIL_DAYS * DAY_MS)
+  // An end is rounded up to its minute.
+  if (!(untilMs > nowMs) || untilMs - nowMs >= LONGEST_UNTIL_DAYS * DAY_MS + MINUTE_MS)
     throw new RangeError(`${untilMs} is not within ${LONGEST_UNTIL_DAYS} days after ${nowMs}`)
   const crons = cronsBetween(wallClock(zone, nowMs), wallClock(zone, untilMs))
   const recurMs = checkedEnd(zoneName, crons, nowMs, untilMs)

@@ -13,7 +13,7 @@ export const EXIT = {
 } as const
 
 /** What a failure means to the caller; decides the exit code. */
-export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'terminated'>
+export type ErrorKind = Exclude<keyof typeof EXIT, 'ok'>
 
 export interface ZaelErrorOptions {
   /** What to run or change next, in one sentence. */
@@ -44,6 +44,20 @@ export class ZaelError extends Error {
 
   get exitCode(): number {
     return EXIT[this.kind]
+  }
+}
+
+/**
+ * Makes an error without a stack. For errors that are outcomes and come often: capturing a stack takes longer than the
+ * decision, and shows nothing but this package.
+ */
+export function withoutStack<E extends Error>(make: () => E): E {
+  const {stackTraceLimit} = Error
+  Error.stackTraceLimit = 0
+  try {
+    return make()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
   }
 }
 

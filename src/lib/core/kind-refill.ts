@@ -56,6 +56,12 @@ export function isInPeriod(limit: KindedLimit, refilledAtMs: number, atMs: numbe
   return endMs !== undefined && atMs < endMs && !hasPendingWindow(quota, refilledAtMs)
 }
 
+/** Millitokens that were bought on top of a quota for the period that an instant lies in. */
+export function boughtMilli(limit: KindedLimit, refilledAtMs: number, atMs: number): bigint {
+  const topUpMilli = limit.kind?.quota?.topUpMilli
+  return topUpMilli !== undefined && isInPeriod(limit, refilledAtMs, atMs) ? topUpMilli : 0n
+}
+
 /** Names the period of a quota that tokens were taken in: what is returned goes to no other. */
 export interface QuotaPeriod {
   readonly definition: string

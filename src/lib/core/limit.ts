@@ -43,6 +43,8 @@ export interface LimitBoost {
   readonly windows: number
   /** Whether the end had passed when the limit was read; then only its windows are left to be removed. */
   readonly isEnded: boolean
+  /** With it ends the copy that was made for it: what follows is not the base, but what the next level says then. */
+  readonly endsCopy?: true
 }
 
 /** A quota that is full again when one of the crons (five fields) begins to match. */

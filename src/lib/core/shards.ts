@@ -21,6 +21,7 @@ import {floorDivide, type Rate, shareOf, shareOfRate} from './token-math.js'
 
 /** A stored bucket with its parameters reduced to what this shard may hold and gain. */
 export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
+  if (count <= 1 && !hasKinds(bucket)) return bucket
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of bucket.limits) limits.set(name, shareOfLimit(name, limit, shard, count))
   return {...bucket, limits}
@@ -117,12 +118,18 @@ const HORIZON_MS = 10 * 365 * 86_400_000
 
 /** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
 export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
+  if (!hasKinds(bucket) && !isAboveCapacity(bucket)) return bucket
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of inForceAt(bucket, instantAt(bucket, nowMs)).limits) {
     const {capacityMilli, tokensMilli} = limit
     limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)
   }
   return {...bucket, limits}
+}
+
+function isAboveCapacity({limits}: BucketState): boolean {
+  for (const {tokensMilli, capacityMilli} of limits.values()) if (tokensMilli > capacityMilli) return true
+  return false
 }
 
 /**

@@ -1,4 +1,4 @@
-import {formatMoney} from './notation/money.js'
+import {formatMoney, MONEY_DECIMALS, withCurrency} from './notation/money.js'
 
 /**
  * Numbers and time spans as text for people, always in English. The `short` formats fit a column of fixed width on the
@@ -49,6 +49,12 @@ export function formatShortNumber(value: number, rounding: Rounding = 'nearest')
     return value > 0 ? '<0.01' : '>-0.01'
   }
   return value > 0 ? '>999P' : '<-999P'
+}
+
+/** Tokens as {@link formatShortNumber} shows them, or the money that they stand for: `12.3k`, `$12.3k`. */
+export function formatShortTokens(tokens: number, unit: string | undefined, rounding: Rounding = 'nearest'): string {
+  if (unit === undefined) return formatShortNumber(tokens, rounding)
+  return withCurrency(formatShortNumber(tokens / 10 ** MONEY_DECIMALS, rounding), unit)
 }
 
 /** A rate per second, without its unit: `1,000`, `0.25`; below a hundredth `<0.01`, not `0`. */

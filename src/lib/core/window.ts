@@ -38,3 +38,35 @@ export function parseWindowKey(key: string): {window: Window; start: string} {
   const window = WINDOWS.find(candidate => candidate === suffix) ?? 'hourly'
   return {window, start}
 }
+
+/** Windows that can be made from finer ones. */
+export type CoarseWindow = Exclude<Window, 'hourly'>
+
+/**
+ * Which days and months are rolled up: made from their hours once they are over, instead of being counted with every batch.
+ * A window is one or the other as a whole, by its start. The table says which, so that all aggregators and readers agree.
+ */
+export class RollupSchedule {
+  /** Per type, when rolling up began, ended, began again; ISO, ascending. */
+  readonly switches: Readonly<Record<CoarseWindow, readonly string[]>>
+
+  constructor(switches: Partial<Record<CoarseWindow, readonly string[]>> = {}) {
+    this.switches = {daily: switches.daily ?? [], monthly: switches.monthly ?? []}
+  }
+
+  /** Whether the window that starts then is rolled up. Hours never are. */
+  isRolled(window: Window, start: string): boolean {
+    if (window === 'hourly') return false
+    return this.switches[window].filter(instant => instant <= start).length % 2 === 1
+  }
+
+  /** Whether anything was to be rolled up by an instant, ISO. */
+  hasBegun(instant: string): boolean {
+    return Object.values(this.switches).some(([first]) => first !== undefined && first <= instant)
+  }
+
+  /** Whether any window of this type is rolled up. */
+  has(window: CoarseWindow): boolean {
+    return this.switches[window].length > 0
+  }
+}

@@ -8,7 +8,6 @@ import {type Backoff, DEFAULT_ATTEMPTS, pause, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
 // Until src/lib/migrations imports it from schema.
-export {keyId} from '../schema/keys.js'
 
 // DynamoDB's own bounds on one request.
 const KEYS_PER_GET = 100

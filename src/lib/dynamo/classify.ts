@@ -1,10 +1,13 @@
-import {ZaelError} from '../core/errors.js'
+import {withoutStack, ZaelError} from '../core/errors.js'
 import type {Item} from '../schema/attribute-value.js'
 import {
   Aborted,
+  BlockedByProxy,
+  CertificateRefused,
   ConditionFailed,
   Conflict,
   Denied,
+  isCertificateCode,
   RegionMissing,
   RequestFailed,
   TableMissing,
@@ -24,6 +27,9 @@ interface Evidence {
   syscall?: string
   errors?: Evidence[]
   $metadata?: {httpStatusCode?: number}
+  $response?: {headers?: Readonly<Record<string, string>>}
+  /** Of the answer, where there is no `$response`. */
+  contentType?: string
   Item?: Item
   CancellationReasons?: {Code?: string; Message?: string; Item?: Item}[]
 }
@@ -72,11 +78,13 @@ export function classifyError(error: unknown, operation: Operation, context: Cla
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
   const name = evidence.name ?? ''
 
-  if (name === 'ConditionalCheckFailedException') return new ConditionFailed(operation, evidence.Item, error)
+  if (name === 'ConditionalCheckFailedException')
+    return withoutStack(() => new ConditionFailed(operation, evidence.Item, error))
   if (name === 'TransactionCanceledException') return cancelled(evidence, operation, error)
   const Known = BY_NAME.get(name)
   if (Known !== undefined) return new Known(operation, error)
   if (evidence.message === 'Region is missing') return new RegionMissing(error)
+  if (isCertificateCode(evidence.code)) return new CertificateRefused(operation, error)
 
   const maybeApplied = !isRead(operation) && context.sent !== false && !neverConnected(evidence)
   if (context.signal?.aborted === true) {
@@ -85,7 +93,9 @@ export function classifyError(error: unknown, operation: Operation, context: Cla
     return new (isDeadline ? Unavailable : Aborted)(operation, maybeApplied, error)
   }
   if (OUTAGE_NAMES.has(name) || isNetworkCode(evidence.code)) return new Unavailable(operation, maybeApplied, error)
-  return byStatus(evidence.$metadata?.httpStatusCode ?? 0, operation, maybeApplied, error)
+  const status = evidence.$metadata?.httpStatusCode ?? 0
+  if (isWebPage(evidence, status)) return fromProxy(status, operation, maybeApplied, error)
+  return byStatus(status, operation, maybeApplied, error)
 }
 
 function cancelled(evidence: Evidence, operation: Operation, cause: unknown): ZaelError {
@@ -105,6 +115,19 @@ function byStatus(status: number, operation: Operation, maybeApplied: boolean, c
   // A success that cannot be read is a lost answer.
   if (status >= 500 || (status >= 200 && status < 300)) return new Unavailable(operation, maybeApplied, cause)
   return new RequestFailed(operation, cause)
+}
+
+/** DynamoDB answers in JSON, and never asks for credentials of a proxy. */
+function isWebPage({$response, contentType}: Evidence, status: number): boolean {
+  return status === 407 || /^text\/html/.test(contentType ?? $response?.headers?.['content-type'] ?? '')
+}
+
+/** A page that says that something is down is an outage like others; one that forbids or asks to log in is not. */
+function fromProxy(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
+  const reason = `not AWS but a proxy or a web page in between answered (HTTP status ${status})`
+  const told = new Error(reason, {cause})
+  const isOutage = status >= 500 || (status >= 200 && status < 300)
+  return isOutage ? new Unavailable(operation, maybeApplied, told) : new BlockedByProxy(operation, told)
 }
 
 function isNetworkCode(code: string | undefined): boolean {

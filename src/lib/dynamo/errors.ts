@@ -133,6 +133,55 @@ export class Denied extends ZaelError {
   }
 }
 
+/** Something between here and AWS answered instead, and lets nothing through: a wrong setting, never an outage. */
+export class BlockedByProxy extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('failed', 'aws.proxy', `${operation} failed${detailOf(cause)}`, {
+      hint: 'Use a network without such a proxy, or let your administrator allow the host names of AWS.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** The server's certificate is not trusted: a wrong setting or a proxy, never an outage. */
+export class CertificateRefused extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    const {code = ''} = (cause ?? {}) as {code?: string}
+    super(
+      'failed',
+      'aws.certificate',
+      `The certificate of the server is not accepted for ${operation}${detailOf(cause)}`,
+      {
+        hint: CERTIFICATE_HINTS[code] ?? OWN_AUTHORITY,
+        details: {operation, reason: code},
+        cause,
+      },
+    )
+  }
+}
+
+const OWN_AUTHORITY =
+  'If a proxy of your network inspects connections, trust its certificate authority: export NODE_EXTRA_CA_CERTS=/path/to/ca.pem'
+
+const CERTIFICATE_HINTS: Readonly<Record<string, string>> = {
+  SELF_SIGNED_CERT_IN_CHAIN: OWN_AUTHORITY,
+  DEPTH_ZERO_SELF_SIGNED_CERT: OWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT: OWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: OWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: OWN_AUTHORITY,
+  CERT_UNTRUSTED: OWN_AUTHORITY,
+  CERT_HAS_EXPIRED: 'Check the clock of this machine; if it is right, the certificate has to be renewed.',
+  CERT_NOT_YET_VALID: 'Check the clock of this machine.',
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'Another server answers than the one that was asked: check --endpoint-url, the name server and proxies.',
+}
+
+/** Whether a connection failed because of the server's certificate. */
+export function isCertificateCode(code: string | undefined): boolean {
+  return code !== undefined && code in CERTIFICATE_HINTS
+}
+
 /** The table does not exist. */
 export class TableMissing extends ZaelError {
   constructor(operation: string, cause?: unknown) {

@@ -27,12 +27,17 @@ interface ReadFields extends Placeholders {
  * placeholders, so every name is safe: dashes, dots, reserved words (D-17). Names are top-level attributes.
  */
 export class ExpressionBuilder {
+  /** Placeholders by what they stand for. */
   readonly #names = new Map<string, string>()
-  readonly #values = new Map<string, {placeholder: string; value: AttributeValue}>()
-  readonly #set: string[] = []
-  readonly #add: string[] = []
-  readonly #remove: string[] = []
-  readonly #delete: string[] = []
+  readonly #values = new Map<string, string>()
+  /** And as they are sent. */
+  readonly #namesSent: Record<string, string> = {}
+  readonly #valuesSent: Item = {}
+  /** Parts in a row, which is faster than a list: every write has them. */
+  #set = ''
+  #add = ''
+  #remove = ''
+  #delete = ''
   readonly #conditions: string[] = []
   readonly #keyConditions: string[] = []
   readonly #filters: string[] = []
@@ -42,68 +47,71 @@ export class ExpressionBuilder {
   name(attribute: string): string {
     let placeholder = this.#names.get(attribute)
     if (placeholder === undefined) {
-      placeholder = `#${this.#names.size}`
+      placeholder = placeholderOf(NAMES, '#', this.#names.size)
       this.#names.set(attribute, placeholder)
+      this.#namesSent[placeholder] = attribute
     }
     return placeholder
   }
 
   /** The placeholder for a value; equal values share one. */
   value(value: AttributeValue): string {
-    const identity = 'N' in value ? `N${value.N}` : 'S' in value ? `S${value.S}` : JSON.stringify(value)
-    let known = this.#values.get(identity)
-    if (known === undefined) {
-      known = {placeholder: `:${this.#values.size}`, value}
-      this.#values.set(identity, known)
+    const identity = identityOf(value)
+    let placeholder = this.#values.get(identity)
+    if (placeholder === undefined) {
+      placeholder = placeholderOf(VALUES, ':', this.#values.size)
+      this.#values.set(identity, placeholder)
+      this.#valuesSent[placeholder] = value
     }
-    return known.placeholder
+    return placeholder
   }
 
   set(attribute: string, value: AttributeValue): this {
-    this.#set.push(`${this.name(attribute)}=${this.value(value)}`)
+    this.#set = appended(this.#set, `${this.name(attribute)}=${this.value(value)}`)
     return this
   }
 
   /** Sets the attribute only where the item does not have it yet. */
   setIfMissing(attribute: string, value: AttributeValue): this {
     const name = this.name(attribute)
-    this.#set.push(`${name}=if_not_exists(${name},${this.value(value)})`)
+    this.#set = appended(this.#set, `${name}=if_not_exists(${name},${this.value(value)})`)
     return this
   }
 
   /** Gives one attribute the value of another. */
   copy(to: string, from: string): this {
-    this.#set.push(`${this.name(to)}=${this.name(from)}`)
+    this.#set = appended(this.#set, `${this.name(to)}=${this.name(from)}`)
     return this
   }
 
   /** Adds to a number (a missing one counts as zero) or to a set. */
   add(attribute: string, value: AttributeValue): this {
-    this.#add.push(`${this.name(attribute)} ${this.value(value)}`)
+    this.#add = appended(this.#add, `${this.name(attribute)} ${this.value(value)}`)
     return this
   }
 
   /** Adds to a number within a map, which the item must have; a missing number counts as zero. */
   addWithin(map: string, entry: string, value: AttributeValue): this {
     const path = `${this.name(map)}.${this.name(entry)}`
-    this.#set.push(`${path}=if_not_exists(${path},${this.value({N: '0'})})+${this.value(value)}`)
+    const sum = `if_not_exists(${path},${this.value({N: '0'})})+${this.value(value)}`
+    this.#set = appended(this.#set, `${path}=${sum}`)
     return this
   }
 
   /** Sets an entry of a map, which the item must have. */
   setWithin(map: string, entry: string, value: AttributeValue): this {
-    this.#set.push(`${this.name(map)}.${this.name(entry)}=${this.value(value)}`)
+    this.#set = appended(this.#set, `${this.name(map)}.${this.name(entry)}=${this.value(value)}`)
     return this
   }
 
   remove(attribute: string): this {
-    this.#remove.push(this.name(attribute))
+    this.#remove = appended(this.#remove, this.name(attribute))
     return this
   }
 
   /** Removes elements from a set. */
   delete(attribute: string, elements: AttributeValue): this {
-    this.#delete.push(`${this.name(attribute)} ${this.value(elements)}`)
+    this.#delete = appended(this.#delete, `${this.name(attribute)} ${this.value(elements)}`)
     return this
   }
 
@@ -136,13 +144,11 @@ export class ExpressionBuilder {
 
   /** The fields of an UpdateItem, alone or in a transaction. */
   update(): UpdateFields {
-    const clauses = [
-      ...clause('SET', this.#set),
-      ...clause('ADD', this.#add),
-      ...clause('REMOVE', this.#remove),
-      ...clause('DELETE', this.#delete),
-    ]
-    return {UpdateExpression: joined(clauses, ' '), ...this.write()}
+    let clauses = this.#set && `SET ${this.#set}`
+    if (this.#add) clauses = appended(clauses, `ADD ${this.#add}`, ' ')
+    if (this.#remove) clauses = appended(clauses, `REMOVE ${this.#remove}`, ' ')
+    if (this.#delete) clauses = appended(clauses, `DELETE ${this.#delete}`, ' ')
+    return {UpdateExpression: clauses || undefined, ...this.write()}
   }
 
   /** The fields of a PutItem, DeleteItem or ConditionCheck. */
@@ -162,20 +168,30 @@ export class ExpressionBuilder {
 
   // Undefined, which is not sent, because DynamoDB refuses an empty map.
   #placeholders(): Placeholders {
-    const names: Record<string, string> = {}
-    for (const [attribute, placeholder] of this.#names) names[placeholder] = attribute
-    const values: Item = {}
-    for (const {placeholder, value} of this.#values.values()) values[placeholder] = value
     return {
-      ExpressionAttributeNames: this.#names.size > 0 ? names : undefined,
-      ExpressionAttributeValues: this.#values.size > 0 ? values : undefined,
+      ExpressionAttributeNames: this.#names.size > 0 ? this.#namesSent : undefined,
+      ExpressionAttributeValues: this.#values.size > 0 ? this.#valuesSent : undefined,
     }
   }
 }
 
-function clause(keyword: string, parts: string[]): string[] {
-  return parts.length === 0 ? [] : [`${keyword} ${parts.join(',')}`]
+/** Made once: every request has the same ones. */
+const NAMES: string[] = []
+const VALUES: string[] = []
+
+function placeholderOf(made: string[], sign: '#' | ':', index: number): string {
+  for (let next = made.length; next <= index; next++) made.push(`${sign}${next}`)
+  return made[index] as string
 }
+
+/** Numbers begin with a digit or a sign, texts with a quotation mark, everything else with a brace. */
+function identityOf(value: AttributeValue): string {
+  if ('N' in value) return value.N
+  return 'S' in value ? `"${value.S}` : JSON.stringify(value)
+}
+
+const appended = (text: string, part: string, separator = ','): string =>
+  text === '' ? part : `${text}${separator}${part}`
 
 /** Only an alternative needs brackets beside others; hot expressions are kept short, since they are sent and parsed each time. */
 function allOf(expressions: string[]): string | undefined {

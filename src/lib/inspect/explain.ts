@@ -48,6 +48,8 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
   /** As it is set there. */
   readonly configured: Limit
+  /** Epoch ms at which the limits there end, copied for a boost; `undefined` for others. */
+  readonly copiedUntilMs: number | undefined
   /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
   readonly resetsAtMs: number | undefined
   /** Nothing is taken of it now, and it refuses nothing. */
@@ -204,7 +206,7 @@ const admittedBy = ({shards}: ShardedBucket): number =>
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
   const {entity, resource, resolution, atMs: nowMs, level} = question
   const {bucket, recent} = question.state ?? (await readLevel(namespace, entity, resource, nowMs))
-  const {limits, source, trace} = resolution
+  const {limits, source, trace, copiedUntilMs} = resolution
   const scope = trace.find(each => each.level === source)?.scope as ConfigScope
   // A parent is charged only for the limits it has.
   const amounts = new Map([...question.amounts].filter(([name]) => limits.some(limit => limit.name === name)))
@@ -219,9 +221,10 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   return statuses.map(({shard: _, ...status}) => ({
     ...status,
     scope,
+    copiedUntilMs,
     ...configuredIn(limits, status.name, nowMs),
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
-    toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
+    toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],

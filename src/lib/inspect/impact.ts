@@ -4,7 +4,8 @@ import {type Window, windowEndMs} from '../core/window.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
-import {LevelLimits, type ScopeLimits} from './change-effect.js'
+import type {ScopeLimits} from './change-effect.js'
+import {LevelLimits} from './level-limits.js'
 import {type LimitImpact, limitImpact, type RecordedWindow} from './limit-impact.js'
 import {walkUsage} from './usage-report.js'
 import {resourcesInUse} from './usage-top.js'
@@ -24,6 +25,8 @@ export interface EntityImpact extends LimitImpact {
   readonly entity: string
   readonly resource: string
   readonly limit: Limit
+  /** Until then (epoch ms) a boost applies instead, with limits that were copied for it; `undefined` for none. */
+  readonly boostedUntilMs: number | undefined
 }
 
 export interface Impact {
@@ -31,8 +34,14 @@ export interface Impact {
   readonly found: readonly EntityImpact[]
   /** Entities with usage to which the proposed limits would apply. */
   readonly entities: number
+  /** Entities with usage to which they would not, because they have limits of their own. */
+  readonly others: number
   /** Windows with usage that were compared. */
   readonly windows: number
+  /** Proposed limits that are not as they are now, by name. */
+  readonly changed: readonly string[]
+  /** Those of them under whose name no usage is recorded: nothing can be said about them. */
+  readonly unrecorded: readonly string[]
   /** False when there was too much usage to read all of it. */
   readonly isComplete: boolean
 }
@@ -41,7 +50,8 @@ export interface Impact {
 interface UsedPair {
   readonly entity: string
   readonly resource: string
-  readonly records: UsageRecord[]
+  /** By the start of their window: one record can be found for an entity and for a resource. */
+  readonly records: Map<string, UsageRecord>
 }
 
 /**
@@ -53,20 +63,33 @@ export async function impactOf(
   changes: readonly ScopeLimits[],
   range: ImpactRange,
 ): Promise<Impact> {
-  const {pairs, windows, isComplete} = await usedPairs(namespace, changes, range)
+  const {pairs, isComplete} = await usedPairs(namespace, changes, range)
   const levels = new LevelLimits(namespace, changes)
   await levels.load([...pairs.values()].flatMap(pair => levels.scopesOf(pair)))
   const concerned = [...pairs.values()].flatMap(pair => {
-    const limits = levels.changedLimitsOf(pair)
-    return limits ? [{pair, limits}] : []
+    const brought = levels.broughtTo(pair)
+    return brought ? [{pair, ...brought}] : []
   })
-  const found = concerned.flatMap(({pair: {entity, resource, records}, limits}) =>
-    limits.map(limit => ({entity, resource, limit, ...limitImpact(limit, windowsOf(records, limit.name))})),
+  const found = concerned.flatMap(({pair: {entity, resource, records}, limits, boostedUntilMs}) =>
+    limits.map(limit => {
+      const windows = windowsOf([...records.values()], limit.name)
+      return {entity, resource, limit, boostedUntilMs, ...limitImpact(limit, windows)}
+    }),
   )
+  const used = new Set<string>()
+  for (const {pair} of concerned) {
+    for (const {tokens} of pair.records.values()) for (const [name, count] of tokens) if (count > 0) used.add(name)
+  }
+  const changed = [...new Set(concerned.flatMap(({limits}) => limits.map(({name}) => name)))].sort()
+  const entities = new Set(concerned.map(({pair}) => pair.entity))
+  const others = new Set([...pairs.values()].flatMap(({entity}) => (entities.has(entity) ? [] : [entity])))
   return {
     found: found.filter(({verdict}) => verdict !== 'fits').sort(byWeight),
-    entities: new Set(concerned.map(({pair}) => pair.entity)).size,
-    windows,
+    entities: entities.size,
+    others: others.size,
+    windows: concerned.reduce((sum, {pair}) => sum + pair.records.size, 0),
+    changed,
+    unrecorded: changed.filter(name => !used.has(name)),
     isComplete,
   }
 }
@@ -101,18 +124,17 @@ async function usedPairs(namespace: NamespaceRepository, changes: readonly Scope
       seen.add(name)
       const take = (record: UsageRecord) => {
         const id = `${record.entity} ${record.resource}`
-        const pair = pairs.get(id) ?? {entity: record.entity, resource: record.resource, records: []}
-        // One record can be found for an entity and for a resource.
-        if (pair.records.some(({start}) => start === record.start)) return
-        pair.records.push(record)
+        const pair = pairs.get(id) ?? {entity: record.entity, resource: record.resource, records: new Map()}
+        const {start} = record
+        if (!pair.records.has(start)) windows++
+        pair.records.set(start, record)
         pairs.set(id, pair)
-        windows++
       }
-      if (windows >= MOST_WINDOWS) return {pairs, windows, isComplete: false}
+      if (windows >= MOST_WINDOWS) return {pairs, isComplete: false}
       isComplete = (await walkUsage(namespace, {...subject, ...range}, take, MOST_WINDOWS - windows)) && isComplete
     }
   }
-  return {pairs, windows, isComplete}
+  return {pairs, isComplete}
 }
 
 interface Subject {

@@ -19,7 +19,7 @@ export async function needResource(repository: NamespaceRepository, resource: st
   const configured = await configuredResources(repository)
   if (configured.includes(resource)) return
   if ((await repository.usage.ofResource(resource, {limit: 1})).records.length > 0) return
-  for await (const _ of repository.buckets.ofResource(resource)) return
+  for await (const _ of repository.buckets.ofResource(resource, {wanted: 1})) return
   throw resourceMissing(resource, configured)
 }
 

@@ -15,7 +15,6 @@ const CONCURRENT_READS = 8
 
 /** Windows read by one total; bounds the memory and the cost of a very long range. */
 const MOST_WINDOWS = 20_000
-const WINDOWS_PER_PAGE = 1000
 
 /** What to report on: one entity, one resource, or both; windows of one type in a time range. */
 export interface UsageSubject {
@@ -111,15 +110,12 @@ export async function walkUsage(
   take: (record: UsageRecord) => unknown,
   most = MOST_WINDOWS,
 ): Promise<boolean> {
-  let cursor: string | undefined
   let left = most
-  do {
-    if (left === 0) return false
-    const {records, next} = await readUsage(repository, subject, {cursor, limit: Math.min(left, WINDOWS_PER_PAGE)})
-    for (const record of records) take(record)
-    left -= records.length
-    cursor = next
-  } while (cursor !== undefined)
+  for await (const record of repository.usage.records(subject)) {
+    // One more than wanted shows that this is not all.
+    if (left-- === 0) return false
+    take(record)
+  }
   return true
 }
 

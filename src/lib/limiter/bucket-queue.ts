@@ -37,6 +37,15 @@ interface Deferred {
   readonly reject: (error: unknown) => void
 }
 
+/** What became of a write; `record` is undefined when there is no bucket. */
+interface SeenOutcome {
+  readonly outcome: WriteOutcome
+  readonly record: BucketRecord | undefined
+}
+
+/** Callers that were answered together and ask again at once have asked by then: they share the next write. */
+const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
+
 /**
  * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
  * batched into the next, in order. A request that finds the queue idle is sent at once.
@@ -164,8 +173,17 @@ export class BucketQueue {
     return this.#services.table.clock()
   }
 
+  /**
+   * The instant whose limits apply, in epoch ms. A client whose clock is ahead may have ended limits that were copied for a
+   * boost: they stay ended, since limits that come and go would be full each time.
+   */
+  #limitsMs(): number {
+    const {state} = this.#bucket
+    return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
+  }
+
   async #run(): Promise<void> {
-    while (this.#corrections.length > 0 || this.#requests.length > 0 || this.#refusalWriters.length > 0) {
+    do {
       const corrections = this.#corrections
       this.#corrections = []
       this.#isCorrecting = corrections.length > 0
@@ -183,7 +201,8 @@ export class BucketQueue {
       const refusalWriters = this.#refusalWriters
       this.#refusalWriters = []
       if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
-    }
+      await afterMicrotasks()
+    } while (this.#corrections.length > 0 || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
   }
 
@@ -206,7 +225,7 @@ export class BucketQueue {
       const isCertain = round > 0 || bucket.isFresh(this.#now())
       // Seen, but never compared with the configuration: a process that decides once would not notice a change.
       if (round > 0 && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now())) bucket.noteDoubt()
-      const inForce = await this.#checkLimitsIfDue()
+      const inForce = bucket.isCheckDue(this.#now()) ? await this.#checkLimits() : this.#compareAtHand()
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
       const rules = {isCertain, isContended: round >= 2}
@@ -219,18 +238,21 @@ export class BucketQueue {
     }
   }
 
-  /** Limits that have not changed need no write. Resolves to those in force if it had to look. */
-  async #checkLimitsIfDue(): Promise<LimitsInForce | undefined> {
+  /** Before the first check is due: a configuration that is cached and differs casts doubt on the bucket. */
+  #compareAtHand(): undefined {
+    const bucket = this.#bucket
+    const {state} = bucket
+    if (!state?.exists || bucket.hasCheckedLimits) return
+    const applied = this.#services.limits.atHand(this.#address, this.#limitsMs())
+    if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
+  }
+
+  /** Limits that have not changed need no write. Resolves to those in force. */
+  async #checkLimits(): Promise<LimitsInForce> {
     const bucket = this.#bucket
     const {state} = bucket
     const {limits, settings} = this.#services
-    if (!bucket.isCheckDue(this.#now())) {
-      if (!state?.exists || bucket.hasCheckedLimits) return undefined
-      const applied = limits.atHand(this.#address)
-      if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
-      return undefined
-    }
-    const inForce = await limits.inForce(this.#address)
+    const inForce = await limits.inForce(this.#address, {atMs: this.#limitsMs()})
     const nowMs = this.#now()
     if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
       bucket.noteLimitsChecked(inForce.applied, nowMs)
@@ -253,7 +275,8 @@ export class BucketQueue {
         return this.#bucket.forget()
       }
       default:
-        return this.#performWrite(step)
+        if (step.refused) this.#refuse(step.refused)
+        this.#settle(step, await this.#writeSeen(step))
     }
   }
 
@@ -267,16 +290,17 @@ export class BucketQueue {
     const address = this.#address
     const {seenAtMs} = this.#bucket
     const [sinceMs, readAtMs] = [performance.now(), this.#now()]
-    let inForce = await limits.inForce(address)
+    const atMs = this.#limitsMs()
+    let inForce = await limits.inForce(address, {atMs})
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
-    if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
+    if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, {after: seenAtMs, atMs})
     // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
     const isStamped = state.exists && state.seen.record.isDisabled
     if (inForce.applied.disabledAt !== undefined && !isStamped)
-      inForce = await limits.inForce(address, performance.now() - settings.denyCacheMs)
+      inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
     // How long a bypass is stamped counts from the read of the configuration.
-    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, sinceMs)
+    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
     const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
     const clockMs = this.#now()
     const nowMs = state.exists ? this.#bucket.timeAt(clockMs) : this.#bucket.createdAtMs(clockMs)
@@ -294,23 +318,31 @@ export class BucketQueue {
     if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
   }
 
-  async #performWrite(step: WriteStep): Promise<void> {
-    if (step.refused) this.#refuse(step.refused)
-    const {record, ...outcome} = await this.#write(step)
+  /** Answers the requests of a write by its outcome. */
+  #settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
     if (!outcome.applied) return
-    // Charged and gone again: the charge is void, and the next step decides anew.
-    if (!record) return this.#bucket.forget()
+    if (!record) {
+      // Charged and gone again: the charge is void, and the next step decides anew.
+      this.#bucket.forget()
+      return
+    }
     this.#admit(step, record, outcome.isFound ? step.nowMs : undefined)
     this.#noteOpened(record, step)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }
 
-  /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
-  async #write(write: GuardedWrite): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
+  async #write(write: GuardedWrite): Promise<WriteOutcome> {
+    return (await this.#writeSeen(write)).outcome
+  }
+
+  /** Sends one write and remembers the state that its answer shows. */
+  async #writeSeen(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
     const {table, settings, nextMark, refusals} = this.#services
-    const [bucket, mark] = [this.#bucket, nextMark()]
+    const bucket = this.#bucket
+    const mark = nextMark()
     const {lastRecord} = bucket
-    const ride = refusals.ride(this.#address, write)
+    // A write that will hardly be applied counts nothing: what it took along would have to be taken back.
+    const ride = write.isProbe ? undefined : refusals.ride(this.#address, write)
     try {
       const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
       const outcome = await sendGuarded(table, ride ?? write, mark, options)
@@ -319,7 +351,7 @@ export class BucketQueue {
       if (seen) this.#onSeen(seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
       const isFound = outcome.applied && outcome.isFound
-      return {...outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
+      return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
       // The write may have been applied: the state may no longer hold.
       ride?.fail(error)

@@ -27,7 +27,10 @@ import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
 
-/** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
+/**
+ * Queues kept; beyond that idle ones are dropped, those not used for longest first. In which order they were used is noted
+ * once there are half as many.
+ */
 const MOST_QUEUES = 10_000
 
 /** Resources of which a bucket is remembered. */
@@ -65,6 +68,8 @@ export class BucketQueues {
   readonly #lastOfResource: Lru<BucketRecord>
   readonly #changing = new Set<string>()
   readonly #background = new Set<Promise<void>>()
+  /** What an abandoned request was charged is returned; `settled` waits for that. */
+  readonly #finish = (abandoned: PendingRequest) => void this.run(abandoned.finished())
 
   constructor(options: BucketQueuesOptions) {
     const {table, settings, limits, entities} = options
@@ -103,6 +108,7 @@ export class BucketQueues {
     const known = this.#queues.get(key)
     const queue = known ?? new BucketQueue(this.services, address, seen => this.#onSeen(address, seen))
     if (!this.#options.merge) return queue
+    if (known && this.#queues.size <= MOST_QUEUES / 2) return queue
     if (known) this.#queues.delete(key)
     this.#queues.set(key, queue)
     if (this.#queues.size > MOST_QUEUES) this.#dropIdle()
@@ -119,22 +125,23 @@ export class BucketQueues {
     return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
   }
 
-  /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
-  async ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): Promise<QueueAnswer> {
+  /**
+   * Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. Throws when the
+   * deadline has passed.
+   */
+  ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): QueueAnswer | Promise<QueueAnswer> {
     const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
     if (refused) return refused
-    const pending = new PendingRequest(amounts, level, requests, isStrict)
-    deadline.watch(pending)
-    if (pending.isAbandoned) return pending.answer
+    deadline.check()
+    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish)
     this.at({entity, resource, shard}).ask(pending)
-    try {
-      return await pending.answer
-    } catch (error) {
-      if (pending.isAbandoned) void this.run(pending.finished())
+    deadline.watch(pending)
+    if (shard === 0) return pending.answer
+    return pending.answer.catch(error => {
       if (error instanceof ShardGone) return this.ask(0, request)
       throw error
-    }
+    })
   }
 
   /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
@@ -145,11 +152,10 @@ export class BucketQueues {
   /** Returns everything that holdings hold; never fails. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {
-      const held = new Map(holding.heldMilli)
-      const {requests} = holding
-      holding.heldMilli.clear()
+      const {heldMilli, requests} = holding
+      holding.heldMilli = new Map()
       holding.requests = 0
-      return this.run(this.at(holding.address).giveBack(held, requests, holding))
+      return this.run(this.at(holding.address).giveBack(heldMilli, requests, holding))
     })
     await Promise.all(returns)
   }
@@ -218,13 +224,16 @@ export class KnownRefusals implements Demand {
   amounts: Amounts
   readonly level: Demand['level']
   readonly isStrict: boolean
-  readonly #byShard = new Map<number, Refused | undefined>()
+  /** `null` for a shard that is not known to refuse. */
+  readonly #byShard: (Refused | null | undefined)[]
 
   constructor(
     readonly queues: BucketQueues,
     readonly request: BucketRequest,
     readonly shardCount: number,
   ) {
+    // Of the right length from the start: an array that grows takes room for many more.
+    this.#byShard = new Array(shardCount)
     this.asked = request.amounts
     this.amounts = request.amounts
     this.level = request.level
@@ -233,11 +242,12 @@ export class KnownRefusals implements Demand {
 
   /** The refusal of one shard. */
   by(shard: number): Refused | undefined {
-    if (!this.#byShard.has(shard)) {
-      const {entity, resource} = this.request
-      this.#byShard.set(shard, this.queues.find({entity, resource, shard})?.knownRefusal(this))
-    }
-    return this.#byShard.get(shard)
+    const known = this.#byShard[shard]
+    if (known !== undefined) return known ?? undefined
+    const {entity, resource} = this.request
+    const refused = this.queues.find({entity, resource, shard})?.knownRefusal(this)
+    this.#byShard[shard] = refused ?? null
+    return refused
   }
 
   /** The refusal of the bucket, if every shard refuses and all of them together hold too little. */

@@ -22,6 +22,11 @@ const LONGEST_STATED_WAIT_MS = 86_400_000
 
 const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
 
+function stated(status: RefusalStatus): RefusalStatus {
+  const {retryAfterMs} = status
+  return Number.isFinite(retryAfterMs) ? status : {...status, retryAfterMs: finiteWait(retryAfterMs)}
+}
+
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
   /** Every limit that was asked for, of the entity and of its parent. */
@@ -30,21 +35,18 @@ export class RateLimitExceeded extends ZaelError {
   readonly retryAfterMs: number
 
   constructor(asked: readonly RefusalStatus[], waitMs: number) {
-    const statuses = asked.map(status => ({...status, retryAfterMs: finiteWait(status.retryAfterMs)}))
+    const statuses = asked.map(stated)
     const retryAfterMs = finiteWait(waitMs)
-    const exceeded = statuses.filter(status => status.exceeded)
-    const worst = exceeded.reduce((a, b) => (b.retryAfterMs > a.retryAfterMs ? b : a), exceeded[0] as RefusalStatus)
+    let worst: RefusalStatus | undefined
+    for (const status of statuses)
+      if (status.exceeded && (!worst || status.retryAfterMs > worst.retryAfterMs)) worst = status
     const where = worst
       ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
       : 'no tokens left'
-    // No stack: it shows nothing but this package, and capturing it takes longer than the decision.
-    const {stackTraceLimit} = Error
-    Error.stackTraceLimit = 0
     super('negative', 'limit.exceeded', `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`, {
       hint: 'Wait for retryAfterMs, then try again.',
       details: {retryAfterMs, limits: statuses},
     })
-    Error.stackTraceLimit = stackTraceLimit
     this.statuses = statuses
     this.retryAfterMs = retryAfterMs
   }
@@ -149,8 +151,14 @@ export class ResourceDisabled extends ZaelError {
   readonly resource: string
   /** Where it was switched off. */
   readonly level: Level
+  /**
+   * There is a bucket at which it can be counted.
+   *
+   * @internal
+   */
+  readonly hasBucket: boolean
 
-  constructor(entity: string, resource: string, level: Level) {
+  constructor(entity: string, resource: string, level: Level, hasBucket = false) {
     super('negative', 'resource.disabled', `${resource} is disabled for ${entity}${AT_LEVEL[level]}.`, {
       hint: 'It stays so until an operator enables it.',
       details: {entity, resource, level},
@@ -158,6 +166,7 @@ export class ResourceDisabled extends ZaelError {
     this.entity = entity
     this.resource = resource
     this.level = level
+    this.hasBucket = hasBucket
   }
 
   /** For the body of an HTTP 403. */

@@ -5,6 +5,7 @@ import {pause} from '../dynamo/retry.js'
 import {writeTogether} from '../repository/buckets/joint-write.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, changesLimits, planBucket, plannedLimits, type SeenBucket} from '../repository/buckets/plan.js'
+import {plannedRecord} from '../repository/buckets/rewrite.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
@@ -16,7 +17,7 @@ import {ResourceDisabled} from './errors.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
-import {expiryOf, hasLimits, impossibility, plannedRecord, topUpsOf} from './limit-steps.js'
+import {expiryOf, hasLimits, impossibility, topUpsOf} from './limit-steps.js'
 import {knownAmounts} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 
@@ -82,8 +83,10 @@ export class ShardGatherer {
       for (const {record} of seen.values()) requireSupported(record)
       // As for a single bucket: limits from before the shards were read never replace theirs (decision 25).
       const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
-      const applied = isChange ? await limits.limitsOf(entity, resource, seenAtMs) : cached
-      if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
+      const atMs = Math.max(table.clock(), ...[...seen.values()].map(({record}) => record.state.refilledAtMs))
+      const applied = isChange ? await limits.limitsOf(entity, resource, {after: seenAtMs, atMs}) : cached
+      if (applied.disabledAt !== undefined)
+        throw new ResourceDisabled(entity, resource, applied.disabledAt, seen.size > 0)
       const real = Math.max(0, ...[...seen.values()].map(({record}) => record.shardCount))
       if (real > count && real <= settings.maxShards) {
         // Split meanwhile: without all of its shards a bucket seems smaller than it is.
@@ -131,7 +134,10 @@ export class ShardGatherer {
           request,
           amounts,
           applied,
-          topUpsOf([...plans.values()].map(plan => plannedRecord(plan))),
+          topUpsOf(
+            [...plans.values()].map(plan => plannedRecord(plan)),
+            nowMs,
+          ),
         )
         if (tooLarge) throw tooLarge
       }

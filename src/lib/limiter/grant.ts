@@ -14,7 +14,7 @@ export interface Holding {
   /** The periods of the quotas that were charged: what a later one holds is not theirs. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** Written and not returned, in millitokens. */
-  readonly heldMilli: Map<string, bigint>
+  heldMilli: Amounts
   /** Requests that the item has counted for this; 1 or 0. */
   requests: number
 }
@@ -34,13 +34,15 @@ export interface Grant {
 export function grantOf({address, amounts, requests, record, chargedAtMs, isBypassed}: Admitted): Grant {
   const {incarnation, state} = record
   const periods = periodsOf(state, chargedAtMs)
-  const holding = {address, incarnation, isBypassed, periods, heldMilli: new Map(amounts), requests}
+  const holding = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
   return {holdings: [holding], record}
 }
 
 /** Adds to what a holding holds. */
 export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
-  for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
+  const held = new Map(holding.heldMilli)
+  for (const [name, milli] of deltas) held.set(name, (held.get(name) ?? 0n) + sign * milli)
+  holding.heldMilli = held
 }
 
 /** What a grant has taken from the balances, over all items, in millitokens: all that it holds but what was only counted. */

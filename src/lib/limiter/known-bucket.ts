@@ -1,4 +1,5 @@
-import {type Amounts, type BucketState, tryConsumeBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, wouldAdmit} from '../core/bucket.js'
+import {boughtMilli} from '../core/kind-refill.js'
 import {isBypassedAt} from '../core/limit-kind.js'
 import {shareOfBucket} from '../core/shards.js'
 import type {WriteBasis} from '../repository/buckets/guarded-write.js'
@@ -44,6 +45,7 @@ export class KnownBucket {
   #isDoubtful = false
   #latestAttemptMs = 0
   #source: AppliedLimits['source'] | undefined
+  #copiedUntilMs = Infinity
 
   constructor(settings: LimiterSettings) {
     this.#settings = settings
@@ -118,10 +120,11 @@ export class KnownBucket {
     this.#hasDecided = true
   }
 
-  noteLimitsChecked({source}: AppliedLimits, nowMs: number): void {
+  noteLimitsChecked({source, copiedUntilMs = Infinity}: AppliedLimits, nowMs: number): void {
     this.#limitsCheckedAtMs = nowMs
     this.#isDoubtful = false
     this.#source = source
+    this.#copiedUntilMs = copiedUntilMs
   }
 
   /** The limits differ from those in force. */
@@ -151,7 +154,7 @@ export class KnownBucket {
     const nowMs = this.timeAt(clockMs)
     // A bypass lasts for a limited time: the configuration need not be asked before.
     if (isBypassedAt(record, nowMs)) return false
-    return demands.some(({amounts}) => !needsLimits(record, amounts) && wouldAdmit(record, amounts, nowMs))
+    return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
   }
 
   /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
@@ -171,7 +174,7 @@ export class KnownBucket {
     if (this.#isDoubtful) return true
     if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
     const ageMs = nowMs - this.#limitsCheckedAtMs
-    return ageMs < 0 || ageMs >= this.#settings.configCheckMs
+    return ageMs < 0 || ageMs >= this.#settings.configCheckMs || nowMs >= this.#copiedUntilMs
   }
 
   /** Drops the limits that the bucket lacks; which these are is known once the configuration was read. */
@@ -188,12 +191,12 @@ export class KnownBucket {
     this.narrow(demand, clockMs)
     const {amounts} = demand
     // The usual case first: what is stored is enough.
-    if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
-      return undefined
+    if (holds(record, amounts)) return undefined
     const nowMs = this.timeAt(clockMs)
-    if (needsLimits(record, amounts) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs)) return undefined
+    if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
+      return undefined
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
-    return wouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
+    return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
   }
 
   /** The wait is told from `nowMs` on: by the clock, as other processes may not know yet that the bucket is ahead (L2). */
@@ -221,24 +224,31 @@ export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
 }
 
 /** Whether a shard would admit at an instant, by arithmetic alone. */
-export function wouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
-  return tryConsumeBucket(shareOfRecord(record), amounts, nowMs).admitted
+export function shardWouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  return wouldAdmit(shareOfRecord(record), amounts, nowMs)
+}
+
+/** Whether the stored balances, without the refill since, cover the amounts. */
+function holds({state}: BucketRecord, amounts: Amounts): boolean {
+  for (const [name, milli] of amounts) if ((state.limits.get(name)?.tokensMilli ?? 0n) < milli) return false
+  return true
 }
 
 /** Whether one of the limits was soft, and has to be confirmed as such before it can refuse. */
 function hasLapsedSoftness({state}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
-  return [...amounts.keys()].some(name => (state.limits.get(name)?.kind?.softUntilMs ?? Infinity) <= nowMs)
+  for (const name of amounts.keys()) if ((state.limits.get(name)?.kind?.softUntilMs ?? Infinity) <= nowMs) return true
+  return false
 }
 
 /** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */
-export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amounts): boolean {
-  return [...amounts].some(([name, milli]) => {
+export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  for (const [name, milli] of amounts) {
     const limit = state.limits.get(name)
     if (!limit) return true
-    if (bypassUntilMs !== undefined) return false
-    const {quota, softUntilMs} = limit.kind ?? {}
-    return softUntilMs === undefined && milli > limit.capacityMilli + (quota?.topUpMilli ?? 0n)
-  })
+    if (bypassUntilMs !== undefined || milli <= limit.capacityMilli || limit.kind?.softUntilMs !== undefined) continue
+    if (milli > limit.capacityMilli + boughtMilli(limit, state.refilledAtMs, nowMs)) return true
+  }
+  return false
 }
 
 /** A state in which a charge was found later, as the bucket that was charged: it may have been filled anew since. */

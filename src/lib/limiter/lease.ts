@@ -25,6 +25,8 @@ export interface LeaseActions {
   clock(): number
 }
 
+const NONE: readonly never[] = []
+
 /** What was asked of one resource. */
 interface AskedResource {
   readonly entity: string
@@ -64,13 +66,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly resource: string
   /** False when the table was unreachable and the policy let the request through: nothing was charged. */
   readonly isMetered: boolean
-  readonly #grants: Grant[]
+  #grants: readonly Grant[]
   readonly #makeActions: (() => LeaseActions) | undefined
   /** Most leases are committed as they are: what only corrections need is made when it is needed. */
   #madeActions: LeaseActions | undefined
-  readonly #underway: Promise<void>[] = []
-  readonly #others: Lease<Name>[] = []
-  readonly #unlimited: string[] = []
+  #underway: readonly Promise<void>[] = NONE
+  #others: readonly Lease<Name>[] = NONE
+  #unlimited: readonly string[] = NONE
   #ended: 'committed' | 'rolled back' | undefined
 
   /**
@@ -82,7 +84,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
-    this.#grants = [...grants]
+    this.#grants = grants
     this.#makeActions = actions
     this.#noteUnlimited(amounts, grants)
   }
@@ -93,7 +95,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * @internal
    */
   including(others: readonly Lease<Name>[]): this {
-    this.#others.push(...others)
+    this.#others = others
     return this
   }
 
@@ -249,7 +251,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       this.#noteUnlimited(amounts, taken)
       for (const [index, grant] of taken.entries()) {
         const mine = this.#grants[index]
-        if (!mine) this.#grants.push(grant)
+        if (!mine) this.#grants = [...this.#grants, grant]
         else {
           mine.holdings.push(...grant.holdings)
           mine.record = grant.record
@@ -267,11 +269,11 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   async #track(work: Promise<void>): Promise<void> {
-    this.#underway.push(work)
+    this.#underway = [...this.#underway, work]
     try {
       await work
     } finally {
-      this.#underway.splice(this.#underway.indexOf(work), 1)
+      this.#underway = this.#underway.filter(each => each !== work)
     }
   }
 
@@ -291,7 +293,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   #addUnlimited(name: string): void {
-    if (!this.#unlimited.includes(name)) this.#unlimited.push(name)
+    if (!this.#unlimited.includes(name)) this.#unlimited = [...this.#unlimited, name]
     warnUnlimited(name, this)
   }
 

@@ -18,12 +18,22 @@ export interface AppliedLimits {
   readonly disabledAt?: Level | undefined
   /** A switch admits every request: it is counted, and nothing is taken. */
   readonly isBypassed?: boolean | undefined
+  /** From this instant on, in epoch ms, others apply: these were copied for a boost. */
+  readonly copiedUntilMs?: number | undefined
 }
 
 /** Everything that the configuration determines about a bucket. */
 export interface LimitsInForce {
   readonly applied: AppliedLimits
   readonly family: Family
+}
+
+/** Which limits are asked for. */
+interface AskedLimits {
+  /** As `CachedReadOptions` has it: nothing older counts. */
+  readonly after?: number | undefined
+  /** Those of this instant, in epoch ms; of now unless it is given. */
+  readonly atMs?: number | undefined
 }
 
 interface EntityAndResource {
@@ -50,33 +60,36 @@ export class LimitSource {
     this.#entities = new Lru({clock: options.table.clock, ttlMs: options.cacheMs, maxEntries: 10_000})
   }
 
-  /** Both at once; throws when no limits are configured. With `after`, as `CachedReadOptions` has it, nothing older counts. */
-  async inForce({entity, resource}: EntityAndResource, after?: number): Promise<LimitsInForce> {
-    const [applied, record] = await Promise.all([this.limitsOf(entity, resource, after), this.#entity(entity, after)])
+  /** Both at once; throws when no limits are configured. */
+  async inForce({entity, resource}: EntityAndResource, asked: AskedLimits = {}): Promise<LimitsInForce> {
+    const [applied, record] = await Promise.all([
+      this.limitsOf(entity, resource, asked),
+      this.#entity(entity, asked.after),
+    ])
     return {applied, family: familyOf(record, applied.cascade)}
   }
 
   /** The limits in force; throws when there are none. */
-  async limitsOf(entity: string, resource: string, after?: number): Promise<AppliedLimits> {
-    const applied = this.#applied(await this.#options.resolver.resolve(entity, resource, {after}), {entity, resource})
+  async limitsOf(entity: string, resource: string, asked: AskedLimits = {}): Promise<AppliedLimits> {
+    const applied = this.#applied(await this.#options.resolver.resolve(entity, resource, asked), {entity, resource})
     if (applied) return applied
     throw nothingApplies(entity, resource)
   }
 
   /** The limits in force if no call is needed to know them, and if there are any; throws when zael cannot honour them. */
-  atHand({entity, resource}: EntityAndResource): AppliedLimits | undefined {
-    const resolution = this.#options.resolver.peek(entity, resource)
+  atHand({entity, resource}: EntityAndResource, atMs?: number): AppliedLimits | undefined {
+    const resolution = this.#options.resolver.peek(entity, resource, atMs)
     return resolution && this.#applied(resolution, {entity, resource})
   }
 
   #applied(resolution: Resolution, whose: EntityAndResource): AppliedLimits | undefined {
     requireSupportedLimits(resolution, whose)
     const {defaultLimits} = this.#options
-    const {source, limits, access} = resolution
+    const {source, limits, access, copiedUntilMs} = resolution
     const cascade = resolution.cascade?.cascade
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
     const isBypassed = access?.access === 'bypass'
-    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed}
+    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed, copiedUntilMs}
     const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
     return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
   }

@@ -1,5 +1,6 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import {type Amounts, chooseFitting, type LimitState, sumAmounts} from '../core/bucket.js'
+import {boughtMilli} from '../core/kind-refill.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {isRenewalDue, isSameLimit} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
@@ -7,7 +8,6 @@ import {toMilli, toTokens} from '../core/token-math.js'
 import {shardExpiry} from '../repository/buckets/expiry.js'
 import {validityOf} from '../repository/buckets/kind-write.js'
 import {
-  type BucketPlan,
   changesLimits,
   givableMilli,
   isFull,
@@ -17,6 +17,7 @@ import {
   type SeenBucket,
   startingLimit,
 } from '../repository/buckets/plan.js'
+import {plannedRecord} from '../repository/buckets/rewrite.js'
 import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
@@ -61,7 +62,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state))
+    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs))
     if (!reason) possible.push(request)
     // An operator may have bypassed the limits since, raised them or topped a quota up: the next step reads the bucket again.
     else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
@@ -100,11 +101,12 @@ function largestCapacity(limit: Limit): bigint {
   return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
 }
 
-/** What was bought on top of quotas, over all shards of a bucket. */
-export function topUpsOf(records: readonly BucketRecord[]): Map<string, bigint> {
+/** What was bought on top of quotas for their periods at an instant, over all shards of a bucket. */
+export function topUpsOf(records: readonly BucketRecord[], atMs: number): Map<string, bigint> {
   const sums = new Map<string, bigint>()
   for (const {state} of records) {
-    for (const [name, {kind}] of state.limits) sums.set(name, (sums.get(name) ?? 0n) + (kind?.quota?.topUpMilli ?? 0n))
+    for (const [name, limit] of state.limits)
+      sums.set(name, (sums.get(name) ?? 0n) + boughtMilli(limit, state.refilledAtMs, atMs))
   }
   return sums
 }
@@ -113,10 +115,10 @@ export function topUpsOf(records: readonly BucketRecord[]): Map<string, bigint> 
 const UNKNOWN_TOP_UP = 10n ** 30n
 
 /** What may have been bought: of several shards, only those that are gathered tell together. */
-function possibleTopUps(state: KnownState): Map<string, bigint> {
+function possibleTopUps(state: KnownState, nowMs: number): Map<string, bigint> {
   if (!state.exists) return new Map()
   const {record} = state.seen
-  if (record.shardCount === 1) return topUpsOf([record])
+  if (record.shardCount === 1) return topUpsOf([record], nowMs)
   return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
 }
 
@@ -237,16 +239,6 @@ export function isUpToDate(
     isSameFamily(seen.record, family) &&
     isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)
   )
-}
-
-/** A planned bucket as it will be stored once the amounts are taken. */
-export function plannedRecord({seen, refilledAtMs, changes}: BucketPlan, taken: Amounts = new Map()): BucketRecord {
-  const limits = new Map(
-    [...changes].flatMap(([name, {kind, after}]) =>
-      kind === 'remove' ? [] : [[name, {...after, tokensMilli: after.tokensMilli - (taken.get(name) ?? 0n)}] as const],
-    ),
-  )
-  return {...seen.record, state: {refilledAtMs, limits}}
 }
 
 /** Epoch seconds after which the table may drop a shard, or `null`: never. */

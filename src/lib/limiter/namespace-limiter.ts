@@ -1,4 +1,5 @@
 import type {Amounts} from '../core/bucket.js'
+import {withoutStack} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import {Aborted} from '../dynamo/errors.js'
 import {readRealShards} from '../repository/buckets/split.js'
@@ -17,6 +18,8 @@ import {impossibility, topUpsOf} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+
+const ONLY_SHARD = [0] as const
 
 /** Shards asked one by one before all of them are read together. */
 const SHARDS_TRIED = 3
@@ -43,6 +46,9 @@ export interface EntityRequest {
   readonly isStrict: boolean
   readonly deadline: Deadline
 }
+
+/** The grants of an entity and of its parent where that shares the charge, or the refusal. */
+export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
 /**
  * Admits requests within one namespace: an entity together with its parent, or neither. Both are asked concurrently as
@@ -72,19 +78,35 @@ export class NamespaceLimiter {
   }
 
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
-  async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
+  acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const expected = this.#expectedParent(request)
-    const levels = levelsOf(request, expected)
+    const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
+    if (expected !== undefined) return this.#acquireShared(request, own, expected)
+    const refusal = own.byAll()
+    return refusal ? exceeded([refusal]) : this.#acquireOwn(request, own)
+  }
 
+  /** For an entity of which no parent is known that shares the charge. */
+  async #acquireOwn(request: EntityRequest, known: KnownRefusals): Promise<EntityAnswer> {
+    // As in `#admit`, of which most requests need no more.
+    const [first, ...others] = this.#someShards(known.shardCount)
+    const answer = await this.queues.ask(first, known.request, known)
+    const own = answer.admitted ? grantOf(answer) : await this.#admitElsewhere(known.request, answer, others)
+    if ('statuses' in own) return this.#exceeded(request, [own])
+    const parent = chargedParent(this.#entities.familyOf(own.record))
+    return parent === undefined ? [own] : this.#chargeLate(request, own, parent)
+  }
+
+  async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: string): Promise<EntityAnswer> {
+    const known = [own, this.queues.knownRefusals(atLevel(request, 'parent', expected))]
     // Neither is charged when one of them is known to refuse.
-    const known = levels.map(level => this.queues.knownRefusals(level))
-    const refusals = known.flatMap(each => each.byAll() ?? [])
+    const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
       return this.#hasOtherParent(request, expected) ? this.acquire(request) : refusal
     }
 
-    const asked = levels.map((level, index) => this.#admit(level, known[index] as KnownRefusals))
+    const asked = known.map(level => this.#admit(level))
     const grants = await this.#allOrNothing(request, asked).catch(error => {
       if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
       throw error
@@ -93,15 +115,17 @@ export class NamespaceLimiter {
     if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
       return this.acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
-    const [own, shared] = grants as [Grant, Grant?]
-    const actual = chargedParent(this.#entities.familyOf(own.record))
-    if (actual === expected) return shared ? [own, shared] : [own]
+    const [entitys, shared] = grants as [Grant, Grant]
+    const actual = chargedParent(this.#entities.familyOf(entitys.record))
+    if (actual === expected) return grants
+    void this.queues.refund(shared.holdings)
+    return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
+  }
 
-    // The bucket names another parent than was known, or one that was not known yet.
-    if (shared) void this.queues.refund(shared.holdings)
-    if (actual === undefined) return [own]
-    const late: BucketRequest = {...request, entity: actual, level: 'parent'}
-    return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late, this.queues.knownRefusals(late))])
+  /** The bucket that was charged names another parent than was known, or one that was not known yet. */
+  #chargeLate(request: EntityRequest, own: Grant, parent: string): Promise<EntityAnswer> {
+    const late = this.queues.knownRefusals(atLevel(request, 'parent', parent))
+    return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
   }
 
   /** Whether the answer is no without a call. */
@@ -131,18 +155,25 @@ export class NamespaceLimiter {
   }
 
   /** Admits at one level: tries a few shards at random, then all of them together. */
-  async #admit(request: BucketRequest, knownAtStart: KnownRefusals): Promise<Grant | Refusal> {
+  async #admit(known: KnownRefusals): Promise<Grant | Refusal> {
+    const [first, ...others] = this.#someShards(known.shardCount)
+    const answer = await this.queues.ask(first, known.request, known)
+    return answer.admitted ? grantOf(answer) : this.#admitElsewhere(known.request, answer, others)
+  }
+
+  async #admitElsewhere(request: BucketRequest, first: Refused, shards: readonly number[]): Promise<Grant | Refusal> {
     const {entity, resource, level, deadline} = request
-    let known = knownAtStart
-    let refused: Refused | undefined
-    for (const shard of this.#someShards(this.#entities.shardCount(entity, resource))) {
-      const answer = await this.queues.ask(shard, request, known)
+    deadline.check()
+    let refused = first
+    for (const shard of shards) {
+      const answer = await this.queues.ask(shard, request)
       if (answer.admitted) return grantOf(answer)
       deadline.check()
       refused = answer
-      known = this.queues.knownRefusals(request)
     }
-    const {record, amounts, nowMs, source} = refused as Refused
+    const {record, amounts, nowMs, source} = refused
+    // A bucket that would have to be created first names its parent here only, whose wait counts as well.
+    this.#entities.noticeFamily(record)
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
     const gathering = this.#gatherer.gather(request, count)
@@ -154,25 +185,18 @@ export class NamespaceLimiter {
     }
   }
 
-  #someShards(count: number): readonly number[] {
-    if (count === 1) return [0]
+  #someShards(count: number): readonly [number, ...number[]] {
+    if (count === 1) return ONLY_SHARD
     const shards = Array.from({length: count}, (_, shard) => shard)
-    return Array.from({length: Math.min(count, SHARDS_TRIED)}, () => {
+    const tried = Array.from({length: Math.min(count, SHARDS_TRIED)}, () => {
       const [shard] = shards.splice(Math.floor(this.#random() * shards.length), 1)
       return shard as number
     })
+    return tried as [number, ...number[]]
   }
 
   /** Waits for all levels; a failure or refusal of one returns what the others took. */
-  async #allOrNothing(
-    request: EntityRequest,
-    asked: readonly Promise<Grant | Refusal>[],
-  ): Promise<readonly Grant[] | RateLimitExceeded> {
-    const [only] = asked
-    if (only && asked.length === 1) {
-      const answer = await only
-      return 'holdings' in answer ? [answer] : this.#exceeded(request, [answer])
-    }
+  async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<EntityAnswer> {
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
@@ -193,9 +217,7 @@ export class NamespaceLimiter {
     const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
     if (parent === undefined || !asked) return exceeded(refusals)
     const isParentMissing = asked.level === 'entity'
-    const other: BucketRequest = isParentMissing
-      ? {...request, entity: parent, level: 'parent'}
-      : {...request, level: 'entity'}
+    const other = isParentMissing ? atLevel(request, 'parent', parent) : atLevel(request, 'entity', request.entity)
     const refusal = await this.#refusalUnlessUnknown(other)
     if (!refusal) return exceeded(refusals)
     return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
@@ -216,7 +238,8 @@ export class NamespaceLimiter {
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
-    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts, records)
+    if (!first || needsLimits(first, amounts, this.table.clock()))
+      await this.#checkCapacity(entity, resource, amounts, records)
     if (!first) return undefined
     const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
     const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
@@ -232,7 +255,7 @@ export class NamespaceLimiter {
   ): Promise<void> {
     const applied = await this.limits.limitsOf(entity, resource)
     const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records))
+    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records, this.table.clock()))
     if (reason) throw reason
   }
 
@@ -260,16 +283,25 @@ export class NamespaceLimiter {
 
 /** The buckets to charge, as far as the parent is known. */
 function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
-  const own: BucketRequest = {...request, level: 'entity'}
-  return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
+  const own = atLevel(request, 'entity', request.entity)
+  return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
 }
 
+/** Field by field, which is faster than spreading: this is done for every request. */
+function atLevel(
+  {resource, amounts, requests, isStrict, deadline}: EntityRequest,
+  level: BucketRequest['level'],
+  entity: string,
+): BucketRequest {
+  return {entity, resource, amounts, requests, level, isStrict, deadline}
+}
+
+/** Of one level or of both. */
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
-  const retryAfterMs = Math.max(...refusals.map(refusal => refusal.retryAfterMs))
-  return new RateLimitExceeded(
-    refusals.flatMap(refusal => refusal.statuses),
-    retryAfterMs,
-  )
+  const [first, second] = refusals as readonly [Refusal, Refusal?]
+  const statuses = second ? [...first.statuses, ...second.statuses] : first.statuses
+  const retryAfterMs = Math.max(first.retryAfterMs, second?.retryAfterMs ?? 0)
+  return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
 }
 
 /** Refuses by what is configured, and not because the table could not be asked. */

@@ -16,6 +16,7 @@ export class NamespaceLookup {
   #namespace: Promise<NamespaceLimiter> | undefined
   #found: NamespaceLimiter | undefined
   #lookedUpAtMs = 0
+  #isLookingUp = false
   #isMigrating = false
 
   constructor(table: Table, settings: LimiterSettings, options: RateLimiterOptions & LimiterSeams) {
@@ -37,18 +38,24 @@ export class NamespaceLookup {
     return this.#namespace?.catch(() => this.#found) ?? Promise.resolve(this.#found)
   }
 
+  /** The one in use, if there is nothing to wait for. */
+  get atHand(): NamespaceLimiter | undefined {
+    return this.#isLookingUp || this.#isDue(this.#table.clock()) ? undefined : this.#found
+  }
+
   /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
   open(): Promise<NamespaceLimiter> {
     const nowMs = this.#table.clock()
-    // A clock that was set back must not put the next lookup off.
-    const isOld = nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
-    if (!this.#namespace || (isOld && this.#options.namespaceId === undefined)) {
+    if (!this.#namespace || this.#isDue(nowMs)) {
       const before = this.#namespace
       this.#lookedUpAtMs = nowMs
-      this.#namespace = this.#lookUp(before)
-      this.#namespace.then(
+      this.#isLookingUp = true
+      const lookup = this.#lookUp(before)
+      this.#namespace = lookup
+      lookup.then(
         limiter => {
           this.#found = limiter
+          if (this.#namespace === lookup) this.#isLookingUp = false
         },
         () => {
           this.#namespace = undefined
@@ -56,6 +63,12 @@ export class NamespaceLookup {
       )
     }
     return this.#namespace
+  }
+
+  #isDue(nowMs: number): boolean {
+    if (this.#options.namespaceId !== undefined) return false
+    // A clock that was set back must not put the next lookup off.
+    return nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
   }
 
   async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {

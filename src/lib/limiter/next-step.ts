@@ -33,8 +33,8 @@ import {
   type KnownBucket,
   type KnownState,
   needsLimits,
+  shardWouldAdmit,
   shareOfRecord,
-  wouldAdmit,
 } from './known-bucket.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
@@ -56,6 +56,8 @@ export interface WriteStep {
   /** They are counted, and nothing is taken. */
   readonly isBypassed?: boolean
   readonly nowMs: number
+  /** As the bucket was last seen, it refuses: the write asks whether it still does. */
+  readonly isProbe?: boolean
   /** Refused before the write. */
   readonly refused?: RefuseStep
   /** To be judged by the state that the answer shows, at the instant of the decision. */
@@ -127,12 +129,13 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     isStale(record, share, nowMs) ||
     isOverfull(share, nowMs) ||
     isAheadOfTime(share, nowMs)
-  if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts))) return {kind: 'apply-limits', state}
+  if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts, nowMs)))
+    return {kind: 'apply-limits', state}
 
   // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
-  const stored = chooseFitting(requests, storedTokens(record, nowMs))
-  const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const amounts = sumAmounts(requests)
+  const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)
+  const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
   const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
   if (isWorthTaking && room.length > 0) return consume(input, stored.fitting, {bounds: room, ...known})
@@ -149,12 +152,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
     return {kind: 'consume-from-full', update, basis: basisOf(record), admits: requests, nowMs}
   }
-  const {fitting} = chooseFitting(
-    requests,
-    plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true})),
-  )
+  const planned = plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true}))
+  const {fitting} = chooseFitting(requests, planned, amounts)
   if (fitting.length > 0) return {kind: 'apply-limits', state}
-  return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, unseenRoom(input))
+  if (input.isCertain) return {kind: 'refuse', requests, record, nowMs}
+  return {...consume(input, requests, unseenRoom(input)), isProbe: true}
 }
 
 /** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
@@ -204,17 +206,24 @@ function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand
   return bounds.length > 0 ? {bounds, ...known, supposed: rates} : {bounds, ...known}
 }
 
-const takenNames = (amounts: Amounts): string[] => [...amounts].flatMap(([name, milli]) => (milli > 0n ? [name] : []))
+function takenNames(amounts: Amounts): string[] {
+  const names: string[] = []
+  for (const [name, milli] of amounts) if (milli > 0n) names.push(name)
+  return names
+}
 
 /** Requests that a state refuses at the instant of a decision, in one step. */
 export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
-  const misfits = requests.filter(({amounts}) => !wouldAdmit(record, amounts, nowMs))
+  const misfits = requests.filter(({amounts}) => !shardWouldAdmit(record, amounts, nowMs))
   return {kind: 'refuse', requests: misfits, record, nowMs}
 }
 
 /** Stored balances, without the refill since. */
-const storedTokens = (record: BucketRecord, nowMs: number): Map<string, bigint> =>
-  new Map([...record.state.limits].map(([name, limit]) => [name, givableMilli(limit, nowMs)]))
+function storedTokens({state}: BucketRecord, nowMs: number): Map<string, bigint> {
+  const tokensMilli = new Map<string, bigint>()
+  for (const [name, limit] of state.limits) tokensMilli.set(name, givableMilli(limit, nowMs))
+  return tokensMilli
+}
 
 /** Whether the calendar, a session or another client asks for a write that brings the bucket forward. */
 function isStale({validUntilMs, state}: BucketRecord, share: BucketState, nowMs: number): boolean {

@@ -69,9 +69,10 @@ export class PendingRequest implements Demand {
   isSettled = false
   amounts: Amounts
   readonly answer: Promise<QueueAnswer>
+  readonly #onAbandoned: ((request: PendingRequest) => void) | undefined
   #isDone = false
   #cleanup: Promise<void> | undefined
-  #whenDone: (() => void)[] = []
+  #whenDone: (() => void)[] | undefined
   #resolve!: (answer: QueueAnswer) => void
   #reject!: (error: unknown) => void
 
@@ -81,7 +82,9 @@ export class PendingRequest implements Demand {
     /** How many requests an admission counts as: 0 when it only takes more for one that was counted. */
     readonly requests: 0 | 1 = 1,
     readonly isStrict = false,
+    onAbandoned?: (request: PendingRequest) => void,
   ) {
+    this.#onAbandoned = onAbandoned
     this.amounts = asked
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -104,6 +107,7 @@ export class PendingRequest implements Demand {
     if (this.isSettled) return
     this.isAbandoned = true
     this.#reject(reason)
+    this.#onAbandoned?.(this)
   }
 
   /** Adds work that follows an abandoned request: the return of its tokens. */
@@ -114,12 +118,16 @@ export class PendingRequest implements Demand {
   /** The queue is done with the request. */
   finish(): void {
     this.#isDone = true
-    for (const resolve of this.#whenDone) resolve()
+    if (this.#whenDone) for (const resolve of this.#whenDone) resolve()
   }
 
   /** Resolves when the queue and the clean-up are done; for an abandoned request that is later than the answer. */
   async finished(): Promise<void> {
-    if (!this.#isDone) await new Promise<void>(resolve => this.#whenDone.push(resolve))
+    if (!this.#isDone) {
+      this.#whenDone ??= []
+      const waiting = this.#whenDone
+      await new Promise<void>(resolve => waiting.push(resolve))
+    }
     await this.#cleanup
   }
 }
@@ -133,38 +141,42 @@ export function requestCount(pending: Iterable<{readonly requests: number}>): nu
 
 /** How long one caller waits: until a timeout, or until it cancels by a signal. */
 export class Deadline {
-  readonly #requests = new Set<PendingRequest>()
-  readonly #waits = new Set<(reason: Error) => void>()
-  readonly #timer: NodeJS.Timeout
+  /** Made when they are needed: most callers wait for one request. */
+  #requests: PendingRequest[] | undefined
+  #waits: Set<(reason: Error) => void> | undefined
+  readonly #timeoutMs: number
   readonly #unwatch: (() => void) | undefined
+  #timer: NodeJS.Timeout | undefined
   #reason: Error | undefined
 
+  /** Time counts from the first wait on: what is decided at once needs no timer. */
   constructor(timeoutMs: number, signal?: AbortSignal) {
-    this.#timer = setTimeout(
-      () => this.#expire(new Unavailable('acquire', true, new Error(`no decision within ${timeoutMs} ms`))),
-      timeoutMs,
-    )
+    this.#timeoutMs = timeoutMs
     this.#unwatch = signal && onAbort(signal, () => this.#expire(new Aborted('acquire', false, signal.reason)))
   }
 
-  /** Abandons the request when the deadline passes. */
+  /** Abandons the request when the deadline passes, which it has not. */
   watch(request: PendingRequest): void {
-    if (this.#reason) request.abandon(this.#reason)
-    else this.#requests.add(request)
+    if (this.#requests) this.#requests.push(request)
+    else this.#requests = [request]
+    this.#start()
   }
 
   /** Waits for work, but no longer than until the deadline; the work itself goes on. */
   until<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
+      this.#waits ??= new Set()
+      const waits = this.#waits
       if (this.#reason) reject(this.#reason)
-      else this.#waits.add(reject)
+      else waits.add(reject)
+      this.#start()
       work.then(
         value => {
-          this.#waits.delete(reject)
+          waits.delete(reject)
           resolve(value)
         },
         error => {
-          this.#waits.delete(reject)
+          waits.delete(reject)
           reject(error)
         },
       )
@@ -186,9 +198,17 @@ export class Deadline {
     this.#unwatch?.()
   }
 
+  #start(): void {
+    const timeoutMs = this.#timeoutMs
+    this.#timer ??= setTimeout(
+      () => this.#expire(new Unavailable('acquire', true, new Error(`no decision within ${timeoutMs} ms`))),
+      timeoutMs,
+    )
+  }
+
   #expire(reason: Error): void {
     this.#reason = reason
-    for (const request of this.#requests) request.abandon(reason)
-    for (const stop of this.#waits) stop(reason)
+    for (const request of this.#requests ?? []) request.abandon(reason)
+    for (const stop of this.#waits ?? []) stop(reason)
   }
 }

@@ -28,8 +28,8 @@ import {
   readAvailability,
   resourceCapacity,
 } from './reads.js'
-import {acquireTogether, partsOfRequest, type ResourcePart} from './several-resources.js'
-import {type AcquireOutcome, untilAdmitted} from './waiting.js'
+import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './several-resources.js'
+import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
 /** Bound of one read of the stored policy when the table does not answer, in ms. */
 const POLICY_TIMEOUT_MS = 250
@@ -79,20 +79,16 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
    * reached in time and the policy is to block (`RateLimiterUnavailable`), when the signal aborts (`Aborted`), and after
    * `close` (`LimiterClosed`).
    */
-  async tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>> {
-    const {outcome, waitedMs} = await this.#decide(request)
-    if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
-    return refusedDecision(outcome, waitedMs)
+  tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>> {
+    return this.#decide(request, decisionOf<Name>)
   }
 
   /**
    * Charges the request, or throws what `tryAcquire` would return (`RateLimitExceeded` when the request does not fit,
    * `RequestTooLarge` when it never will, `ResourceDisabled` while a switch refuses all) or throw.
    */
-  async acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
-    const {outcome} = await this.#decide(request)
-    if (outcome instanceof Lease) return outcome as Lease<Name>
-    throw outcome
+  acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
+    return this.#decide(request, leaseOf<Name>)
   }
 
   /**
@@ -174,63 +170,77 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return this.#lookup.found?.queues.refusals.uncounted ?? 0
   }
 
-  /** One attempt, or several with waits in between; what is refused in the end counts as refused, once. */
-  async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
+  /**
+   * One attempt, or several with waits in between; what is refused in the end counts as refused, once. A single function:
+   * each further one that waits is paid for with every request.
+   */
+  async #decide<T>(request: AcquireRequest<Name>, told: (outcome: AcquireOutcome, waitedMs: number) => T): Promise<T> {
     const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
-    const decided =
-      waitMs === 0
-        ? {outcome: await this.#attempt(request, parts), waitedMs: 0}
-        : await this.#attemptUntilAdmitted(request, parts, waitMs)
-    this.#noteRefusal(request.entity, decided.outcome)
-    return decided
-  }
-
-  #noteRefusal(entity: string, outcome: unknown): void {
-    if (outcome instanceof RateLimitExceeded) this.#lookup.found?.queues.refusals.note(entity, outcome)
-  }
-
-  #attemptUntilAdmitted(
-    request: AcquireRequest<Name>,
-    parts: readonly ResourcePart[],
-    waitMs: number,
-  ): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
-    const {clock, backoff} = this.#table
-    const signals = [request.signal, this.#closing.signal]
-    const attempt = () => this.#attempt(request, parts)
-    return untilAdmitted(attempt, {waitMs, onWait: request.onWait, clock, sleep: backoff.sleep, signals})
-  }
-
-  async #attempt(request: RequestRules, parts: readonly ResourcePart[]): Promise<AcquireOutcome> {
+    const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
-    const deadline = this.#startDeadline(request)
-    try {
-      deadline.check()
-      const limiter = await deadline.until(this.#open())
-      this.#readPolicyOnce(request, limiter)
-      const grants = await acquireTogether(
-        limiter,
-        parts.map(part => ({...part, requests: 1, isStrict, deadline})),
-      )
-      if (grants instanceof RateLimitExceeded) return grants
-      return this.#lease(parts, (part, index) => [grants[index] ?? [], () => this.#actionsFor(limiter, request, part)])
-    } catch (error) {
-      if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
-      await this.#handleFailure(error, request)
-      return this.#lease(parts, () => [])
-    } finally {
-      deadline.end()
+    for (;;) {
+      const deadline = this.#startDeadline(request)
+      let outcome: AcquireOutcome
+      try {
+        deadline.check()
+        const limiter = this.#atHand ?? (await deadline.until(this.#open()))
+        this.#readPolicyOnce(request, limiter)
+        if (parts.length > 1) {
+          const grants = await acquireTogether(limiter, parts, isStrict, deadline)
+          outcome = grants instanceof RateLimitExceeded ? grants : this.#leaseOfAll(limiter, request, parts, grants)
+        } else {
+          const {entity, resource, amounts} = parts[0]
+          const grants = await limiter.acquire({entity, resource, amounts, requests: 1, isStrict, deadline})
+          outcome = grants instanceof RateLimitExceeded ? grants : this.#lease(limiter, request, parts[0], grants)
+        }
+      } catch (error) {
+        outcome = await this.#outcomeOf(error, request, parts)
+      } finally {
+        deadline.end()
+      }
+      const pauseMs = wait?.after(outcome)
+      if (wait && pauseMs !== undefined) await wait.pause(pauseMs)
+      else {
+        this.#noteRefusal(request.entity, outcome)
+        return told(outcome, wait?.waitedMs ?? 0)
+      }
     }
   }
 
-  /** One lease for all resources of a request. */
-  #lease(
-    parts: readonly ResourcePart[],
-    contentOf: (part: ResourcePart, index: number) => [grants?: readonly Grant[], actions?: () => LeaseActions],
+  #noteRefusal(entity: string, outcome: unknown): void {
+    const refusals = this.#lookup.found?.queues.refusals
+    if (outcome instanceof RateLimitExceeded) refusals?.note(entity, outcome)
+    else if (outcome instanceof ResourceDisabled && outcome.hasBucket) refusals?.noteDisabled(entity, outcome)
+  }
+
+  #startWait({onWait, signal}: AcquireRequest<Name>, waitMs: number): AdmissionWait {
+    const {clock, backoff} = this.#table
+    const signals = [signal, this.#closing.signal]
+    return new AdmissionWait({waitMs, onWait, clock, sleep: backoff.sleep, signals})
+  }
+
+  #lease(limiter: NamespaceLimiter, request: RequestRules, part: ResourcePart, grants: readonly Grant[]): Lease {
+    return new Lease(part, grants, () => this.#actionsFor(limiter, request, part))
+  }
+
+  /** One lease for several resources. */
+  #leaseOfAll(
+    limiter: NamespaceLimiter,
+    request: RequestRules,
+    parts: RequestParts,
+    grants: readonly (readonly Grant[])[],
   ): Lease {
-    const [main, ...others] = parts.map((part, index) => new Lease(part, ...contentOf(part, index)))
+    const [main, ...others] = parts.map((part, index) => this.#lease(limiter, request, part, grants[index] ?? []))
     return (main as Lease).including(others)
+  }
+
+  /** What an error comes to: a refusal, or admission by policy; otherwise it is thrown. */
+  async #outcomeOf(error: unknown, request: RequestRules, [main, ...others]: RequestParts): Promise<AcquireOutcome> {
+    if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
+    await this.#handleFailure(error, request)
+    return new Lease(main).including(others.map(part => new Lease(part)))
   }
 
   #startDeadline({signal, timeoutMs = this.#settings.writeTimeoutMs}: RequestRules): Deadline {
@@ -271,6 +281,10 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return readAvailability(await this.#open(), checkEntityId(entity), checkResourceName(resource))
   }
 
+  get #atHand(): NamespaceLimiter | undefined {
+    return this.#closing.signal.aborted ? undefined : this.#lookup.atHand
+  }
+
   #open(): Promise<NamespaceLimiter> {
     return this.#closing.signal.aborted ? Promise.reject(new LimiterClosed()) : this.#lookup.open()
   }
@@ -290,6 +304,16 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       .catch(() => undefined)
     return stored ?? 'block'
   }
+}
+
+function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
+  if (outcome instanceof Lease) return outcome as Lease<Name>
+  throw outcome
+}
+
+function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: number): AcquireDecision<Name> {
+  if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
+  return refusedDecision(outcome, waitedMs)
 }
 
 /** How one request is decided. */

@@ -6,6 +6,7 @@ import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
 import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
 import {planBucket, type SeenBucket, startingLimit} from '../repository/buckets/plan.js'
+import {plannedRecord} from '../repository/buckets/rewrite.js'
 import {readRealShards} from '../repository/buckets/split.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
@@ -14,7 +15,6 @@ import {chargedParent} from '../schema/family.js'
 import {type RefusalStatus, ResourceDisabled, unknownLimit} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
-import {plannedRecord} from './limit-steps.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 import {knownAmounts} from './pending-request.js'
 import {explainRefusal} from './refusal.js'
@@ -101,7 +101,7 @@ async function readLevels(
   const levels = await Promise.all([readLevel(limiter, entity, resource, 'entity', nowMs), ...levelOf(parent)])
   const [own] = levels
   if (!own.isStored || own.records.every(record => chargedParent(record) === parent)) return levels
-  const moved = chargedParent((await limits.inForce({entity, resource}, seenFromMs)).family)
+  const moved = chargedParent((await limits.inForce({entity, resource}, {after: seenFromMs})).family)
   return moved === parent ? levels : [own, ...(await Promise.all(levelOf(moved)))]
 }
 
@@ -117,7 +117,7 @@ async function readLevel(
   const shards = await readRealShards(table, entity, resource, settings.maxShards)
   // The stamp of a bucket tells of a switch that was thrown since the configuration was read.
   const isKnown = [...shards.values()].every(({isDisabled = false}) => isDisabled === (known.disabledAt !== undefined))
-  const applied = isKnown ? known : await limits.limitsOf(entity, resource, seenFromMs)
+  const applied = isKnown ? known : await limits.limitsOf(entity, resource, {after: seenFromMs})
   if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
   for (const record of shards.values()) requireSupported(record)
   const records = [...shards.values()].map(record =>

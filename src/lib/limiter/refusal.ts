@@ -112,6 +112,7 @@ export async function refuseDisabled(
     // The refusal stands without it.
     await write({update, basis: basisOf(record)}).catch(() => {})
   }
-  for (const request of requests) request.fail(new ResourceDisabled(address.entity, address.resource, disabledAt))
+  const {entity, resource} = address
+  for (const request of requests) request.fail(new ResourceDisabled(entity, resource, disabledAt, state.exists))
   return true
 }

@@ -1,10 +1,11 @@
 import {type Consumption, checkConsumption} from '../core/consumption.js'
-import {InvalidInput} from '../core/errors.js'
+import {InvalidInput, withoutStack} from '../core/errors.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {RateLimitExceeded} from './errors.js'
 import type {Grant} from './grant.js'
 import type {EntityRequest, NamespaceLimiter} from './namespace-limiter.js'
 import type {AcquireRequest} from './options.js'
+import type {Deadline} from './pending-request.js'
 
 /** Resources in one request. The same bound as in the Python system. */
 const MOST_RESOURCES = 16
@@ -12,10 +13,13 @@ const MOST_RESOURCES = 16
 /** What is asked of one resource. */
 export type ResourcePart = Pick<EntityRequest, 'entity' | 'resource' | 'amounts'>
 
+/** The resources of a request; the main one first. */
+export type RequestParts = readonly [ResourcePart, ...ResourcePart[]]
+
 /** The resources of a request, each found to be valid; the main one first. */
 export function partsOfRequest<Name extends string>(
   request: Pick<AcquireRequest<Name>, 'entity' | 'resource' | 'consume' | 'also'>,
-): [ResourcePart, ...ResourcePart[]] {
+): RequestParts {
   const entity = checkEntityId(request.entity)
   const part = (resource: string, consume: Consumption): ResourcePart => ({
     entity,
@@ -37,13 +41,11 @@ export function partsOfRequest<Name extends string>(
  */
 export async function acquireTogether(
   limiter: NamespaceLimiter,
-  requests: readonly EntityRequest[],
+  parts: RequestParts,
+  isStrict: boolean,
+  deadline: Deadline,
 ): Promise<readonly (readonly Grant[])[] | RateLimitExceeded> {
-  const [first] = requests
-  if (first && requests.length === 1) {
-    const answer = await limiter.acquire(first)
-    return answer instanceof RateLimitExceeded ? answer : [answer]
-  }
+  const requests = parts.map((part): EntityRequest => ({...part, requests: 1, isStrict, deadline}))
   if (requests.some(request => limiter.isKnownToRefuse(request))) {
     const expected = await Promise.all(requests.map(request => limiter.expectedRefusal(request)))
     const refusals = expected.filter(refusal => refusal !== undefined)
@@ -58,17 +60,16 @@ export async function acquireTogether(
   const failure = outcomes.find(outcome => outcome.status === 'rejected')
   if (failure) throw failure.reason
   // A caller that comes back after the wait must not find the charges still there.
-  await first?.deadline.until(Promise.all(refunds)).catch(() => {})
+  await deadline.until(Promise.all(refunds)).catch(() => {})
   return together(refusals)
 }
 
 /** One refusal for all: the longest wait counts. */
 function together(refusals: readonly RateLimitExceeded[]): RateLimitExceeded {
   if (refusals.length === 1) return refusals[0] as RateLimitExceeded
-  return new RateLimitExceeded(
-    refusals.flatMap(refusal => refusal.statuses),
-    Math.max(...refusals.map(refusal => refusal.retryAfterMs)),
-  )
+  const statuses = refusals.flatMap(refusal => refusal.statuses)
+  const retryAfterMs = Math.max(...refusals.map(refusal => refusal.retryAfterMs))
+  return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
 }
 
 function refuse(why: string): InvalidInput {

@@ -7,7 +7,7 @@ import type {Lease} from './lease.js'
 export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge | ResourceDisabled
 
 /** How to wait for admission. */
-export interface AdmissionWait {
+interface AdmissionWaitOptions {
   /** Longest time to wait, in ms. */
   readonly waitMs: number
   readonly onWait?: ((retryAfterMs: number) => void) | undefined
@@ -20,19 +20,34 @@ export interface AdmissionWait {
 /** An hour in ms: the limits may change meanwhile. */
 const LONGEST_SLEEP_MS = 3_600_000
 
-/** Tries until the request is admitted, as long as the wait is known to fit into `waitMs`. */
-export async function untilAdmitted(
-  attempt: () => Promise<AcquireOutcome>,
-  {waitMs, onWait, clock, sleep, signals}: AdmissionWait,
-): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
-  const startMs = clock()
-  for (let waits = 0; ; waits++) {
-    const outcome = await attempt()
-    const passedMs = clock() - startMs
+/** The waits of one request between its attempts, as long as each is known to fit into `waitMs`. */
+export class AdmissionWait {
+  readonly #options: AdmissionWaitOptions
+  readonly #startMs: number
+  #waits = 0
+  #passedMs = 0
+
+  constructor(options: AdmissionWaitOptions) {
+    this.#options = options
+    this.#startMs = options.clock()
+  }
+
+  /** Time spent waiting up to the last outcome, in ms. */
+  get waitedMs(): number {
+    return this.#waits === 0 ? 0 : this.#passedMs
+  }
+
+  /** How long to wait before the next attempt, in ms; `undefined` if the outcome is final. */
+  after(outcome: AcquireOutcome): number | undefined {
+    const {clock, waitMs} = this.#options
+    this.#passedMs = clock() - this.#startMs
     const retryAfterMs = 'retryAfterMs' in outcome ? outcome.retryAfterMs : undefined
-    if (retryAfterMs === undefined || passedMs + retryAfterMs > waitMs) {
-      return {outcome, waitedMs: waits === 0 ? 0 : passedMs}
-    }
+    return retryAfterMs === undefined || this.#passedMs + retryAfterMs > waitMs ? undefined : retryAfterMs
+  }
+
+  async pause(retryAfterMs: number): Promise<void> {
+    const {onWait, sleep, signals} = this.#options
+    this.#waits++
     onWait?.(retryAfterMs)
     await sleepUnlessAborted(Math.min(retryAfterMs, LONGEST_SLEEP_MS), sleep, signals)
   }
@@ -42,7 +57,7 @@ export async function untilAdmitted(
 async function sleepUnlessAborted(
   ms: number,
   sleep: Backoff['sleep'],
-  signals: AdmissionWait['signals'],
+  signals: AdmissionWaitOptions['signals'],
 ): Promise<void> {
   const stop = new AbortController()
   const watched = signals.flatMap(signal => (signal ? [onAbort(signal, () => stop.abort())] : []))

@@ -3,8 +3,8 @@ import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from
 import type {EntityChange} from '../repository/entities/entities.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {SyncResult} from '../repository/sync/bucket-sync.js'
+import type {EntityRecordChange} from './entity-change.js'
 import type {PlannedChange, ScopeChange} from './plan.js'
-import type {EntityRecordChange} from './plan-entities.js'
 
 const NO_BUCKETS: SyncResult = {checked: 0, updated: 0, failed: 0}
 
@@ -37,7 +37,15 @@ async function setPolicyOnly(
   return buckets
 }
 
-async function remove(repository: NamespaceRepository, {scope}: ScopeChange): Promise<SyncResult> {
+async function remove(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
+  const {scope, access, cascade, leavesCopy} = change
+  if (leavesCopy && scope.level !== 'system') {
+    const made = [
+      ...(access ? [await repository.setAccess(scope, undefined)] : []),
+      ...(cascade ? [await repository.setCascade(scope, undefined)] : []),
+    ]
+    return made.at(-1)?.buckets ?? NO_BUCKETS
+  }
   try {
     const {buckets} = await repository.deleteConfig(scope)
     return buckets

@@ -1,9 +1,10 @@
 import {stringify} from 'yaml'
 import {boostedOf, type Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
+import {printableText} from '../core/printable.js'
 import {formatLimit} from '../core/syntax/limit-text.js'
 import {formatMinute} from '../core/text.js'
-import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import {mergeSorted} from '../dynamo/merge-sorted.js'
 import {nameOf} from '../repository/limits/checks.js'
 import type {BoostedLimit} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
@@ -13,16 +14,49 @@ import type {EntityRecord} from '../schema/entity-record.js'
 import type {Json} from '../schema/json-attribute.js'
 import {byText, policiesForm} from './manifest.js'
 
-const CONCURRENT_LISTINGS = 4
+type Form = {readonly [key: string]: Json}
+
+/** The limits and entities of a namespace as a manifest has them. */
+interface ManifestExport {
+  /** Everything but the entities. */
+  readonly head: Form
+  /** By id; read as they are needed. */
+  readonly entities: AsyncIterable<readonly [id: string, form: Form]>
+}
+
+/** Readers of YAML 1.1 take a plain `yes` for true. */
+export const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
 
 /**
- * The limits and entities of a namespace as a manifest, sorted by name. Applied to the same namespace, it changes nothing.
- * Reads only; a change of the last second may be missing, because indexes are eventually consistent.
+ * The limits and entities of a namespace as a manifest, sorted by name, piece by piece: it is never in memory as a whole.
+ * Applied to the same namespace, it changes nothing. Reads only; a change of the last second may be missing, because indexes
+ * are eventually consistent. `yaml` makes the text of a document.
  */
+export async function* manifestTexts(
+  repository: NamespaceRepository,
+  namespace: string,
+  {yaml = form => stringify(form, MANIFEST_YAML), signal}: {yaml?: (form: Form) => string; signal?: AbortSignal} = {},
+): AsyncGenerator<string, void> {
+  const [{head, entities}, boosts] = await Promise.all([
+    openExport(repository, namespace, signal),
+    repository.configs.boosts(),
+  ])
+  yield yaml(head)
+  let isFirst = true
+  for await (const [id, form] of entities) {
+    const text = yaml({entities: {[id]: form}})
+    // The name of the section stands in a line of its own.
+    yield isFirst ? text : text.slice(text.indexOf('\n') + 1)
+    isFirst = false
+  }
+  yield boostComment(boosts)
+}
+
+/** The same as one text. */
 export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
-  const [form, boosts] = await Promise.all([exportForm(repository, namespace), repository.configs.boosts()])
-  // Readers of YAML 1.1 take a plain `yes` for true.
-  return `${stringify(form, {lineWidth: 0, compat: 'yaml-1.1'})}${boostComment(boosts)}`
+  let text = ''
+  for await (const piece of manifestTexts(repository, namespace)) text += piece
+  return text
 }
 
 /** A manifest states what applies without boosts; those under way are said in a comment. */
@@ -31,21 +65,31 @@ function boostComment(boosts: readonly BoostedLimit[]): string {
   if (active.length === 0) return ''
   const each = active.map(({scope, limit}) => {
     const boosted = boostedOf(limit) ?? limit
-    return `#   ${nameOf(scope)}: ${formatLimit(boosted)} until ${formatMinute(limit.boost?.untilMs ?? 0)}\n`
+    return `#   ${printableText(nameOf(scope))}: ${formatLimit(boosted)} until ${formatMinute(limit.boost?.untilMs ?? 0)}\n`
   })
   return `# Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.\n${each.join('')}`
 }
 
 /** The same as plain data; as JSON it is a manifest too. */
-export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<{[key: string]: Json}> {
-  const [system, resources, entityConfigs, entities] = await Promise.all([
+export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<Form> {
+  const {head, entities} = await openExport(repository, namespace)
+  const forms: Array<[string, Json]> = []
+  for await (const [id, form] of entities) forms.push([id, form])
+  return {...head, ...section('entities', forms)}
+}
+
+/** Reads everything but the entities; these are read when they are asked for. */
+export async function openExport(
+  repository: NamespaceRepository,
+  namespace: string,
+  signal?: AbortSignal,
+): Promise<ManifestExport> {
+  const [system, resources] = await Promise.all([
     repository.configs.get({level: 'system'}),
     repository.configs.resources(),
-    allEntityConfigs(repository),
-    repository.entities.list(),
   ])
-  for (const record of [...(system ? [system] : []), ...resources, ...entityConfigs]) requireExpressible(record)
-  return {
+  for (const record of [...(system ? [system] : []), ...resources]) requireExpressible(record)
+  const head = {
     namespace,
     ...systemForm(system),
     ...section(
@@ -55,18 +99,32 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
         .filter(saysSomething)
         .map(record => [resourceOf(record), scopeForm(record)]),
     ),
-    ...section('entities', entityForms(entities.records, entityConfigs.map(withoutCopy).filter(saysSomething))),
+  }
+  return {head, entities: entityForms(repository, signal)}
+}
+
+/** Records and configurations of entities come from several indexes, in each of them by entity. */
+async function* entityForms(
+  repository: NamespaceRepository,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly [id: string, form: Form], void> {
+  const {configs, entities} = repository
+  const resources = [...(await configs.entityCounts()).keys()]
+  const sources = [
+    entities.walk({}, {signal}),
+    ...resources.map(resource => configs.walkEntities(resource, signal)),
+  ] satisfies AsyncIterable<EntityRecord | ConfigRecord>[]
+  const idOf = (each: EntityRecord | ConfigRecord) => ('scope' in each ? entityOf(each) : each.entity)
+  for await (const [id, found] of mergeSorted<EntityRecord | ConfigRecord>(sources, idOf)) {
+    const record = found.find((each): each is EntityRecord => !('scope' in each))
+    const own = found.flatMap(each => ('scope' in each ? [each] : []))
+    own.forEach(requireExpressible)
+    const stated = own.map(withoutCopy).filter(saysSomething)
+    if (record || stated.length > 0) yield [id, entityForm(record, stated)]
   }
 }
 
-async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigRecord[]> {
-  const resources = (await configs.entityCounts()).keys()
-  const found: ConfigRecord[][] = []
-  await forEachConcurrently(chunksOf(resources, 1), CONCURRENT_LISTINGS, async ([resource = '']) => {
-    found.push([...(await configs.entities(resource)).records])
-  })
-  return found.flat()
-}
+const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
 
 /** Left out or as a plain rate, a limit would change where the manifest is applied. */
 function requireExpressible({scope, unsupported}: ConfigRecord): void {
@@ -74,7 +132,8 @@ function requireExpressible({scope, unsupported}: ConfigRecord): void {
 }
 
 /** Limits that exist only for the time of a boost are left out: what applies after it is set at another level. */
-const withoutCopy = (record: ConfigRecord): ConfigRecord => (record.isForBoost ? {...record, limits: []} : record)
+const withoutCopy = (record: ConfigRecord): ConfigRecord =>
+  record.copiedUntilMs !== undefined ? {...record, limits: []} : record
 
 /** A record without limits and policies is not exported. */
 const saysSomething = (record: ConfigRecord): boolean => Object.keys(scopeForm(record)).length > 0
@@ -87,32 +146,18 @@ function systemForm(record: ConfigRecord | undefined): {system?: Json} {
   return Object.keys(system).length === 0 ? {} : {system}
 }
 
-function entityForms(records: readonly EntityRecord[], configs: readonly ConfigRecord[]): Array<[string, Json]> {
-  const byId = new Map<string, {record?: EntityRecord; configs: ConfigRecord[]}>()
-  for (const record of records) byId.set(record.entity, {record, configs: []})
-  for (const config of configs) {
-    if (config.scope.level !== 'entity') continue
-    const {entity} = config.scope
-    const known = byId.get(entity)
-    if (known) known.configs.push(config)
-    else byId.set(entity, {configs: [config]})
+function entityForm(record: EntityRecord | undefined, configs: readonly ConfigRecord[]): Form {
+  // The short form has limits only.
+  const ownDefault = configs.find(config => resourceOf(config) === DEFAULT_RESOURCE && !hasPolicies(config))
+  const others = configs.filter(config => config !== ownDefault)
+  return {
+    ...(record && recordForm(record)),
+    ...(ownDefault && limitsForm(ownDefault.limits)),
+    ...section(
+      'resources',
+      others.map(config => [resourceOf(config), scopeForm(config)]),
+    ),
   }
-  return [...byId].map(([id, {record, configs: ownConfigs}]) => {
-    // The short form has limits only.
-    const ownDefault = ownConfigs.find(config => resourceOf(config) === DEFAULT_RESOURCE && !hasPolicies(config))
-    const others = ownConfigs.filter(config => config !== ownDefault)
-    return [
-      id,
-      {
-        ...(record && recordForm(record)),
-        ...(ownDefault && limitsForm(ownDefault.limits)),
-        ...section(
-          'resources',
-          others.map(config => [resourceOf(config), scopeForm(config)]),
-        ),
-      },
-    ]
-  })
 }
 
 /** Fields that differ from the defaults; the name if none does, so that the entity is created where it is missing. */

@@ -1,15 +1,17 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
-import type {Limit} from '../core/limit.js'
+import {baseOf, type Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {ConfigScope} from '../schema/config-record.js'
+import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {applyChange, isContention, isSystemic} from './apply-change.js'
+import type {EntityRecordChange} from './entity-change.js'
 import type {ListedEntities} from './entity-file.js'
-import {type EntityRecordChange, planEntities} from './plan-entities.js'
+import {planEntities} from './plan-entities.js'
+import {limitsWithoutBoosts} from './without-boosts.js'
 
 /** Records that are read between two reports. */
 const RECORDS_PER_READ = 100
@@ -21,8 +23,17 @@ export interface ListedLimits {
   readonly entity: string
   readonly scope: Extract<ConfigScope, {level: 'entity'}>
   readonly limits: readonly Limit[]
-  /** What the scope has now. */
+  /** What the scope has now, without boosts: they go on. */
   readonly before: readonly Limit[]
+  /** Other limits that the scope has only for the time of a boost, and that stay for good with these. */
+  readonly kept: readonly Limit[]
+}
+
+/** Limits that were copied to a scope for a boost and are there for good now, because others of the scope were listed. */
+export interface KeptCopy {
+  readonly scope: ConfigScope
+  /** As they are without boosts. */
+  readonly limits: readonly Limit[]
 }
 
 /** What has to be written so that entities are as a list states them. Nothing is ever removed. */
@@ -41,7 +52,7 @@ export interface ImportOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Compares a list with the table; reads only. Throws when a parent is neither listed nor there. */
+/** Compares a list with the table; reads only. Throws when a parent is neither listed nor there, or an entity too large. */
 export async function planImport(
   repository: NamespaceRepository,
   listed: ListedEntities,
@@ -62,8 +73,7 @@ export async function planImport(
     const merged = metadata && {metadata: {...record.metadata, ...metadata}}
     stated.set(id, {...fields, name: name ?? record.name, ...merged})
   }
-  const whole = {namespace: '', system: undefined, resources: new Map(), entities: stated}
-  const {changes: entities} = planEntities(whole, live)
+  const {changes: entities} = planEntities({entities: stated}, live, 'import')
   const limits = await differingLimits(repository, listed, signal)
   const changed = new Set([...entities, ...limits].map(({entity}) => entity))
   return {listed: listed.size, entities, limits, unchanged: listed.size - changed.size}
@@ -84,12 +94,20 @@ async function differingLimits(
       signal,
     )
     for (const [at, {scope, limits}] of chunk.entries()) {
-      const before = records[at]?.limits ?? []
+      const before = limitsWithoutBoosts(records[at])
+      const kept = copiedBeside(records[at], limits)
       const isSet = limits.every(limit => before.some(stored => isDeepStrictEqual(stored, limit)))
-      if (!isSet) differing.push({kind: 'limits', entity: scope.entity, scope, limits, before})
+      if (!isSet) differing.push({kind: 'limits', entity: scope.entity, scope, limits, before, kept})
     }
   }
   return differing
+}
+
+/** Limits of other names that a scope has only for the time of a boost. */
+function copiedBeside(record: ConfigRecord | undefined, listed: readonly Limit[]): Limit[] {
+  if (record?.copiedUntilMs === undefined) return []
+  const names = new Set(listed.map(({name}) => name))
+  return record.limits.filter(({name}) => !names.has(name)).map(baseOf)
 }
 
 /** An entity that could not be written, and why. */
@@ -103,6 +121,8 @@ export interface ImportResult {
   readonly updated: number
   /** Scopes whose limits were set. */
   readonly limitsSet: number
+  /** Of these, those whose other limits would have ended with a boost. */
+  readonly kept: readonly KeptCopy[]
   readonly failures: readonly ImportFailure[]
   /** Changes that were not tried; another run makes them. */
   readonly left: number
@@ -123,10 +143,15 @@ export async function runImport(
   const failures: ImportFailure[] = []
   let isStopped = false
   const contended: ImportChange[] = []
+  const kept: KeptCopy[] = []
+  const setLimits = async ({scope, limits}: ListedLimits): Promise<void> => {
+    const {previous, copied} = await repository.setLimits(scope, limits, {keepsBoosts: true})
+    if (previous?.copiedUntilMs !== undefined && copied) kept.push({scope, limits: copied.limits.map(baseOf)})
+  }
   const make = async (change: ImportChange, isRepeated = false): Promise<void> => {
     if (isStopped || signal?.aborted) return
     try {
-      if (change.kind === 'limits') await repository.setLimits(change.scope, change.limits)
+      if (change.kind === 'limits') await setLimits(change)
       else await applyChange(repository, change)
       done.push(change)
     } catch (error) {
@@ -156,6 +181,7 @@ export async function runImport(
     created: count('create'),
     updated: count('update'),
     limitsSet: done.filter(({kind}) => kind === 'limits').length,
+    kept,
     failures,
     left: entities.length + limits.length - done.length - failures.length,
   }

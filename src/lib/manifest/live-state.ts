@@ -1,5 +1,5 @@
 import {chunksOf} from '../dynamo/concurrency.js'
-import type {SeenProvisioner} from '../repository/provisioner.js'
+import type {Managed} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
@@ -17,7 +17,6 @@ export interface ReadOptions {
 
 /** The table's records for everything that a manifest states or stated before. */
 export interface LiveState {
-  readonly provisioner: SeenProvisioner
   /** By scope name; scopes without a record are absent. */
   readonly configs: ReadonlyMap<string, ConfigRecord>
   readonly entities: ReadonlyMap<string, EntityRecord>
@@ -27,10 +26,10 @@ export interface LiveState {
 export async function readLiveState(
   repository: NamespaceRepository,
   manifest: Manifest,
+  managed: Managed,
   {onProgress, signal}: ReadOptions,
 ): Promise<LiveState> {
-  const provisioner = await repository.provisioner.get()
-  const scopes = ScopeSet.of(provisioner.record)
+  const scopes = ScopeSet.of(managed)
   for (const {scope} of statedScopes(manifest)) scopes.add(scope)
   const scopeList: ConfigScope[] = [...scopes]
   const entityIds = [...entitiesOf(manifest)]
@@ -53,7 +52,7 @@ export async function readLiveState(
     for (const record of await repository.entities.getMany(chunk, signal)) entities.set(record.entity, record)
     report(chunk.length)
   }
-  return {provisioner, configs, entities}
+  return {configs, entities}
 }
 
 /** Entities whose record is compared: those with a stated record, and all parents. */

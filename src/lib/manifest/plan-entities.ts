@@ -1,28 +1,18 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../core/errors.js'
 import type {EntityRecord} from '../schema/entity-record.js'
-import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
+import type {EntityFields, EntityRecordChange, EntitySource} from './entity-change.js'
+import {checkEntitySizes} from './entity-size.js'
+import {byText, type Manifest, statesRecord} from './manifest.js'
 
-/** The fields of an entity's record. `parent` is `null` for none. */
-type EntityFields = Omit<ManifestEntity, 'scopes'>
-
-/** An entity to create, or fields to change. */
-export interface EntityRecordChange {
-  readonly kind: 'entity'
-  readonly action: 'create' | 'update'
-  readonly entity: string
-  /** Current values of the fields that change; empty for a new entity. */
-  readonly before: EntityFields
-  /** Desired values of the same fields. */
-  readonly after: EntityFields
-  /** Number of ancestors in the file: parents come before their children. */
-  readonly depth: number
-}
-
-/** The changes of entity records, parents first, and how many records already match. */
+/**
+ * The changes of entity records, parents first, and how many records already match. Throws when a parent is neither stated
+ * nor there, or when a record would not fit into its item.
+ */
 export function planEntities(
-  {entities}: Manifest,
+  {entities}: Pick<Manifest, 'entities'>,
   live: ReadonlyMap<string, EntityRecord>,
+  source: EntitySource,
 ): {changes: EntityRecordChange[]; unchanged: number} {
   const stated = new Map([...entities].filter(([, entity]) => statesRecord(entity)))
   for (const {parent} of entities.values()) {
@@ -43,7 +33,8 @@ export function planEntities(
     const action = record ? 'update' : 'create'
     changes.push({kind: 'entity', action, entity, before, after, depth: depths.get(entity) ?? 0})
   }
-  if (missing.length > 0) throw parentsMissing(missing)
+  if (missing.length > 0) throw parentsMissing(missing, source)
+  checkEntitySizes(changes, live, source)
   changes.sort((a, b) => a.depth - b.depth || byText(a.entity, b.entity))
   return {changes, unchanged: stated.size - changes.length}
 }
@@ -78,10 +69,12 @@ function depthsIn(entities: Manifest['entities']): Map<string, number> {
   return depths
 }
 
-function parentsMissing(missing: readonly string[]): ZaelError {
-  const problem = 'The parents (in brackets) of these entities neither exist nor are in the manifest'
-  return new ZaelError('notFound', 'manifest.parent-missing', `${problem}: ${[...missing].sort(byText).join(', ')}.`, {
-    hint: 'Add the parents to the entities of the manifest, or create them with `zael entity create`.',
+function parentsMissing(missing: readonly string[], source: EntitySource): ZaelError {
+  const isManifest = source === 'manifest'
+  const problem = `The parents (in brackets) of these entities neither exist nor are in the ${isManifest ? 'manifest' : 'file'}`
+  const add = isManifest ? 'Add the parents to the entities of the manifest' : 'Add a line for each parent to the file'
+  return new ZaelError('notFound', `${source}.parent-missing`, `${problem}: ${[...missing].sort(byText).join(', ')}.`, {
+    hint: `${add}, or create them with \`zael entity create\`.`,
     details: {missing},
   })
 }

@@ -1,17 +1,17 @@
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput} from '../core/errors.js'
-import {baseOf, type Limit} from '../core/limit.js'
+import type {Limit} from '../core/limit.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
-import {itemBytes} from '../schema/item-size.js'
+import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
+import type {EntityRecordChange} from './entity-change.js'
 import {type LiveState, type ReadOptions, readLiveState} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
-import {type EntityRecordChange, planEntities} from './plan-entities.js'
+import {planEntities} from './plan-entities.js'
+import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
 import {ScopeSet, type StatedScope, scopeName, statedScopes} from './scopes.js'
-
-/** DynamoDB's limit per item. */
-export const MAX_ITEM_BYTES = 400 * 1024
+import {limitsWithoutBoosts, withoutCopy} from './without-boosts.js'
 
 /** Kept free for the record's revision, hash and time, and for attributes of other tools. */
 const RESERVED_BYTES = 1024
@@ -38,6 +38,8 @@ export interface ScopeChange {
   readonly policies: Policies
   /** The limits exist but were not managed; from now on they are. */
   readonly adopts: boolean
+  /** Of a deletion: the scope has limits only for the time of a boost. Its policies go, and the boost goes on. */
+  readonly leavesCopy?: boolean
 }
 
 export type PlannedChange = ScopeChange | EntityRecordChange
@@ -62,14 +64,8 @@ export interface Plan {
   readonly counts: PlanCounts
   /** The record of managed scopes when the plan was made. */
   readonly seen: SeenProvisioner
-  /** Limits of stated scopes that have other values until an instant; the file states what applies after it. */
-  readonly boosts: readonly ScopeBoost[]
-}
-
-/** A boost that was set by hand; it is left alone. */
-export interface ScopeBoost {
-  readonly scope: ConfigScope
-  readonly limit: Limit
+  /** Boosts of scopes that are stated or were managed. */
+  readonly boosts: readonly PlannedBoost[]
 }
 
 /**
@@ -81,10 +77,12 @@ export async function planManifest(
   manifest: Manifest,
   options: ReadOptions = {},
 ): Promise<Plan> {
-  const live = await readLiveState(repository, manifest, options)
-  const seen = live.provisioner
+  const seen = await repository.provisioner.get()
   const managed = ScopeSet.of(seen.record)
   const stated = statedScopes(manifest)
+  // First: what cannot be applied is not read either.
+  checkRecordFits(repository, [...managed, ...stated.map(({scope}) => scope)], seen)
+  const live = await readLiveState(repository, manifest, seen.record, options)
   const sets: ScopeChange[] = []
   const adopted: ConfigScope[] = []
   for (const each of stated) {
@@ -92,9 +90,8 @@ export async function planManifest(
     if (change) sets.push(change)
     else if (!managed.has(each.scope)) adopted.push(each.scope)
   }
-  const entities = planEntities(manifest, live.entities)
+  const entities = planEntities(manifest, live.entities, 'manifest')
   const deletes = planDeletes(new ScopeSet(stated.map(({scope}) => scope)), managed, live)
-  checkRecordFits(repository, [...managed, ...stated.map(({scope}) => scope)], seen)
 
   const changes = [...sets, ...entities.changes, ...deletes]
   const count = (action: PlannedChange['action']) => changes.filter(change => change.action === action).length
@@ -105,13 +102,9 @@ export async function planManifest(
     adopt: adopted.length + sets.filter(change => change.adopts).length,
     unchanged: stated.length - sets.length + entities.unchanged,
   }
-  const boosts = stated.flatMap(({scope}) => boostsOf(live.configs.get(scopeName(scope))))
+  const planned = new Map([...sets, ...deletes].map(change => [scopeName(change.scope), change]))
+  const boosts = [...live.configs.values()].flatMap(record => boostsAfter(record, planned.get(scopeName(record.scope))))
   return {manifest, changes, adopted, counts, seen, boosts}
-}
-
-function boostsOf(record: ConfigRecord | undefined): ScopeBoost[] {
-  if (!record) return []
-  return record.limits.flatMap(limit => (limit.boost && !limit.boost.isEnded ? [{scope: record.scope, limit}] : []))
 }
 
 function planScope(
@@ -121,7 +114,7 @@ function planScope(
   managed: ScopeSet,
 ): ScopeChange | undefined {
   const record = withoutCopy(live.configs.get(scopeName(scope)))
-  const before = (record?.limits ?? []).map(baseOf)
+  const before = limitsWithoutBoosts(record)
   const policy = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
   const changesPolicy = policy !== undefined && policy !== record?.onUnavailable
   const changed = policyChanges(record, {...record, ...policies})
@@ -140,13 +133,6 @@ function planScope(
   }
 }
 
-/** Limits that exist only for the time of a boost are no part of what is configured: stated, they are new. */
-function withoutCopy(record: ConfigRecord | undefined): ConfigRecord | undefined {
-  if (!record?.isForBoost) return record
-  const {access, cascade} = record
-  return access === undefined && cascade === undefined ? undefined : {...record, limits: []}
-}
-
 /** The policies that differ. */
 function policyChanges(before: Policies | undefined, after: Policies): Pick<ScopeChange, 'access' | 'cascade'> {
   return {
@@ -158,12 +144,15 @@ function policyChanges(before: Policies | undefined, after: Policies): Pick<Scop
 /** The most specific level first, so that the next level applies at every moment. */
 function planDeletes(stated: ScopeSet, managed: ScopeSet, live: LiveState): ScopeChange[] {
   const deletes = [...managed].flatMap((scope): ScopeChange[] => {
-    const record = live.configs.get(scopeName(scope))
+    const stored = live.configs.get(scopeName(scope))
+    const record = withoutCopy(stored)
     if (stated.has(scope) || !record || !isConfigured(record)) return []
     const {limits: before, onUnavailable: policy} = record
     const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
     const changed = {...onUnavailable, ...policyChanges(record, {})}
-    return [{kind: 'limits', action: 'delete', scope, before, after: [], ...changed, policies: {}, adopts: false}]
+    const leavesCopy = record !== stored
+    const deletion = {kind: 'limits', action: 'delete', scope, before, after: [], policies: {}, adopts: false} as const
+    return [{...deletion, ...changed, ...(leavesCopy && {leavesCopy})}]
   })
   // Scope names begin with the level, and entity < resource < system.
   return deletes.sort((a, b) => byText(scopeName(a.scope), scopeName(b.scope)))

@@ -1,10 +1,8 @@
 import {InvalidInput, ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
-import {keyId} from '../dynamo/batch.js'
-import {keyOf} from '../repository/table/query.js'
 import type {Table} from '../repository/table/table.js'
 import type {Key} from '../schema/attribute-value.js'
-import {parseSpelledKey, partitionOf, spellKey} from '../schema/keys.js'
+import {keyId, keyOf, parseSpelledKey, partitionOf, spellKey} from '../schema/keys.js'
 import {legacyKeys, legacySortKeys, withPrefix} from '../schema/legacy/key.js'
 import {openLimiterTable} from './limiter-table.js'
 import {

@@ -1,7 +1,6 @@
-import {keyOf} from '../repository/table/query.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {itemBytes} from '../schema/item-size.js'
-import {spellKey} from '../schema/keys.js'
+import {keyOf, spellKey} from '../schema/keys.js'
 import {LITERAL_DEFAULT} from '../schema/legacy/key.js'
 import {featuresIn, type PeerFeature} from '../schema/peer-features.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'

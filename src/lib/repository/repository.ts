@@ -17,6 +17,7 @@ import {type OperationOptions, type OperationResult, operateOnBucket} from './op
 import {resetOf, topUpOf} from './operations/operation.js'
 import {Provisioner} from './provisioner.js'
 import {type SyncOptions, type SyncResult, syncBuckets} from './sync/bucket-sync.js'
+import {EndedCopies} from './sync/ended-copies.js'
 import {familySync} from './sync/family-sync.js'
 import {limitSync} from './sync/limit-sync.js'
 import {switchSync} from './sync/switch-sync.js'
@@ -207,6 +208,15 @@ export class NamespaceRepository {
   async bucket(entity: string, resource: string): Promise<BucketView | undefined> {
     const bucket = await this.buckets.find(checkEntityId(entity), checkResourceName(resource))
     return bucket && viewBucket(bucket, this.#table.clock())
+  }
+
+  /**
+   * Buckets that have limits of a boost that is over until their next request.
+   *
+   * @internal
+   */
+  endedCopies(): Promise<EndedCopies> {
+    return EndedCopies.read(this.#table)
   }
 
   /** What was consumed per window, newest first. */

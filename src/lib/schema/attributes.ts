@@ -96,14 +96,17 @@ export const attributes = {
     cascade: 'cascade',
     /** Of all schedules in the item. */
     timeZone: 'sched_tz',
+    /**
+     * Epoch ms from which its limits, copied from another level for a boost, do not count any more. Clients that put whole
+     * items drop it: what they set stays.
+     */
+    copiedUntil: 'copy_until',
   },
 
   /** Which windows of a configuration end by themselves: beside it, as other clients replace configurations as a whole. */
   boost: {
     /** By limit: the text of its windows, their zone and end, who has set them and when. */
     boosts: 'boosts',
-    /** Of the limits that the scope has only because of a boost: a digest of them without it. */
-    copy: 'copy',
     /** As in configurations. */
     revision: 'rev',
   },
@@ -170,6 +173,21 @@ export const attributes = {
     fractions: '_milli',
     /** A map of refused requests: `readUsageRefusals`. */
     refusals: '_refused',
+    /** In a day or month that was made from finer records: how often it was written. */
+    rolledUp: '_rolled',
+    expiresAt: 'ttl',
+  },
+
+  /** By type of window, the instants at which rolling up began, ended, began again, separated by commas. */
+  rollups: {daily: 'daily', monthly: 'monthly'},
+
+  /** Usage that is to be rolled up, by window, namespace and resource. */
+  rollupAgenda: {
+    /** Where the next turn continues, in the order of the resource index. */
+    cursor: 'cursor',
+    /** Who is at it, and until when, in epoch ms. */
+    leasedBy: 'leased_by',
+    leasedUntil: 'leased_until',
     expiresAt: 'ttl',
   },
 
@@ -204,4 +222,20 @@ export const attributes = {
 export function keyNames(index?: IndexName): readonly [partition: string, sort: string] {
   const {partition, sort} = attributes.key
   return [`${index ?? ''}${partition}`, `${index ?? ''}${sort}`]
+}
+
+/** Results kept; attributes come from tables that others write to, so there may be any number of them. */
+const MOST_REMEMBERED = 10_000
+
+/** A function of the name of an attribute or limit that keeps its results; when there are too many, it starts anew. */
+export function remembering<T>(compute: (name: string) => T): (name: string) => T {
+  const results = new Map<string, T>()
+  return name => {
+    const known = results.get(name)
+    if (known !== undefined || results.has(name)) return known as T
+    if (results.size >= MOST_REMEMBERED) results.clear()
+    const result = compute(name)
+    results.set(name, result)
+    return result
+  }
 }

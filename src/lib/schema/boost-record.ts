@@ -29,8 +29,6 @@ export interface BoostRecord {
   readonly namespace: string
   readonly scope: ConfigScope
   readonly boosts: ReadonlyMap<string, StoredBoost>
-  /** A digest of the limits without their boosts, if the scope has limits only for the time of a boost. */
-  readonly copy: string | undefined
   /** Names the write that has made it so. */
   readonly revision: string
 }
@@ -43,7 +41,7 @@ export function boostKey(namespace: string, scope: ConfigScope): Key {
   return keys.boost(namespace, scope.level === 'entity' ? scope.entity : '', scope.resource)
 }
 
-export function encodeBoosts({namespace, scope, boosts, copy, revision}: BoostRecord): Item {
+export function encodeBoosts({namespace, scope, boosts, revision}: BoostRecord): Item {
   const forms = [...boosts].map(([limit, {windows, zone, untilMs, since, by}]) => {
     const form: Item = {windows: s(windows), zone: s(zone), until: n(untilMs), since: s(since)}
     return [limit, {M: by === undefined ? form : {...form, by: s(by)}}] as const
@@ -52,7 +50,6 @@ export function encodeBoosts({namespace, scope, boosts, copy, revision}: BoostRe
     ...wireKey(boostKey(namespace, scope)),
     ...registryIndexKeys(namespace),
     [names.boosts]: {M: Object.fromEntries(forms)},
-    ...(copy !== undefined && {[names.copy]: s(copy)}),
     [names.revision]: s(revision),
   }
 }
@@ -67,8 +64,7 @@ export function decodeBoosts(item: Item): BoostRecord | undefined {
     const boost = boostOf(form)
     if (boost) boosts.set(limit, boost)
   }
-  const copy = readString(item, names.copy)
-  return {namespace, scope: scopeOf(entity, resource), boosts, copy, revision: readString(item, names.revision) ?? ''}
+  return {namespace, scope: scopeOf(entity, resource), boosts, revision: readString(item, names.revision) ?? ''}
 }
 
 function scopeOf(entity: string, resource: string): ConfigScope {

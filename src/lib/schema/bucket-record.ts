@@ -3,11 +3,11 @@ import type {Bypassable, LimitKind} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
 import {bool, type Item, n, s, texts} from './attribute-value.js'
-import {attributes} from './attributes.js'
+import {attributes, remembering} from './attributes.js'
 import {generationAttributes, type ParentGeneration, readGeneration} from './family.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {decodeKind, encodeCalendars, encodeKindState} from './kind-attributes.js'
-import {bucketFeatures, type CarriedFeature, foreignAttributes, unsupportedOf} from './peer-features.js'
+import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './kind-attributes.js'
+import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
 import {readBigInt, readBoolean, readNumber, readString} from './read.js'
 
 /** One shard of one bucket, as stored. Parameters in `state` are those of the whole bucket, whatever the shard count. */
@@ -74,16 +74,60 @@ export const LIMIT_FIELDS = Object.keys(FIELDS) as LimitField[]
 
 const LIMIT_PREFIX = 'b_'
 
+const attributesOf = remembering((limit): Readonly<Record<LimitField, string>> => {
+  const of = (field: LimitField) => `${LIMIT_PREFIX}${limit}_${FIELDS[field]}`
+  const [tokens, capacity, consumed] = [of('tokens'), of('capacity'), of('consumed')]
+  return {tokens, capacity, refillAmount: of('refillAmount'), refillPeriod: of('refillPeriod'), consumed}
+})
+
 /** Attribute of one field of one limit. */
-export function limitAttribute(limit: string, field: LimitField): string {
-  return `${LIMIT_PREFIX}${limit}_${FIELDS[field]}`
-}
+export const limitAttribute = (limit: string, field: LimitField): string => attributesOf(limit)[field]
 
 /** The limit whose field an attribute is; `undefined` for all other attributes. */
 function limitOf(attribute: string, field: LimitField): string | undefined {
   if (!attribute.startsWith(LIMIT_PREFIX) || !attribute.endsWith(FIELDS[field])) return undefined
   const end = attribute.length - FIELDS[field].length - 1
   return end > LIMIT_PREFIX.length && attribute[end] === '_' ? attribute.slice(LIMIT_PREFIX.length, end) : undefined
+}
+
+/** What the name of an attribute tells. */
+interface AttributeTraits {
+  /** The limit whose balance it is. */
+  readonly limit: string | undefined
+  /** It may make a limit other than a plain one. */
+  readonly isOfKind: boolean
+  /** It is not zael's. */
+  readonly isForeign: boolean
+}
+
+/** One look at every attribute of an item: this is done for every answer. */
+const traitsOf = remembering(
+  (attribute): AttributeTraits => ({
+    limit: limitOf(attribute, 'tokens'),
+    isOfKind: isKindAttribute(attribute),
+    isForeign: isForeign(attribute),
+  }),
+)
+
+/** What the names of all attributes of an item tell. */
+interface ItemTraits {
+  readonly limits: string[]
+  mayHaveKinds: boolean
+  /** Attributes that are not zael's. */
+  foreign: Item | undefined
+}
+
+function traitsOfItem(item: Item): ItemTraits {
+  const traits: ItemTraits = {limits: [], mayHaveKinds: false, foreign: undefined}
+  for (const attribute of Object.keys(item)) {
+    const {limit, isOfKind, isForeign: isOthers} = traitsOf(attribute)
+    if (limit !== undefined) traits.limits.push(limit)
+    if (isOfKind) traits.mayHaveKinds = true
+    if (!isOthers) continue
+    traits.foreign ??= {}
+    traits.foreign[attribute] = item[attribute] as Item[string]
+  }
+  return traits
 }
 
 /** The mark of one of the last writes: see `WriteMark` in the repository. */
@@ -174,39 +218,38 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
   if (key?.record !== 'bucket') return undefined
   const {namespace, entity, resource, shard} = key
   const refilledAtMs = readNumber(item, names.refilledAt)
-  const {limits, incomplete} = decodeLimits(item, refilledAtMs)
+  const traits = traitsOfItem(item)
+  const {limits, incomplete} = decodeLimits(item, traits, refilledAtMs)
   if (refilledAtMs === undefined) return {kind: 'ghost', namespace, entity, resource, shard, residue: incomplete}
-  const parentGeneration = readGeneration(item)
-  return {
-    kind: 'bucket',
-    record: {
-      namespace,
-      entity,
-      resource,
-      shard,
-      shardCount: readShardCount(item),
-      cascade: readBoolean(item, names.cascade) ?? false,
-      parent: readString(item, names.parent),
-      ttlSeconds: readNumber(item, names.expiresAt),
-      state: {refilledAtMs, limits},
-      limitsRevision: readString(item, names.limitsRevision),
-      incarnation: readString(item, names.incarnation),
-      ...(names.validUntil in item ? {validUntilMs: readNumber(item, names.validUntil) ?? 0} : undefined),
-      ...(parentGeneration && {parentGeneration}),
-      ...(names.disabled in item && {isDisabled: true as const}),
-      ...(names.bypass in item && {bypassUntilMs: readNumber(item, names.bypass) ?? 0}),
-      ...othersIn(item),
-    },
-    incomplete,
+  const record: Mutable<BucketRecord> = {
+    namespace,
+    entity,
+    resource,
+    shard,
+    shardCount: readShardCount(item),
+    cascade: readBoolean(item, names.cascade) ?? false,
+    parent: readString(item, names.parent),
+    ttlSeconds: readNumber(item, names.expiresAt),
+    state: {refilledAtMs, limits},
+    limitsRevision: readString(item, names.limitsRevision),
+    incarnation: readString(item, names.incarnation),
   }
+  if (names.validUntil in item) record.validUntilMs = readNumber(item, names.validUntil) ?? 0
+  const parentGeneration = readGeneration(item)
+  if (parentGeneration) record.parentGeneration = parentGeneration
+  if (names.disabled in item) record.isDisabled = true
+  if (names.bypass in item) record.bypassUntilMs = readNumber(item, names.bypass) ?? 0
+  if (traits.foreign) addForeign(record, item, traits.foreign)
+  return {kind: 'bucket', record, incomplete}
 }
 
+type Mutable<T> = {-readonly [K in keyof T]: T[K]}
+
 /** What other clients have added to a bucket; both are absent where there is nothing of the kind. */
-function othersIn(item: Item): Pick<BucketRecord, 'foreign' | 'unsupported'> | undefined {
-  const foreign = foreignAttributes(item)
-  if (!foreign) return undefined
+function addForeign(record: Mutable<BucketRecord>, item: Item, foreign: Item): void {
+  record.foreign = foreign
   const unsupported = unsupportedOf(bucketFeatures(item))
-  return {foreign, ...(unsupported.length > 0 && {unsupported})}
+  if (unsupported.length > 0) record.unsupported = unsupported
 }
 
 function encodeLimit(item: Item, name: string, limit: LimitState): void {
@@ -217,36 +260,31 @@ function encodeLimit(item: Item, name: string, limit: LimitState): void {
   item[limitAttribute(name, 'consumed')] = n(limit.consumedMilli)
 }
 
-function decodeLimits(item: Item, refilledAtMs: number | undefined) {
+function decodeLimits(item: Item, {limits: stored, mayHaveKinds}: ItemTraits, refilledAtMs: number | undefined) {
   const limits = new Map<string, LimitState>()
   const incomplete = new Map<string, Residue>()
-  for (const attribute of Object.keys(item)) {
-    const name = limitOf(attribute, 'tokens')
-    if (name === undefined) continue
-    const tokensMilli = readBigInt(item, attribute) ?? 0n
-    const consumedMilli = readBigInt(item, limitAttribute(name, 'consumed')) ?? 0n
-    const capacityMilli = readBigInt(item, limitAttribute(name, 'capacity')) ?? 0n
+  for (const name of stored) {
+    const field = attributesOf(name)
+    const tokensMilli = readBigInt(item, field.tokens) ?? 0n
+    const consumedMilli = readBigInt(item, field.consumed) ?? 0n
+    const capacityMilli = readBigInt(item, field.capacity) ?? 0n
     // Zero is a quota, which time does not refill; a missing amount is damage.
-    const refillAmountMilli = readBigInt(item, limitAttribute(name, 'refillAmount')) ?? -1n
-    const refillPeriodMs = readNumber(item, limitAttribute(name, 'refillPeriod')) ?? 0
+    const refillAmountMilli = readBigInt(item, field.refillAmount) ?? -1n
+    const refillPeriodMs = readNumber(item, field.refillPeriod) ?? 0
     if (refilledAtMs === undefined || capacityMilli <= 0n || refillAmountMilli < 0n || refillPeriodMs <= 0) {
       incomplete.set(name, {tokensMilli, consumedMilli})
     } else {
-      const kind = decodeKind(item, name)
-      const balance = {tokensMilli, consumedMilli, remainder: 0n}
-      const limit = {capacityMilli, refillAmountMilli, refillPeriodMs, ...balance}
+      const kind = mayHaveKinds ? decodeKind(item, name) : undefined
+      const limit = {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, consumedMilli, remainder: 0n}
       limits.set(name, kind ? {...limit, kind: refillAmountMilli > 0n ? withoutQuota(kind) : kind} : limit)
     }
   }
-  if (refilledAtMs !== undefined) {
-    for (const [name, {remainder, refillPeriodMs}] of decodeRemainders(
-      readString(item, names.remainders),
-      refilledAtMs,
-    )) {
-      const limit = limits.get(name)
-      // If another client has changed the period since, the numerator means another fraction.
-      if (limit && limit.refillPeriodMs === refillPeriodMs) limits.set(name, {...limit, remainder})
-    }
+  const remainders = readString(item, names.remainders)
+  if (refilledAtMs === undefined || remainders === undefined) return {limits, incomplete}
+  for (const [name, {remainder, refillPeriodMs}] of decodeRemainders(remainders, refilledAtMs)) {
+    const limit = limits.get(name)
+    // If another client has changed the period since, the numerator means another fraction.
+    if (limit && limit.refillPeriodMs === refillPeriodMs) limits.set(name, {...limit, remainder})
   }
   return {limits, incomplete}
 }
@@ -283,11 +321,11 @@ export function hasReadableRemainders(item: Item): boolean {
 
 /** The fractions that are still valid at `refilledAtMs`; anything malformed counts as nothing. */
 function decodeRemainders(
-  text: string | undefined,
+  text: string,
   refilledAtMs: number,
 ): Map<string, {remainder: bigint; refillPeriodMs: number}> {
   const remainders = new Map<string, {remainder: bigint; refillPeriodMs: number}>()
-  const [tag, list = ''] = text?.split('|') ?? []
+  const [tag, list = ''] = text.split('|')
   if (tag !== String(refilledAtMs)) return remainders
   for (const part of list.split(',')) {
     const match = /^(.+):(\d+)\/(\d+)$/.exec(part)

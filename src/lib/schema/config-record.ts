@@ -30,8 +30,8 @@ export interface ConfigRecord {
   readonly access?: AccessSwitch | undefined
   /** Whether requests are charged to the parent too; absent where the next level or the entity decides. Not at the system level. */
   readonly cascade?: boolean | undefined
-  /** Its limits were copied from another level for a boost, and are removed when it has ended; where boosts were asked for. */
-  readonly isForBoost?: boolean | undefined
+  /** Its limits were copied from another level for a boost, and count before this instant only, in epoch ms. */
+  readonly copiedUntilMs?: number | undefined
   /** Features of its limits that zael does not know how to honour. Absent when there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
 }
@@ -97,6 +97,7 @@ export function encodeConfig(record: ConfigRecord): Item {
   if (record.auditRetentionDays !== undefined) item[names.auditRetentionDays] = n(record.auditRetentionDays)
   if (record.access !== undefined) item[names.disabled] = encodeAccess(record.access)
   if (record.cascade !== undefined) item[names.cascade] = bool(record.cascade)
+  if (record.copiedUntilMs !== undefined) item[names.copiedUntil] = n(record.copiedUntilMs)
   Object.assign(item, encodeConfigLimits(record.limits))
   return item
 }
@@ -111,12 +112,14 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
   const onUnavailable = readString(item, names.onUnavailable)
   const cascade = readBoolean(item, names.cascade)
   const unsupported = unsupportedOf(configFeatures(item))
+  const copiedUntilMs = readNumber(item, names.copiedUntil)
   const rest = {
     limits: readLimits(item),
     onUnavailable: onUnavailable === 'allow' || onUnavailable === 'block' ? onUnavailable : undefined,
     auditRetentionDays: readNumber(item, names.auditRetentionDays),
     ...(names.disabled in item && {access: decodeAccess(item)}),
     ...(cascade !== undefined && {cascade}),
+    ...(copiedUntilMs !== undefined && {copiedUntilMs}),
     ...(unsupported.length > 0 && {unsupported}),
   } as const
   switch (key.record) {
@@ -129,6 +132,17 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
     default:
       return undefined
   }
+}
+
+/** Whether limits were copied for boosts that have all ended: then those of the next level apply, whether or not they are removed yet. */
+export const isCopyOver = ({copiedUntilMs}: Pick<ConfigRecord, 'copiedUntilMs'>, atMs: number): boolean =>
+  copiedUntilMs !== undefined && copiedUntilMs <= atMs
+
+/** What counts of a configuration at an instant; `undefined` when nothing does. */
+export function countingAt(record: ConfigRecord | undefined, atMs: number): ConfigRecord | undefined {
+  if (!record || !isCopyOver(record, atMs)) return record
+  const {copiedUntilMs: _, unsupported: __, ...rest} = record
+  return rest.access === undefined && rest.cascade === undefined ? undefined : {...rest, limits: []}
 }
 
 const BYPASS = 'bypass'

@@ -1,6 +1,9 @@
 import type {AttributeValue, Item} from './attribute-value.js'
 import {type BucketRecord, encodeBucket} from './bucket-record.js'
 
+/** DynamoDB's limit per item. */
+export const MAX_ITEM_BYTES = 400 * 1024
+
 /** Bytes that one write unit covers. */
 const BYTES_PER_WRITE_UNIT = 1024
 
@@ -22,7 +25,10 @@ function valueBytes(value: AttributeValue): number {
   // Two digits to a byte, without zeros at either end, and one for sign and exponent.
   if ('N' in value) return Math.ceil(value.N.replace(/\D/g, '').replace(/^0+|0+$/g, '').length / 2) + 1
   if ('M' in value)
-    return 3 + Object.entries(value.M).reduce((sum, [name, inner]) => sum + name.length + 1 + valueBytes(inner), 0)
+    return (
+      3 +
+      Object.entries(value.M).reduce((sum, [name, inner]) => sum + Buffer.byteLength(name) + 1 + valueBytes(inner), 0)
+    )
   if ('L' in value) return 3 + value.L.reduce((sum, inner) => sum + 1 + valueBytes(inner), 0)
   return 1
 }

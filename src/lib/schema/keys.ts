@@ -1,5 +1,5 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {parseWindowKey, type Window, windowKey} from '../core/window.js'
+import {parseWindowKey, WINDOWS, type Window, windowKey} from '../core/window.js'
 import {type Item, type Key, s} from './attribute-value.js'
 import {attributes, keyNames} from './attributes.js'
 import {readString} from './read.js'
@@ -27,6 +27,8 @@ export const keyParts = {
     namespaceById: '#NSID#',
     version: '#VERSION',
     migration: '#MIGRATION',
+    rollups: '#ROLLUPS',
+    rollupAgenda: '#ROLLUP#',
     entity: '#META',
     bucket: '#STATE',
     entityConfig: '#CONFIG#',
@@ -62,6 +64,10 @@ export const keys = {
   namespaceById: (id: string) => registryKey(`${sort.namespaceById}${id}`),
   version: () => registryKey(sort.version),
   migration: () => registryKey(sort.migration),
+  rollups: () => registryKey(sort.rollups),
+  /** Beside the registry, in the order of the windows. */
+  rollupAgenda: (window: Window, start: string, namespace: string, resource: string) =>
+    registryKey(`${sortPrefix.rollupAgenda(window, start)}#${namespace}#${resource}`),
   entity: (namespace: string, entity: string): Key => ({PK: entityPk(namespace, entity), SK: sort.entity}),
   bucket: (namespace: string, entity: string, resource: string, shard: number): Key => ({
     PK: inNamespace(namespace, `${kind.bucket}${entity}#${resource}#${shard}`),
@@ -108,6 +114,7 @@ export const sortKeys = {
 
 /** Sort-key prefixes for range queries within one partition. */
 export const sortPrefix = {
+  rollupAgenda: (window: Window, start: string): string => `${sort.rollupAgenda}${window}#${start}`,
   usage: (resource?: string): string => (resource === undefined ? sort.usage : `${sort.usage}${resource}#`),
 }
 
@@ -149,6 +156,10 @@ export type ParsedKey =
   | {record: 'namespace-by-name'; name: string}
   | {record: 'namespace-by-id'; id: string}
   | {record: 'version'}
+  /** From when on days and months are made from finer records. */
+  | {record: 'rollups'}
+  /** Usage of a resource that is to be rolled up. */
+  | {record: 'rollup-agenda'; window: Window; start: string; of: {namespace: string; resource: string}}
   | {record: 'entity'; namespace: string; entity: string}
   | {record: 'bucket'; namespace: string; entity: string; resource: string; shard: number}
   | {record: 'entity-config'; namespace: string; entity: string; resource: string}
@@ -265,7 +276,8 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
     if (name !== undefined) return {record: 'namespace-by-name', name}
     const id = after(sort.namespaceById, SK)
     if (id !== undefined) return {record: 'namespace-by-id', id}
-    return SK === sort.version ? {record: 'version'} : undefined
+    if (SK === sort.version) return {record: 'version'}
+    return SK === sort.rollups ? {record: 'rollups'} : parseAgenda(after(sort.rollupAgenda, SK) ?? '')
   }
   if (SK.startsWith(sort.pendingApply)) return {record: 'pending-apply', namespace}
   const [, boosted, resource] = /^([^#]*)#([^#]*)$/.exec(after(sort.boost, SK) ?? '') ?? []
@@ -284,6 +296,13 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
     default:
       return undefined
   }
+}
+
+function parseAgenda(text: string): ParsedKey | undefined {
+  const [, type, start, namespace, resource] = /^(\w+)#([^#]+)#([^#]+)#(.+)$/.exec(text) ?? []
+  const window = WINDOWS.find(each => each === type)
+  if (!window || start === undefined || namespace === undefined || resource === undefined) return undefined
+  return {record: 'rollup-agenda', window, start, of: {namespace, resource}}
 }
 
 function after(prefix: string, text: string): string | undefined {

@@ -4,7 +4,7 @@ import {InvalidInput} from '../core/errors.js'
 import type {LimitKind, Quota} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {type AttributeValue, type Item, n, s} from './attribute-value.js'
-import {attributes} from './attributes.js'
+import {attributes, remembering} from './attributes.js'
 import {readBigInt, readNumber, readString} from './read.js'
 
 const names = attributes.bucket
@@ -29,8 +29,21 @@ type KindField = keyof typeof FIELDS
 /** What the names of these attributes end with. */
 export const KIND_SUFFIXES: readonly string[] = Object.values(FIELDS)
 
+const attributesOf = remembering(
+  limit =>
+    Object.fromEntries(Object.entries(FIELDS).map(([field, suffix]) => [field, `b_${limit}_${suffix}`])) as Readonly<
+      Record<KindField, string>
+    >,
+)
+
 /** Attribute of one field of the kind of a limit. */
-export const kindAttribute = (limit: string, field: KindField): string => `b_${limit}_${FIELDS[field]}`
+export const kindAttribute = (limit: string, field: KindField): string => attributesOf(limit)[field]
+
+/** Whether an attribute of a bucket is part of the kind of a limit, or of all of them. */
+export function isKindAttribute(attribute: string): boolean {
+  if (attribute === names.schedule || attribute === names.resets) return true
+  return attribute.startsWith('b_') && KIND_SUFFIXES.includes(attribute.slice(attribute.lastIndexOf('_') + 1))
+}
 
 /** The kind of one limit of an item; `undefined` for a plain one. */
 export function decodeKind(item: Item, limit: string): LimitKind | undefined {

@@ -158,14 +158,12 @@ const OWN: ReadonlySet<string> = new Set([
 /** What the attributes of marks begin with. */
 const MARK_PREFIX = 'wn_'
 
-/** The attributes of a bucket item that zael does not write: those of newer clients. `undefined` when there are none. */
-export function foreignAttributes(item: Item): Item | undefined {
-  let foreign: Item | undefined
-  for (const name of Object.keys(item)) {
-    if (OWN.has(name) || name.startsWith(MARK_PREFIX) || isRefusalAttribute(name)) continue
-    if (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1))) continue
-    foreign ??= {}
-    foreign[name] = item[name] as Item[string]
-  }
-  return foreign
+/** Whether an attribute of a bucket item is one that zael does not write: that of a newer client. */
+export function isForeign(name: string): boolean {
+  const isOwn =
+    OWN.has(name) ||
+    name.startsWith(MARK_PREFIX) ||
+    isRefusalAttribute(name) ||
+    (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1)))
+  return !isOwn
 }

@@ -1,6 +1,6 @@
 import {type Item, s} from './attribute-value.js'
 import {type IndexName, indexes, keyNames} from './attributes.js'
-import {indexKeys, keyParts, keys, sortPrefix} from './keys.js'
+import {indexKeys, keyParts, keys, type ParsedKey, sortPrefix} from './keys.js'
 import {readString} from './read.js'
 
 /** Records that lie together, in the table or in an index: one partition, and in it what begins with the prefix. */
@@ -19,6 +19,8 @@ const ofEntity = (namespace: string, entity: string) => ({partition: keys.entity
 export const ranges = {
   namespacesByName: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceByName}),
   namespacesById: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceById}),
+  /** Usage that is to be rolled up. */
+  rollupAgenda: () => ofRegistry(),
 
   /** Everything that has both keys of the index. */
   namespace: ofNamespace,
@@ -52,6 +54,7 @@ export const ranges = {
   children: (namespace: string, parent: string) => ({
     index: indexes.parent,
     partition: indexKeys.child(namespace, parent, '').GSI1PK,
+    prefix: keyParts.indexSort.child,
   }),
   /** Of all resources unless one is given. */
   bucketsOfEntity: (namespace: string, entity: string, resource?: string) => ({
@@ -76,6 +79,11 @@ export const ranges = {
   }),
 }
 
+/** What of a range comes behind a sort key. No text lies between a key and itself with the first character behind it. */
+export function rangeAfter({prefix, ...range}: Required<KeyRange>, last: string) {
+  return {...range, between: [`${last}\u0001`, `${prefix}\u{10ffff}`] as const}
+}
+
 /** The attributes that say where an item stands in the table or an index: its primary key, then its key in the index. */
 function startKeyNames(index: IndexName | undefined): string[] {
   return [...keyNames(), ...(index === undefined ? [] : keyNames(index))]
@@ -90,3 +98,15 @@ export function startKeyOf(item: Item, index: IndexName | undefined): string[] {
 export function wireStartKey(values: readonly string[], index: IndexName | undefined): Item {
   return Object.fromEntries(startKeyNames(index).map((name, at) => [name, s(values[at] ?? '')]))
 }
+
+/** Where usage stands in the index of its resource: its sort key there, then its primary key. */
+export function usagePlace({namespace, entity, resource, window, start}: Omit<UsageKey, 'record'>): string[] {
+  const {PK, SK} = keys.usage(namespace, entity, resource, window, start)
+  return [usageSortKey(start, entity), PK, SK]
+}
+
+/** The sort key of usage in the index of its resource. */
+export const usageSortKey = (start: string, entity: string): string =>
+  indexKeys.usageOfResource('', '', start, entity).GSI2SK
+
+type UsageKey = Extract<ParsedKey, {record: 'usage'}>

@@ -25,8 +25,15 @@ export function readNumber(item: Item, name: string): number | undefined {
   return Number.isSafeInteger(number) ? number : Number(integerOf(value.N))
 }
 
+/** Two numbers of so many digits are never the same double: none with a fraction reads as an integer. */
+const EXACT_DIGITS = 15
+
 /** The integer part, rounded down: a peer that was handed a fraction may have stored decimals or an exponent. */
 export function integerOf(text: string): bigint {
+  if (text.length <= EXACT_DIGITS) {
+    const number = Number(text)
+    if (Number.isSafeInteger(number)) return BigInt(number)
+  }
   if (/^-?\d+$/.test(text)) return BigInt(text)
   const match = /^(-?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(text)
   if (!match) throw new RangeError(`not a number: ${text}`)

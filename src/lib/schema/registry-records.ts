@@ -1,4 +1,5 @@
-import {type Item, type Key, n, texts} from './attribute-value.js'
+import {RollupSchedule} from '../core/window.js'
+import {type Item, type Key, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
@@ -82,4 +83,18 @@ export function decodeUnits(item: Item): UnitsRecord | undefined {
     if (unit !== undefined) units.set(name.slice(UNIT_PREFIX.length), unit)
   }
   return {namespace: key.namespace, units}
+}
+
+/** Which windows are rolled up; none where the table does not say. */
+export function decodeRollups(item: Item | undefined): RollupSchedule {
+  const read = (name: string) => (item && readString(item, name)?.split(',')) ?? []
+  return new RollupSchedule({daily: read(attributes.rollups.daily), monthly: read(attributes.rollups.monthly)})
+}
+
+export function encodeRollups({switches}: RollupSchedule): Item {
+  const item: Item = wireKey(keys.rollups())
+  for (const window of ['daily', 'monthly'] as const) {
+    if (switches[window].length > 0) item[attributes.rollups[window]] = s(switches[window].join(','))
+  }
+  return item
 }

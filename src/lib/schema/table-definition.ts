@@ -1,5 +1,6 @@
 import {readFile} from 'node:fs/promises'
-import {parseTemplate, type TemplateNode} from './template-yaml.js'
+import {packageFile} from './template/package-file.js'
+import {parseTemplate, type TemplateNode} from './template/template-yaml.js'
 
 interface KeyElement {
   AttributeName: string
@@ -35,7 +36,7 @@ let template: Promise<TemplateNode> | undefined
 
 /** Reads `templates/stack.yaml`, the only definition of the table; once, since parsing takes tens of milliseconds. */
 export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
-  template ??= readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8').then(parseTemplate)
+  template ??= readFile(packageFile('templates/stack.yaml'), 'utf8').then(parseTemplate)
   return tableDefinition(await template, options)
 }
 

@@ -12,6 +12,9 @@ import {
   startsBetween,
   startsWithin,
 } from '../repository/usage/parts.js'
+import {readWithin} from '../repository/usage/rollups.js'
+import {type CoarseUsage, isRolledUp} from '../repository/usage/sum.js'
+import {wholeWindow} from '../repository/usage/whole-windows.js'
 import {type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
@@ -25,9 +28,13 @@ import type {Finding} from './finding.js'
 /** Ms after its last write until which the usage of a bucket may still be on its way through the stream. */
 const SETTLED_MS = 15 * 60_000
 
+/** Ms after which the stream has no record left of a window: what was rolled up must be complete. */
+const DELIVERED_MS = 24 * 3_600_000
+
 /**
  * A day must be the sum of its hours, and a month the sum of its days. They are compared where both have counted the
- * stream up to the same position, which the marks of their shards tell; records of other clients have no marks.
+ * stream up to the same position, which the marks of their shards tell; records of other clients have no marks. A day that
+ * was rolled up has the marks of its hours; one that is to be rolled up and was counted with every batch is not used.
  */
 export async function checkUsage(context: VerifyContext, item: Item): Promise<Finding[]> {
   const record = decodeUsage(item)
@@ -36,8 +43,10 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
   // The parts were created no earlier than the whole, so they are there as long as it is.
   if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
   const finer = nextFiner(record.window) as Window
-  const parts = await readWindows(context.table, record, finer, startsWithin(record, finer), context.signal)
-  if (!isSamePosition(item, parts) || parts.some(part => isOfOthers(part, finer))) return []
+  if ((await context.rollups()).isRolled(record.window, record.start) && !isRolledUp(item)) return []
+  const parts = await partsOf(context, record, finer)
+  const isOver = isRolledUp(item) && nowMs - windowEndMs(record.window, record.start) > DELIVERED_MS
+  if (!(isOver || isSamePosition(item, parts)) || parts.some(part => isOfOthers(part, finer))) return []
   const whole = amountsOf(item)
   const sum = addUp(parts)
   return [...new Set([...whole.keys(), ...sum.keys()])].sort().flatMap(name => {
@@ -48,6 +57,26 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
     const subject = {key: spellKey(keyOf(item)), namespace, entity, resource}
     return [{...subject, kind: 'usage', subject: name || 'requests', reason, since: start} as const]
   })
+}
+
+/** The records of the finer windows; of days that are rolled up, what a reader sees of them. */
+async function partsOf(context: VerifyContext, record: UsageRecord, finer: Window): Promise<Item[]> {
+  const {table, signal} = context
+  const starts = startsWithin(record, finer)
+  const schedule = await context.rollups()
+  const isStored = (start: string) => !schedule.isRolled(finer, start)
+  const stored = await readWindows(table, record, finer, starts.filter(isStored), signal)
+  if (finer !== 'daily' || starts.every(isStored)) return stored
+  const whole: CoarseUsage = {...record, window: 'monthly'}
+  const items = await readWithin(table, whole, signal)
+  const days = starts
+    .filter(start => !isStored(start))
+    .map(start => {
+      const within = items.filter(item => decodeUsage(item)?.start.startsWith(start.slice(0, 10)))
+      return wholeWindow({...whole, window: 'daily', start}, within)
+    })
+    .filter(day => day !== undefined)
+  return [...stored, ...days]
 }
 
 /**
@@ -63,7 +92,7 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
   const sinceMs = Date.parse(since ?? '')
   if (Number.isNaN(sinceMs)) return []
   const starts = startsBetween('monthly', sinceMs, nowMs)
-  const months = await readWindows(context.table, record, 'monthly', starts, context.signal)
+  const months = await monthsOf(context, record, starts)
   if (months.length === 0 || !months.every(month => keptLongerThan(nowMs - sinceMs, month))) return []
   const counted = addUp(months)
   const findings = [...readConsumption(item)].flatMap(([name, milli]) => {
@@ -74,6 +103,19 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
   })
   // An aggregator of zae-limiter counts no months unless it is told to.
   return findings.length > 0 && (await haveOthersCounted(context, record)) ? [] : findings
+}
+
+async function monthsOf(context: VerifyContext, subject: BucketRecord, starts: readonly string[]): Promise<Item[]> {
+  const {table, signal} = context
+  const schedule = await context.rollups()
+  const isStored = (start: string) => !schedule.isRolled('monthly', start)
+  const months = await readWindows(table, subject, 'monthly', starts.filter(isStored), signal)
+  for (const start of starts.filter(each => !isStored(each))) {
+    const whole = {...subject, window: 'monthly' as const, start}
+    const month = wholeWindow(whole, await readWithin(table, whole, signal))
+    if (month) months.push(month)
+  }
+  return months
 }
 
 async function haveOthersCounted({table, signal}: VerifyContext, {namespace, entity, resource}: BucketRecord) {

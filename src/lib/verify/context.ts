@@ -1,3 +1,4 @@
+import type {RollupSchedule} from '../core/window.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {retrying} from '../dynamo/retry.js'
@@ -5,6 +6,7 @@ import {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver, type Resolution} from '../repository/limits/resolver.js'
 import {readAll} from '../repository/table/query.js'
 import {getItem, type NamespaceTable, type Table} from '../repository/table/table.js'
+import {readRollups} from '../repository/usage/rollups.js'
 import type {Item} from '../schema/attribute-value.js'
 import {decodeEntity, type EntityRecord} from '../schema/entity-record.js'
 import {hasKey, keyOf, keys, wireKey} from '../schema/keys.js'
@@ -25,6 +27,7 @@ export class VerifyContext {
   readonly isMigrated: boolean
   readonly #entities = new Map<string, Promise<EntityRecord | undefined>>()
   readonly #resolvers = new Map<string, ConfigResolver>()
+  #rollups: Promise<RollupSchedule> | undefined
 
   constructor(table: Table, namespaces: ReadonlyMap<string, NamespaceRecord>, options: ContextOptions) {
     this.table = table
@@ -48,6 +51,12 @@ export class VerifyContext {
       this.#entities.set(id, record)
     }
     return record
+  }
+
+  /** Which windows are rolled up. */
+  rollups(): Promise<RollupSchedule> {
+    this.#rollups ??= readRollups(this.table, this.signal)
+    return this.#rollups
   }
 
   limits(namespace: string, entity: string, resource: string): Promise<Resolution> {

@@ -47,6 +47,8 @@ function encoded(item: Item, key: ParsedKey): Item {
     case 'operation':
       return again(item, decodeOperation, encodeOperation)
     case 'pending-apply':
+    case 'rollups':
+    case 'rollup-agenda':
       return item
     default:
       return registryIndexKeys(key.namespace)

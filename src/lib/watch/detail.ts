@@ -1,9 +1,11 @@
 import type {Level} from '../core/resolve.js'
-import {formatLimit} from '../core/syntax/limit-text.js'
+import {rateText} from '../core/syntax/boost-text.js'
 import {Audit} from '../repository/audit/audit.js'
 import {Buckets} from '../repository/buckets/buckets.js'
+import {withBoosts} from '../repository/limits/boosts.js'
 import {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
+import {readLimitUnits, type UnitsByLimit, withUnits} from '../repository/limits/units.js'
 import {type NamespaceTable, untilAborted} from '../repository/table/table.js'
 import {Usage} from '../repository/usage/usage.js'
 import {type Detail, type Reading, USAGE_HOURS} from './model.js'
@@ -39,13 +41,16 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
       return fallback
     }
   }
-  const [parent, limits, usage, audit] = await Promise.all([
+  const noUnits: UnitsByLimit = new Map()
+  const unitsRead = part('units', () => readLimitUnits(table), noUnits)
+  const [units, parent, limits, usage, audit] = await Promise.all([
+    unitsRead,
     part('parent', () => loadParent({...source, table}, reading), undefined),
-    part('limits', () => loadLimits(table, entity, resource), []),
+    part('limits', () => loadLimits(table, entity, resource, unitsRead), []),
     part('usage', () => loadUsage(table, entity, resource), []),
     part('audit', async () => (await new Audit(table).list({entity, limit: EVENTS})).records, []),
   ])
-  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, usage, audit, problems}
+  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, units, usage, audit, problems}
 }
 
 async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
@@ -56,12 +61,21 @@ async function loadParent({table, known}: DetailSource, {bucket}: Reading): Prom
 }
 
 /** As stored now: with an empty cache, because the user may just have changed them. */
-async function loadLimits(table: NamespaceTable, entity: string, resource: string): Promise<Detail['limits']> {
+async function loadLimits(
+  table: NamespaceTable,
+  entity: string,
+  resource: string,
+  units: Promise<UnitsByLimit>,
+): Promise<Detail['limits']> {
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
-  const {source, limits} = await resolver.resolve(entity, resource)
-  return limits.map(limit => ({
+  const {source, trace} = await resolver.resolve(entity, resource)
+  const [applied] = await withBoosts(
+    table,
+    trace.filter(({level}) => level === source),
+  )
+  return withUnits(applied?.limits ?? [], await units).map(limit => ({
     name: limit.name,
-    text: formatLimit(limit).slice(limit.name.length + 1),
+    text: rateText(limit),
     source: source === undefined ? '' : LEVEL_WORDS[source],
   }))
 }

@@ -64,7 +64,7 @@ export function filterProblem(filter: string): string | undefined {
     throw error
   }
   if (field !== 'status' || ROW_STATUSES.some(status => status.startsWith(wanted.toLowerCase()))) return undefined
-  return `"${wanted}" is not a status: ${ROW_STATUSES.join(', ')}`
+  return `not a status: ${ROW_STATUSES.join(', ')}`
 }
 
 /** The filter for the buckets of exactly one resource. */

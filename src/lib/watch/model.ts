@@ -28,6 +28,8 @@ export interface Reading {
   readonly typical: readonly number[]
   /** Epoch ms until which a switch admits every request whatever is left; `undefined`: limits count. */
   readonly bypassUntilMs: number | undefined
+  /** Whether a switch refuses every request. */
+  readonly isDisabled: boolean
   /** Base of the next rates, when this reading came too soon after it; `undefined`: this reading. */
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
   /** Id of the parent's bucket that is charged for the same requests; `undefined`: none. */
@@ -48,9 +50,10 @@ export type FindReading = (id: string) => Reading | undefined
 /**
  * `over`: the average request does not fit now, into this bucket or into that of the parent, or requests were just refused.
  * `near`: a limit is below a fifth, or empty within a minute at this rate. `overdrawn`: the average request does not fit into
- * a limit that is soft and never refuses; a limit that may refuse soon is more important. A bucket that is bypassed is `ok`.
+ * a limit that is soft and never refuses; a limit that may refuse soon is more important. `disabled`: a switch refuses every
+ * request, whatever is left. A bucket that is bypassed is `ok`.
  */
-export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'gone'] as const
+export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'disabled', 'gone'] as const
 
 /** As levels are named elsewhere. */
 export type RefusedBy = 'entity' | 'parent'
@@ -137,6 +140,7 @@ export interface Totals {
   readonly over: number
   readonly near: number
   readonly overdrawn: number
+  readonly disabled: number
   readonly inDebt: number
   /** Tokens per second by limit name, over all buckets with a known rate; a request charged to a parent too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
@@ -178,6 +182,8 @@ export interface Detail {
   /** `undefined`: no parent, or the parent has no bucket for the resource. */
   readonly parent: Reading | undefined
   readonly limits: readonly {readonly name: string; readonly text: string; readonly source: string}[]
+  /** The currency of limits that are counted in money, by name. */
+  readonly units: ReadonlyMap<string, string>
   /** Newest first. */
   readonly usage: readonly {
     readonly start: string
@@ -221,6 +227,8 @@ export interface WatchData {
   readonly known: Known
   /** Of entities on the screen, by id; only those that have a name besides. */
   readonly names: ReadonlyMap<string, string>
+  /** The currency of limits that are counted in money, by name. */
+  readonly units: ReadonlyMap<string, string>
   readonly lastPoll: PollFacts | undefined
   readonly problem: PollProblem | undefined
   readonly health: readonly HealthLine[] | undefined

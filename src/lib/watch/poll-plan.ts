@@ -9,7 +9,7 @@ const ROTATION_FRACTION_WHILE_UNREAD = 0.5
 
 const FIRST_PAGE = 100
 const MIN_PAGE = 20
-const MAX_PAGE = 1000
+export const MAX_PAGE = 1000
 
 /** Read units of an eventually consistent read of up to 4 KB. */
 export const MIN_UNITS_PER_SHARD = 0.5

@@ -1,12 +1,17 @@
-import {CapacityMeter, meteredTransport} from '../dynamo/capacity.js'
+import {CapacityMeter, type CapacityTotals, meteredTransport} from '../dynamo/capacity.js'
+import {chunksOf} from '../dynamo/concurrency.js'
 import {readAddressPage, readShardsAt} from '../repository/buckets/pages.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {Item} from '../schema/attribute-value.js'
 import {Catalogue} from './catalogue.js'
 import {EntityNames} from './entity-names.js'
 import type {PollFacts, WatchData, WatchScope} from './model.js'
-import {affordableShards, isListingDue, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
-import {entityOf} from './reading.js'
+import {NamespaceFacts} from './namespace-facts.js'
+import {affordableShards, isListingDue, MAX_PAGE, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
+import {bucketId, entityOf} from './reading.js'
+
+/** Buckets whose limits are looked up in one poll because a boost is over, at up to five read units each. */
+const COPIES_PER_POLL = 5
 
 /** The result of a poll. */
 export type PollResult = Pick<WatchData, 'readings' | 'known' | 'names'> & {readonly lastPoll: PollFacts}
@@ -26,6 +31,7 @@ export class BucketPoller {
   readonly #meter = new CapacityMeter()
   readonly #catalogue = new Catalogue()
   readonly #names: EntityNames
+  readonly #facts: NamespaceFacts
   #listing: Listing = {start: undefined, pages: 0, endedAtMs: undefined}
   #isComplete = false
   #unitsPerAddress: number | undefined
@@ -36,36 +42,70 @@ export class BucketPoller {
     const transport = meteredTransport(table.transport, this.#meter, table.clock)
     this.#table = {...table, transport}
     this.#names = new EntityNames(this.#table)
+    this.#facts = new NamespaceFacts(this.#table)
     this.#scope = scope
   }
 
-  /** Read units of all polls so far, including failed ones. */
-  get units(): number {
-    return this.#meter.snapshot().read
+  /** Read units and calls of everything so far, including failed polls. */
+  get cost(): Pick<CapacityTotals, 'read' | 'calls'> {
+    return this.#meter.snapshot()
   }
 
-  /**
-   * One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows.
-   * Those that were read at `currentMs` or later are left out.
-   */
-  async poll(
-    focus: ReadonlySet<string>,
-    signal: AbortSignal,
-    currentMs = Number.POSITIVE_INFINITY,
-  ): Promise<PollResult> {
+  /** The currency of limits that are counted in money, by name. */
+  get currencies(): WatchData['units'] {
+    return this.#facts.units
+  }
+
+  /** Reads what has to be known besides the buckets, if that is due: currencies, and limits that have ended. */
+  loadFacts(signal: AbortSignal): Promise<void> {
+    return this.#facts.load(signal)
+  }
+
+  /** One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows. */
+  async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async before => {
+      await this.#list(signal)
+      await this.#names.load(
+        Array.from(focus, id => entityOf(id)),
+        signal,
+      )
+      const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
+      return this.#read(planReads(this.#catalogue.candidates(), focus, affordable), signal)
+    })
+  }
+
+  /** Lists the whole index and reads every bucket once, a page at a time, whatever it costs. */
+  async pollAll(signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async () => {
+      const done = new Set<string>()
+      let existing = 0
+      do {
+        const ids = new Set(await this.#list(signal))
+        for (const id of ids) if (done.has(id)) ids.delete(id)
+        existing += await this.#read([...ids], signal, Number.POSITIVE_INFINITY)
+        for (const id of ids) done.add(id)
+      } while (this.#listing.start !== undefined)
+      return existing
+    })
+  }
+
+  /** Reads all buckets again that were read before, and no others. */
+  async pollAgain(signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async () => {
+      let existing = 0
+      for await (const ids of chunksOf(this.#catalogue.readings().keys(), MAX_PAGE)) {
+        existing += await this.#read(ids, signal, Number.POSITIVE_INFINITY)
+      }
+      return existing
+    })
+  }
+
+  /** The result of work that reads buckets and returns how many of them exist. */
+  async #counted(work: (before: CapacityTotals) => Promise<number>): Promise<PollResult> {
     const {clock} = this.#table
     const startedAtMs = clock()
     const before = this.#meter.snapshot()
-    await this.#list(signal)
-    await this.#names.load(
-      Array.from(focus, id => entityOf(id)),
-      signal,
-    )
-    const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
-    const candidates = this.#catalogue.candidates()
-    const due = candidates.filter(({readAtMs = Number.NEGATIVE_INFINITY}) => readAtMs < currentMs)
-    const ids = planReads(due, focus, affordable)
-    const bucketsRead = await this.#read(ids, signal)
+    const bucketsRead = await work(before)
     const {read: readUnits, calls} = this.#meter.since(before)
     const {count, unreadable} = this.#catalogue.size()
     const atMs = clock()
@@ -85,11 +125,11 @@ export class BucketPoller {
     }
   }
 
-  /** Adds the next page of the index to the catalogue, if it is due. */
-  async #list(signal: AbortSignal): Promise<void> {
+  /** Adds the next page of the index to the catalogue, if it is due; the buckets on it. */
+  async #list(signal: AbortSignal): Promise<string[]> {
     const {pages, endedAtMs} = this.#listing
     if (endedAtMs !== undefined) {
-      if (!isListingDue({pages, endedAtMs}, this.#table.clock())) return
+      if (!isListingDue({pages, endedAtMs}, this.#table.clock())) return []
       this.#listing = {start: undefined, pages: 0, endedAtMs: undefined}
     }
     const before = this.#meter.snapshot()
@@ -99,19 +139,22 @@ export class BucketPoller {
     this.#catalogue.addShards(addresses)
     this.#listing.start = next
     this.#listing.pages++
-    if (next !== undefined) return
-    this.#listing.endedAtMs = this.#table.clock()
-    this.#isComplete = true
+    if (next === undefined) {
+      this.#listing.endedAtMs = this.#table.clock()
+      this.#isComplete = true
+    }
+    return addresses.map(bucketId)
   }
 
-  /** Reads these buckets; resolves to how many of them exist. */
-  async #read(ids: readonly string[], signal: AbortSignal): Promise<number> {
+  /** Reads these buckets, and the limits of so many for which a boost is over; resolves to how many of them exist. */
+  async #read(ids: readonly string[], signal: AbortSignal, copies = COPIES_PER_POLL): Promise<number> {
     const before = this.#meter.snapshot()
     const addresses = this.#catalogue.addressesOf(ids)
     const stored = await readShardsAt(this.#table, addresses, signal)
     const unknown = this.#catalogue.unknownShards(stored)
     if (unknown.length > 0) stored.push(...(await readShardsAt(this.#table, unknown, signal)))
-    const existing = this.#catalogue.update(ids, stored, this.#table.clock())
+    const shown = (await this.#facts.copies?.inForce(stored, copies)) ?? stored
+    const existing = this.#catalogue.update(ids, shown, this.#table.clock())
     const shards = addresses.length + unknown.length
     if (shards > 0) this.#unitsPerShard = Math.max(MIN_UNITS_PER_SHARD, this.#meter.since(before).read / shards)
     return existing

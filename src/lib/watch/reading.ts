@@ -39,8 +39,14 @@ export function nextReading(previous: Reading | undefined, current: ShardedBucke
   const worst = worstLimitAt({bucket, typical, bypassUntilMs, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
-  const counted = {requests, typical, bypassUntilMs, ...rates}
+  const counted = {requests, typical, bypassUntilMs, isDisabled: isSwitchedOff(current), ...rates}
   return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...counted, used, isGone: false}
+}
+
+/** All shards have the switch of the first. */
+function isSwitchedOff({shards}: ShardedBucket): boolean {
+  const first = shards.find(shard => shard.kind === 'bucket')
+  return first?.kind === 'bucket' && first.record.isDisabled === true
 }
 
 /** The last instant until which a shard is bypassed. */

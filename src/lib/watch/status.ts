@@ -8,7 +8,15 @@ const NEAR_FRACTION = 0.2
 /** So is a limit that will be empty within this time. */
 const NEAR_MS = 60_000
 
-const SEVERITY: Readonly<Record<RowStatus, number>> = {ok: 0, overdrawn: 1, near: 2, over: 3, gone: 4}
+const SEVERITY: Readonly<Record<RowStatus, number>> = {
+  ok: 0,
+  // On purpose: what nobody wants is worse.
+  disabled: 1,
+  overdrawn: 2,
+  near: 3,
+  over: 4,
+  gone: 5,
+}
 
 /** Without the readings of parents. */
 const NO_PARENTS: FindReading = () => undefined
@@ -30,10 +38,11 @@ export interface BucketStatus {
   readonly worst: LimitSummary | undefined
 }
 
-/** The status of its worst limit, unless its parent refuses, or requests were refused just before it was read. */
+/** The status of its worst limit, unless a switch or its parent refuses, or requests were refused just before it was read. */
 export function statusAt(reading: Reading, nowMs: number, find: FindReading = NO_PARENTS): BucketStatus {
   const worst = worstLimitAt(reading, nowMs)
   if (reading.isGone) return {status: 'gone', refusedBy: undefined, worst}
+  if (reading.isDisabled) return {status: 'disabled', refusedBy: undefined, worst}
   const refusedBy = refusedByAt(reading, worst, nowMs, find)
   return {status: refusedBy ? 'over' : (worst?.status ?? 'ok'), refusedBy, worst}
 }
@@ -47,7 +56,8 @@ function refusedByAt(
   if (worst?.status === 'over') return 'entity'
   const {chargedTo, requests, readAtMs} = reading
   const parent = chargedTo === undefined ? undefined : find(chargedTo)
-  if (parent && !parent.isGone && !fitsInto(parent, reading, nowMs)) return 'parent'
+  const isRefusing = parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
+  if (isRefusing) return 'parent'
   // The level may allow the next request already; the rate at which they come does not.
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
@@ -93,7 +103,8 @@ export function worstLimitAt(
     const tokens = typical[at++] ?? 1
     if (capacity <= 0) return
     const ratePerSecond = rates.get(name) ?? null
-    const untilEmptyMs = emptyInMs(level, refillPerSecond, ratePerSecond)
+    // What is admitted during a bypass is counted and takes nothing.
+    const untilEmptyMs = isBypassed ? null : emptyInMs(level, refillPerSecond, ratePerSecond)
     const left = level / capacity
     const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
     const isEmpty = !hasTokens(level, debt, tokens)

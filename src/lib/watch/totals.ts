@@ -12,7 +12,7 @@ const TOP_CONSUMERS = 3
 
 /** Totals over all buckets at an instant; deleted buckets do not count. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
-  const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, inDebt: 0, shards: 0}
+  const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
   const live = [...readings].filter(({isGone}) => !isGone)
   for (const reading of live) {
     const {status} = statusAt(reading, nowMs, find)
@@ -21,6 +21,7 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     if (status === 'over') count.over++
     if (status === 'near') count.near++
     if (status === 'overdrawn') count.overdrawn++
+    if (status === 'disabled') count.disabled++
     if (isInDebt(reading, nowMs)) count.inDebt++
   }
   return {...count, ratePerSecond: totalConsumption(live), refusedPerSecond: totalRefused(live, find)}

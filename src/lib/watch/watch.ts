@@ -74,6 +74,7 @@ class RunningWatch implements Watch {
       readings: new Map(),
       known: {count: 0, isComplete: false, unreadable: 0},
       names: new Map(),
+      units: new Map(),
       lastPoll: undefined,
       problem: undefined,
       health: undefined,
@@ -175,7 +176,7 @@ class RunningWatch implements Watch {
       HEALTH_INTERVAL_MS,
       async signal => (await this.#options.health?.(signal).catch(unknownHealth)) ?? [],
       lines => {
-        const own = this.#stats.healthLines(this.#poller.units, this.#data.known.unreadable)
+        const own = this.#stats.healthLines(this.#poller.cost.read, this.#data.known.unreadable)
         this.#change({health: [...lines, ...own]})
       },
     )
@@ -203,7 +204,9 @@ class RunningWatch implements Watch {
     try {
       const result = await this.#poller.poll(this.#focus, this.#stopped.signal)
       this.#stats.recordSuccess()
-      this.#change({...result, problem: undefined})
+      // The levels are worth more than the currencies that they are in.
+      await this.#poller.loadFacts(this.#stopped.signal).catch(() => {})
+      this.#change({...result, units: this.#poller.currencies, problem: undefined})
     } finally {
       this.#isPolling = false
     }

@@ -1,12 +1,15 @@
 import {describe, expect, it} from 'vitest'
+import {remedies} from '../../../src/lib/cli/acquire/remedies.js'
 import {whyAllJson, whyAllLines, whyShortLines} from '../../../src/lib/cli/acquire/why-all-presenter.js'
-import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
 import {NOT_REFUSED} from '../../../src/lib/inspect/refused.js'
+
+const AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 
 const configured = ({name, capacity, refillAmount, refillPeriodSeconds}: Limit): Limit => ({
   ...{name, capacity, refillAmount, refillPeriodSeconds},
@@ -16,6 +19,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...parseLimit('rpm=100/min'),
   configured: configured({...parseLimit('rpm=100/min'), ...change}),
   resetsAtMs: undefined,
+  copiedUntilMs: undefined,
   toppedUp: 0,
   entity: 'user-1',
   resource: 'gpt-4',
@@ -40,7 +44,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   isRegistered: true,
   parent: undefined,
   cascade: undefined,
-  atMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+  atMs: AT_MS,
   hour: '2026-01-02T03:00:00Z',
   admitted: limits.every(each => !each.exceeded),
   retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
@@ -141,7 +145,7 @@ describe('an explanation', () => {
 
 describe('a remedy', () => {
   const commands = (change: Partial<ExplainedLimit>) =>
-    remedies(limit({...empty, ...change}), 'gpt-4').map(([each]) => each)
+    remedies(limit({...empty, ...change}), AT_MS).map(([each]) => each)
 
   it('changes the limit for the entity and resource alone, wherever it is set', () => {
     const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
@@ -170,7 +174,7 @@ describe('a remedy', () => {
   })
 
   it('is not offered for a limit with room, and never exceeds the largest limit', () => {
-    expect(remedies(limit(), 'gpt-4')).toEqual([])
+    expect(remedies(limit(), AT_MS)).toEqual([])
     expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[1]).toBe(
       `zael limits set --entity user-1 --resource gpt-4 rpm=${MAX_TOKENS}/min`,
     )
@@ -195,7 +199,7 @@ describe('a quota', () => {
     const lines = whyLines(explanation([daily]))
     expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00Z, in 19 h 56 min')
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
-    expect(remedies(daily, 'gpt-4').at(-1)).toEqual([
+    expect(remedies(daily, AT_MS).at(-1)).toEqual([
       'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
       'double the quota of entity user-1 for gpt-4, from its next reset on',
     ])

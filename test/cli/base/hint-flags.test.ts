@@ -30,6 +30,8 @@ it.each([
   ['Run `zael migrate run`; then go on.', 'Run `zael migrate run --stack prod`; then go on.'],
   ['Run it again: zael migrate run -s other. Then look.', 'Run it again: zael migrate run -s other. Then look.'],
   ['zael list, or zael deploy --stack x', 'zael list, or zael deploy --stack x'],
+  ['zael migrate run, then zael deploy', 'zael migrate run --stack prod, then zael deploy --stack prod'],
+  ['Run:\n  zael migrate run\n  aws x y', 'Run:\n  zael migrate run --stack prod\n  aws x y'],
   ['zael why --help', 'zael why --help'],
   ['A limiter of zael does it once. `zael local up`', 'A limiter of zael does it once. `zael local up`'],
   ['No command at all.', 'No command at all.'],
@@ -42,4 +44,24 @@ it.each([
 it('adds nothing that comes from variables and files: it will be there again', () => {
   const typed = settings(setting('prod', 'environment'), setting('acme', 'flag'))
   expect(withTypedFlags('See `zael entity list`.', typed, flagsOf)).toBe('See `zael entity list --namespace acme`.')
+})
+
+it('tells the AWS CLI the same region, profile and endpoint, unless it finds them out itself', () => {
+  const place = (source: string) => ({
+    region: {value: 'eu-west-1', source},
+    profile: {value: "o'x", source},
+    endpointUrl: {value: undefined, source: 'default'},
+  })
+  const from = (source: string) => ({...TYPED, ...place(source)}) as unknown as Settings
+  const hint = 'Delete it: aws dynamodb delete-table --table-name prod\n  zael deploy'
+  const told =
+    "Delete it: aws --region eu-west-1 --profile 'o'\\''x' dynamodb delete-table --table-name prod\n  zael deploy --stack prod"
+  for (const source of ['flag', 'environment', 'project', 'user']) {
+    expect(withTypedFlags(hint, from(source), flagsOf)).toBe(told)
+    expect(withTypedFlags(told, from(source), flagsOf)).toBe(told)
+  }
+  expect(withTypedFlags(hint, from('aws'), flagsOf)).toContain('it: aws dynamodb delete-table --table-name prod')
+  expect(withTypedFlags('Use aws/dynamodb or aws sso login', from('flag'), flagsOf)).toBe(
+    'Use aws/dynamodb or aws sso login',
+  )
 })

@@ -2,7 +2,7 @@ import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
 import {withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import {Denied, RegionMissing} from '../../../src/lib/dynamo/errors.js'
+import {Denied, RegionMissing, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -34,6 +34,21 @@ describe('an error of AWS', () => {
   it('says how to log in again', () => {
     const over = new Denied('GetItem', new Error('The SSO session associated with this profile has expired'))
     expect(withWhere(over, settings, {})).toMatchObject({hint: "Log in again: aws sso login --profile 'ops team'"})
+  })
+
+  it('says which variables hold a session that is over', () => {
+    const over = new Denied('GetItem', new Error('The security token included in the request is expired'))
+    const none = {...settings, profile: setting()}
+    expect(withWhere(over, none, {AWS_ACCESS_KEY_ID: 'a', AWS_SESSION_TOKEN: 't'})).toMatchObject({
+      hint: expect.stringMatching(/^The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN is over/),
+    })
+  })
+
+  it('says that a proxy of the environment is not used', () => {
+    const silent = new Unavailable('GetItem', false, new Error('connect ETIMEDOUT'))
+    expect(withWhere(silent, settings, {https_proxy: 'http://proxy:3128'})).toMatchObject({
+      hint: expect.stringContaining('https_proxy is set, but zael connects directly'),
+    })
   })
 
   it('stays as it is when the place has nothing to do with it', () => {

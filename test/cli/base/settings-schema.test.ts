@@ -51,7 +51,7 @@ describe('a settings file', () => {
       [expect.stringContaining('1:17 endpointUrl must be an http or https address')],
     ],
     ['{"endpointUrl": "http://[bad"}', [expect.stringContaining('1:17 endpointUrl must be an http or https address')]],
-    ['{"stack": "a", "output": "pdf"}', ['1:26 output must be one of table, json, csv, yaml']],
+    ['{"stack": "a", "output": "pdf"}', ['1:26 output must be one of table, json, jsonl, csv, yaml']],
   ])('%j is refused with line and column', (text, problems) => {
     expect(problemsOf(text)).toEqual(problems)
   })

@@ -121,7 +121,7 @@ describe('a mistake in a file', () => {
   ${file}:3:3 "nmaespace" is not a key here; did you mean "namespace"?
       "…": "…",
       ^
-  ${file}:4:13 output must be one of table, json, csv, yaml; did you mean "json"?
+  ${file}:4:13 output must be one of table, json, jsonl, csv, yaml; did you mean "json"?
       "output": "…",
                 ^
   ${file}:5:3 "stack" is given twice

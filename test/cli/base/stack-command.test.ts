@@ -38,6 +38,22 @@ class SampleList extends StackCommand<typeof SampleList> {
   }
 }
 
+class SampleLong extends StackCommand<typeof SampleLong> {
+  static override id = 'sample:long'
+  static override flags = listFlags
+  static items: () => AsyncIterable<string>
+
+  protected async work(): Promise<object> {
+    this.warn('slow')
+    const listing = (rows: readonly string[]) => ({
+      rows,
+      columns: [{name: 'id', value: (row: string) => row}],
+      empty: '',
+    })
+    return this.listAll({field: 'ids', items: SampleLong.items(), json: id => ({id}), listing})
+  }
+}
+
 class SampleWhole extends StackCommand<typeof SampleWhole> {
   static override baseFlags = wholeStackFlags
   static override id = 'sample:whole'
@@ -151,6 +167,49 @@ describeOnEngine('a command on a stack', () => {
     const wrong = await run(SampleList, '--json', '--columns', 'no')
     expect(wrong).toMatchObject({exit: 2})
     expect(JSON.parse(wrong.stdout).error.code).toBe('list.column')
+  })
+
+  it('prints one JSON document per row as jsonl, and an error as one', async () => {
+    expect(await run(SampleList, '--output', 'jsonl')).toMatchObject({exit: 0, stdout: '"a"\n"b"\n'})
+    const wrong = await run(SampleList, '--output', 'jsonl', '--columns', 'no')
+    expect(wrong).toEqual({exit: 2, stdout: expect.stringMatching(/^\{"error":.*\}\n$/), stderr: ''})
+    const notList = await work(() => ({found: 2}), '--output', 'jsonl')
+    expect(JSON.parse(notList.stdout).error).toMatchObject({code: 'output.jsonl', kind: 'usage'})
+    vi.stubEnv('ZAEL_OUTPUT', 'jsonl')
+    const preferred = await work(command => {
+      command.log('for people')
+      return {}
+    })
+    expect(preferred.stdout).toBe('for people\n')
+  })
+
+  it('prints a long list by itself, once, with its warnings', async () => {
+    SampleLong.items = async function* () {
+      yield* ['a', 'b']
+    }
+    expect((await run(SampleLong)).stdout).toBe('ID\na\nb\n')
+    expect((await run(SampleLong, '--output', 'jsonl')).stdout).toBe('{"id":"a"}\n{"id":"b"}\n')
+    expect(JSON.parse((await run(SampleLong, '--json')).stdout)).toEqual({
+      ids: [{id: 'a'}, {id: 'b'}],
+      next: null,
+      warnings: ['slow'],
+    })
+  })
+
+  it('an error in the middle of a long list is told on stderr, one before it as a document', async () => {
+    let count = 0
+    SampleLong.items = async function* () {
+      for (let at = 0; at < count; at++) yield `item-${at}`
+      throw new Error('no luck')
+    }
+    const early = await run(SampleLong, '--json')
+    expect(early.exit).toBe(1)
+    expect(JSON.parse(early.stdout).error.message).toContain('no luck')
+    count = 20_000
+    const late = await run(SampleLong, '--json')
+    expect(late).toMatchObject({exit: 1, stderr: expect.stringContaining('Error: no luck')})
+    expect(late.stdout).toContain('item-19999')
+    expect(late.stdout).not.toContain('error')
   })
 
   it('refuses --all together with --limit or --cursor', async () => {

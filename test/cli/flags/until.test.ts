@@ -19,6 +19,12 @@ it.each([
   expect(iso(flags)).toBe(expected)
 })
 
+it.each(['24h', '90m', '7d', '0h'])('a time span is not an end: %s', until => {
+  expect(() => iso({until})).toThrow(
+    expect.objectContaining({code: 'time.syntax', hint: `For values that end after it: --for ${until}`}),
+  )
+})
+
 it.each([
   ['2027-03-28T02:30@Europe/Berlin', /is skipped in Europe\/Berlin/, 'Choose an hour earlier or later.'],
   [

@@ -12,7 +12,9 @@ describe('a watch', () => {
       intervalMs: 2000,
       forMs: undefined,
       selection: {sort: 'left', reversed: false, filter: ''},
+      isWhole: false,
     })
+    expect(watchRequest({...DEFAULTS, all: true}).isWhole).toBe(true)
   })
 
   it('follows the flags', () => {

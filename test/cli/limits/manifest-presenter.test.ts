@@ -45,7 +45,7 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
 
-const nothing = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0}
+const nothing = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 
@@ -166,7 +166,7 @@ describe('the result of an apply', () => {
   const error = new ZaelError('conflict', 'limits.contended', 'Others keep changing it.\nSecond line')
 
   it('is shown as counts', () => {
-    expect(applyLines(result)).toEqual([
+    expect(applyLines(plan([], {}), result)).toEqual([
       'Applied: everything matches the manifest',
       '  created       1',
       '  updated       2,000',
@@ -175,9 +175,20 @@ describe('the result of an apply', () => {
     ])
   })
 
+  it('says how far it came when it was stopped, and how to go on', () => {
+    const stopped = {...result, outcome: 'interrupted', updated: 0, left: 2} as const
+    expect(applyLines(plan([update, update, update], {}), stopped).slice(0, 5)).toEqual([
+      'Stopped after 1 of 3 changes; run the command again to apply the rest',
+      '  created       1',
+      '  updated       0',
+      '  deleted       0',
+      '  not tried     2',
+    ])
+  })
+
   it('lists the first failures one by one, and counts what was not tried', () => {
     const failures = Array.from({length: 12}, () => ({change: update, error}))
-    const lines = applyLines({...result, outcome: 'failed', failures, left: 5, recordFailure: error})
+    const lines = applyLines(plan([], {}), {...result, outcome: 'failed', failures, left: 5, recordFailure: error})
     expect(lines[0]).toBe('Not everything could be applied; run the command again to apply the rest')
     expect(lines).toContain('  not tried     5')
     expect(lines.filter(line => line.endsWith(': Others keep changing it.'))).toHaveLength(10)

@@ -1,8 +1,9 @@
 import {describe, expect, it} from 'vitest'
+import {scopeWords} from '../../../src/lib/cli/base/scope-text.js'
 import {checkedNames, scopeOf} from '../../../src/lib/cli/flags/scope.js'
 import {type ChangeEffect, changeLines, copyLines} from '../../../src/lib/cli/limits/effect.js'
 import {type ChangeOutcome, changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
-import {configLines, configListing, scopeWords, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
+import {configLines, configListing, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit, parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
@@ -107,7 +108,15 @@ describe('a change of limits', () => {
     const [batch, own] = [record(resource, 'rpm=100/min', 'tpd=1/day'), record(entity, 'rpm=100/min', 'tpd=2/day')]
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     const level = {before: batch, after: own, hides: [batch], uncovers: []}
-    const reach = {entities: 1, buckets: 1200, isComplete: false, lost: ['xpm'], losing: 2, unconfigured: 1}
+    const reach = {
+      entities: 1,
+      buckets: 1200,
+      isComplete: false,
+      lost: ['xpm'],
+      losing: 2,
+      unconfigured: 1,
+      altered: [],
+    }
     const names = [{kind: 'limit', name: 'tpd', nearest: ['tpm', 'rpd']}] as const
     expect(lines({...change(undefined, own), copied}, false, {level, reach, names})).toEqual([
       'Limits of entity user-1 for gpt-4',

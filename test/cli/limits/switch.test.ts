@@ -20,9 +20,13 @@ describeOnEngine('the switch on the command line', () => {
       /^ENTITY +ACCESS +LIMIT.*\nuser-1 +disabled +rpm/,
     )
     expect(await cli.show('bucket show user-1', 100)).toContain('Bucket of user-1 · gpt-4, disabled')
+    const watched = await cli.show('watch --once --filter status:disabled', 100)
+    expect(watched).toMatch(/^disabled +user-1 +gpt-4 /m)
+    expect(watched).toContain('1 bucket, 0 over, 0 near, 1 disabled')
+    expect(await cli.tell('watch --once')).toMatchObject({totals: {disabled: 1}, buckets: [{status: 'disabled'}]})
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
     expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
-      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael resource enable gpt-4 /,
+      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael entity enable user-1 --resource gpt-4 .*\n {2}zael resource clear gpt-4 /,
     )
     const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -64,7 +68,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(Date.parse(buckets[0].bypassedUntil)).toBeGreaterThan(Date.now())
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → bypass')
     expect(await cli.show('why user-1 files rpm=9', 100)).toMatch(
-      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource enable files /,
+      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource clear files /,
     )
     const why = JSON.parse((await cli.run('why user-1 files rpm=9 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])

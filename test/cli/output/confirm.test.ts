@@ -39,6 +39,18 @@ describe('confirm', () => {
     })
   })
 
+  it('names what may have been meant instead, before the question or with the refusal to ask', async () => {
+    const instead = 'To delete one: zael delete one'
+    const at = terminal('y\n')
+    await confirm('This deletes all', {yes: false, instead}, at)
+    expect(at.shown()).toMatch(/^This deletes all\.\nTo delete one: zael delete one\n.*Continue\? \[y\/N\] /s)
+    await expect(confirm('This deletes all', {yes: false, instead}, terminal('y\n', false))).rejects.toMatchObject({
+      code: 'confirm.needed',
+      exitCode: 2,
+      hint: `Add --yes: there is no terminal to ask on. ${instead}`,
+    })
+  })
+
   it('asks in one line, in which nothing is hidden', async () => {
     const at = terminal('y\n')
     await confirm('This deletes "a\u001b[2K\n\u202eb"', {yes: false}, at)

@@ -1,13 +1,15 @@
 import {afterEach, describe, expect, it} from 'vitest'
-import {interruptible} from '../../../src/lib/cli/output/interrupt.js'
+import {type Interruption, interruptible} from '../../../src/lib/cli/output/interrupt.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {Aborted} from '../../../src/lib/dynamo/errors.js'
 
 const interrupted = () => new ZaelError('interrupted', 'x.interrupted', 'half done')
 const listeners = process.listenerCount('SIGINT')
+const terminators = process.listenerCount('SIGTERM')
 
 afterEach(() => {
   expect(process.listenerCount('SIGINT')).toBe(listeners)
+  expect(process.listenerCount('SIGTERM')).toBe(terminators)
 })
 
 /** Work that Ctrl-C stops, as a request to the table is stopped. */
@@ -23,6 +25,21 @@ describe('work that can be interrupted', () => {
       code: 'x.interrupted',
       exitCode: 130,
     })
+  })
+
+  it('ends with exit code 143 after SIGTERM, and with the words of the moment', async () => {
+    const work = async (signal: AbortSignal, {tell}: Interruption) => {
+      tell(() => new ZaelError('interrupted', 'x.later', 'nearly done'))
+      process.emit('SIGTERM')
+      expect(signal.aborted).toBe(true)
+      throw new Aborted('Query', false, new Error('stopped'))
+    }
+    await expect(interruptible(work, interrupted)).rejects.toMatchObject({code: 'x.later', exitCode: 143})
+    const own = async () => {
+      process.emit('SIGTERM')
+      throw interrupted()
+    }
+    await expect(interruptible(own, interrupted)).rejects.toMatchObject({code: 'x.interrupted', exitCode: 143})
   })
 
   it('a second Ctrl-C is not caught', async () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {jsonText} from '../../../src/lib/cli/output/json-text.js'
-import {safeYaml, yamlText} from '../../../src/lib/cli/output/yaml-text.js'
+import {yamlText} from '../../../src/lib/cli/output/yaml-text.js'
 
 const HIDDEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
 
@@ -40,8 +40,10 @@ describe('YAML', () => {
     )
   })
 
-  it('keeps the comments of a text, which stays as it is when nothing is hidden', () => {
-    expect(safeYaml('# why\na: [ 1 ]\n')).toBe('# why\na: [ 1 ]\n')
-    expect(safeYaml('# why\na: "\\u202e"\nb: x\u202ey\n')).toBe('# why\na: "\\u202e"\nb: "x\\u202ey"\n')
+  it('takes options, also where something is hidden', () => {
+    const options = {lineWidth: 0, compat: 'yaml-1.1'} as const
+    const long = 'word '.repeat(40).trim()
+    expect(yamlText({a: long, b: 'yes'}, options)).toBe(`a: ${long}\nb: "yes"\n`)
+    expect(yamlText({a: long, b: 'yes', c: 'x\u202ey'}, options)).toBe(`a: ${long}\nb: "yes"\nc: "x\\u202ey"\n`)
   })
 })

@@ -12,10 +12,13 @@ const PLAN: DeployPlan = {
   action: 'update',
   parameters: [],
   cloudFormationRole: null,
+  terminationProtection: null,
   changeSet: {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []},
   code: 'current',
   stackId: 'st',
   hasEmptyTable: false,
+  adopts: null,
+  repairs: false,
   runningCode: null,
 }
 
@@ -93,6 +96,48 @@ describe('the plan of a deployment', () => {
   })
 })
 
+describe('the plan of a deployment that finds something', () => {
+  const table = change('import', 'Table', {physicalId: 'prod', type: 'AWS::DynamoDB::Table'})
+  const adopts = {table: 'prod', items: 1234, formerArchive: null}
+
+  it('says which table is adopted, and that its items stay', () => {
+    const plan: DeployPlan = {...withChanges(change('add', 'AppRole'), table), action: 'create', adopts}
+    expect(deployPlanLines(plan)).toEqual([
+      'Stack "prod" in eu-west-1: will be created',
+      '  adopts table prod: about 1,234 items stay',
+      '  = Table prod (DynamoDB Table): exists and becomes part of the stack',
+      '  + AppRole (Lambda Function)',
+      '',
+      '1 to import, 1 to add, 0 to change, 0 to replace, 0 to remove',
+    ])
+    const counted = (items: number) => deployPlanLines({...plan, adopts: {...adopts, items}})[1]
+    expect([counted(1), counted(0)]).toEqual([
+      '  adopts table prod: about 1 item stays',
+      '  adopts table prod: its items stay',
+    ])
+    const archived = deployPlanLines({...plan, adopts: {...adopts, formerArchive: 'prod-archive-1'}})
+    expect(archived[2]).toBe('  audit archive prod-archive-1 stays as it is; a new one is created')
+    expect(schemaProblems('deploy', deployJson(plan, {dryRun: true, finished: undefined}))).toEqual([])
+  })
+
+  it('says what is gone and what is set back', () => {
+    const memory = {properties: [{name: 'MemorySize', before: '1024', after: '512'}]}
+    const plan = {
+      ...withChanges(change('change', 'AggregatorFunction', memory), change('restore', 'AppRole')),
+      repairs: true,
+    }
+    expect(deployPlanLines(plan)).toEqual([
+      'Stack "prod" in eu-west-1: will be changed',
+      '  compared with what exists: what differs from the template is set back',
+      '  + AppRole (Lambda Function): is gone and is created again',
+      '  ~ AggregatorFunction (Lambda Function)',
+      '      MemorySize: 1024 -> 512',
+      '',
+      '0 to add, 1 to create again, 1 to change, 0 to replace, 0 to remove',
+    ])
+  })
+})
+
 describe('an event', () => {
   const event: StackEvent = {
     id: '1',
@@ -122,6 +167,7 @@ describe('the result of a deployment', () => {
     eventSource: 'Enabled',
     schemaVersion: '0.9.0',
     defaultNamespaceCreated: false,
+    warnings: [],
   }
 
   it('shows the deployed parts', () => {

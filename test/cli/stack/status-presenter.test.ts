@@ -26,7 +26,8 @@ it('a healthy stack is shown with the verdict last', () => {
       options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-      safety        deletion protection on, point-in-time recovery on
+      safety        deletion protection on, point-in-time recovery on, termination protection off
+      throughput    warm for 12,000 reads and 4,000 writes a second
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
       refused       0 requests in the last hour
@@ -62,7 +63,8 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
       options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-      safety        deletion protection on, point-in-time recovery on
+      safety        deletion protection on, point-in-time recovery on, termination protection off
+      throughput    warm for 12,000 reads and 4,000 writes a second
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
       refused       0 requests in the last hour
@@ -107,7 +109,8 @@ it('parts that could not be read are named and not called healthy', () => {
       options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-      safety        deletion protection on, point-in-time recovery on
+      safety        deletion protection on, point-in-time recovery on, termination protection off
+      throughput    warm for 12,000 reads and 4,000 writes a second
       stream        both images, expiry on
       aggregator    prod-aggregator, active, nodejs24.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
@@ -151,6 +154,13 @@ it('a stack with parts that did not respond is not healthy; with parts that may 
   expect(healthJson(healthWith({alarms: null}, [denied]), null)).toMatchObject({healthy: null})
 })
 
+it('maxima of the throughput are shown', () => {
+  const throughput = {maxReads: 1_000, maxWrites: null, warmReads: null, warmWrites: 8_000}
+  expect(show({table: {...WELL.table, throughput}})).toContain(
+    '  throughput    at most 1,000 reads a second, warm for 8,000 writes a second\n',
+  )
+})
+
 it('a local stack is shown with its supervisor', () => {
   const health = {...healthWith(AROUND), region: null}
   expect(statusHealthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
@@ -158,6 +168,7 @@ it('a local stack is shown with its supervisor', () => {
       table       active, 12,345 items, 3.2 MB
       indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety      deletion protection on, point-in-time recovery on
+      throughput  warm for 12,000 reads and 4,000 writes a second
       stream      both images, expiry on
       aggregator  records 3, errors 0, lag 0 ms
       versions    layout 0.9.0 by zael:0.1.0, no migration due
@@ -195,4 +206,34 @@ it('JSON has the same content and matches the schema', () => {
     versions: null,
     aggregator: {ownCode: true},
   })
+})
+
+it('drift is shown with both values, and what to do about it', () => {
+  const resource = {physicalId: 'prod-aggregator', type: 'AWS::Lambda::Function', logicalId: 'AggregatorFunction'}
+  const properties = [{path: '/MemorySize', expected: '512', actual: '1024'}]
+  const gone = {...resource, logicalId: 'AppRole', physicalId: 'prod-app', type: 'AWS::IAM::Role', properties: []}
+  const health = healthWith({
+    drift: [
+      {...resource, change: 'modified', properties},
+      {...gone, change: 'deleted'},
+    ],
+  })
+  const lines = statusHealthLines(health, null)
+  expect(lines.join('\n')).toContain(
+    [
+      'Drift',
+      '  AggregatorFunction prod-aggregator (Lambda Function)',
+      '    /MemorySize: 512 -> 1024',
+      '  AppRole prod-app (IAM Role): gone',
+      '',
+      'Problems',
+      '  AggregatorFunction (AWS::Lambda::Function) differs from the template: /MemorySize.',
+      '    Try: zael deploy --stack prod --repair',
+    ].join('\n'),
+  )
+  expect(lines.at(-1)).toBe('prod is degraded: 2 problems')
+  expect(schemaProblems('status', healthJson(health, null))).toEqual([])
+  expect(statusHealthLines(healthWith({drift: []}), null).join('\n')).toContain(
+    'none: everything is as the template has it',
+  )
 })

@@ -105,7 +105,7 @@ describeOnEngine('actions of the live view', () => {
     )
     const text = lines.join('\n')
     expect(text).toMatch(new RegExp(`^This changes the limits of entity ${id} for gpt-4:\n`))
-    expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then 10k\/min/)
+    expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then the next level/)
     expect(text).toMatch(/rpm +100\/min, unchanged, copied from resource gpt-4/)
     expect(text).toContain('Ends by itself at ')
     expect(text).not.toContain('dry run')
@@ -136,11 +136,19 @@ describeOnEngine('actions of the live view', () => {
   it('a quota and a limit with windows can be boosted as they are drafted', async () => {
     const entity = await newEntity()
     const scope = {level: 'entity', entity, resource: 'gpt-4'} as const
-    await namespace.setLimits(scope, parseLimits(['tpd=10k@"0 9 * * 1-5"', 'rpm=100/min,x0.5@"0 3 * * *"']))
-    for (const limit of ['tpd', 'rpm']) {
+    const open = '"* * * * *"'
+    const texts = ['tpd=10k@"0 9 * * 1-5"', `rpm=100/min,x0.5@${open}`, `tpm=10k/min,40k/min:50k@${open}`]
+    await namespace.setLimits(scope, parseLimits(texts))
+    // Twice what is in force, also where that is what applies outside of the window.
+    const drafts = {tpd: `'tpd=20k@"0 9 * * 1-5"'`, rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
+    for (const [limit, expected] of Object.entries(drafts)) {
       const draft = await actions.boostText(rowOf(entity, {limit}))
-      const {command} = await actions.ask('boost', rowOf(entity, {limit}), draft)
-      expect(command).toContain(limit === 'tpd' ? `'tpd=20k@"0 9 * * 1-5"'` : 'rpm=200/min')
+      const {command, lines, perform} = await actions.ask('boost', rowOf(entity, {limit}), draft)
+      expect(command).toContain(expected)
+      if (limit !== 'rpm') continue
+      expect(lines.join('\n')).toContain('rpm')
+      await perform()
+      expect(await actions.boostText(rowOf(entity, {limit}))).toBe('rpm=200/min --for 1h')
     }
   })
 
@@ -197,6 +205,26 @@ describeOnEngine('actions of the live view', () => {
         `${id} is not disabled for gpt-4 any more.`,
       )
     })
+  })
+
+  it('a boost can be confirmed in another hour than the one it was asked in, and ends as it was shown', async () => {
+    let nowMs = Math.floor(Date.now() / 3_600_000) * 3_600_000 + 3_540_000
+    const late = {...stack, table: {...stack.table, clock: () => nowMs}}
+    const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
+    const {lines, perform} = await (await actionsOf(late, flagsAt(inject('engineEndpoint')))).ask(
+      'boost',
+      rowOf(id),
+      'tpm=200k/min --for 3h',
+    )
+    const until = /until ([\d-]+ [\d:]+ UTC)/.exec(lines.join('\n'))?.[1]
+    nowMs += 120_000
+    expect((await perform()).join('\n')).toContain(
+      `tpm           10k/min → 200k/min until ${until}, then the next level`,
+    )
+    const {limits = []} = (await namespace.configs.get(own)) ?? {}
+    expect(limits.find(({name}) => name === 'tpm')?.boost?.untilMs).toBe(
+      Date.parse(`${until?.replace(' UTC', 'Z').replace(' ', 'T')}`),
+    )
   })
 
   it('nothing is done where somebody else has changed what was asked about', async () => {

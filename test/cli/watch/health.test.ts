@@ -16,6 +16,8 @@ const TABLE = {
   expiry: true,
   pointInTimeRecovery: true,
   deletionProtection: false,
+  throughput: {maxReads: null, maxWrites: null, warmReads: null, warmWrites: null},
+  replicas: [],
   indexes: [],
 }
 const NOTHING: StackHealth = {
@@ -29,6 +31,7 @@ const NOTHING: StackHealth = {
   deadLetters: null,
   alarms: null,
   versions: null,
+  drift: null,
   unknown: [],
   findings: [],
   isHealthy: true,

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
-import {describe, expect, it} from 'vitest'
+import {describe, expect, it, vi} from 'vitest'
 import {safeLine} from '../../../src/lib/cli/output/paint.js'
-import {type PolledData, watchDocument} from '../../../src/lib/cli/watch/document.js'
-import {pollLine, snapshotLines} from '../../../src/lib/cli/watch/lines.js'
+import {type PolledData, watchDocument, watchedBuckets} from '../../../src/lib/cli/watch/document.js'
+import {pollLine} from '../../../src/lib/cli/watch/lines.js'
+import {printSnapshot} from '../../../src/lib/cli/watch/print.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import type {Reading, Selection} from '../../../src/lib/watch/model.js'
 import {rank} from '../../../src/lib/watch/rank.js'
@@ -15,6 +16,7 @@ function told(readings: readonly Reading[], rest: Partial<PolledData> = {}): Pol
   return {
     readings: new Map(readings.map(reading => [reading.id, reading])),
     known: {count: readings.length, isComplete: true, unreadable: 0},
+    units: new Map(),
     problem: undefined,
     lastPoll: {number: 3, atMs: READ_AT_MS, durationMs: 12, readUnits: 2.5, calls: 2, bucketsRead: readings.length},
     ...rest,
@@ -36,8 +38,17 @@ const ZOE = readingOf(
 )
 const ALL = [ADA, BEN, ZOE]
 const line = (what: PolledData, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
-const lines = async (what: PolledData, width: number | undefined, selection = EVERYTHING, top?: number) =>
-  `${(await snapshotLines(watchDocument(what, READ_AT_MS, selection, top), width)).join('\n')}\n`
+const lines = async (what: PolledData, width: number | undefined, selection = EVERYTHING, top?: number) => {
+  let text = ''
+  const written = vi.spyOn(process.stdout, 'write').mockImplementation(each => {
+    text += String(each)
+    return true
+  })
+  const options = {format: 'table', width, after: () => ({}), onBegin: () => {}} as const
+  await printSnapshot(watchedBuckets(what, READ_AT_MS, selection, top), options)
+  written.mockRestore()
+  return text
+}
 
 describe('a document', () => {
   it('L6 has the figures of the repository at its instant, for any selection', () => {
@@ -91,6 +102,25 @@ describe('a document', () => {
     expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
     expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
     expect(sampled({lastPoll: {...lastPoll, bucketsRead: 2}})).toBe(true)
+  })
+})
+
+describe('limits in money', () => {
+  const paid = readingOf(
+    bucketOf('ada#gpt-4', {limits: {usd: {capacity: 500_000_000, refillPerSecond: 250_000, left: 12_345_678.9}}}),
+    rates({usd: 2_500_000}),
+  )
+  const units = new Map([['usd', 'USD']])
+
+  it('are shown as money to people, and are integers with their unit in JSON', async () => {
+    expect(line(told([paid], {units}))).toContain('worst ada gpt-4 $12.345678 of $500 usd (2%)')
+    expect(line(told([paid], {units}))).toContain('usd $2.50/s')
+    const table = await lines(told([paid], {units}), 200)
+    expect(table).toContain('$12.345678')
+    expect(table).toContain('$500')
+    expect(table).not.toContain('500,000,000')
+    const {buckets} = watchDocument(told([paid], {units}), READ_AT_MS, EVERYTHING, undefined)
+    expect(buckets[0]?.limits[0]).toMatchObject({name: 'usd', capacity: 500_000_000, unit: 'USD'})
   })
 })
 
@@ -190,6 +220,23 @@ describe('a snapshot', () => {
     `)
     expect(await lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
       "None of 3 buckets matches the filter.
+      "
+    `)
+  })
+
+  it('says that not all buckets were read, and how to read them', async () => {
+    const known = {count: 100, isComplete: false, unreadable: 0}
+    expect(await lines(told([ZOE], {known}), 80)).toMatchInlineSnapshot(`
+      "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
+      ok      zoe     search   rpm       60        60  100%      -1         -        0
+
+      1 bucket, 0 over, 0 near; 2.5 read units
+      Only 1 of 100 or more buckets were read; to read all: --all
+      "
+    `)
+    expect(await lines(told(ALL, {known}), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
+      "None of 3 buckets matches the filter.
+      Only 3 of 100 or more buckets were read; to read all: --all
       "
     `)
   })

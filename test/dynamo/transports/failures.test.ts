@@ -3,6 +3,7 @@ import {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 import {afterAll, beforeAll, describe, expect, test, vi} from 'vitest'
 import {
   Aborted,
+  BlockedByProxy,
   ConditionFailed,
   Denied,
   isUnavailability,
@@ -47,8 +48,11 @@ const announcedAnswer: Act = (request, response) => {
 }
 const notHttp: Act = request => void request.socket.end('what?\r\n\r\n')
 
+const HTML = {'content-type': 'text/html; charset=utf-8'}
+
 const outages: [string, Act][] = [
-  ['503 with a page of a load balancer', answer(503, '<html>busy</html>')],
+  ['503 with a page of a load balancer', answer(503, '<html>busy</html>', HTML)],
+  ['a success with a page of a guest network', answer(200, '<html>log in</html>', HTML)],
   ['503 from the service', refusal('ServiceUnavailable', {}, 503)],
   ['500 InternalServerError', refusal('InternalServerError', {}, 500)],
   ['500 with nothing in it', answer(500, '')],
@@ -70,7 +74,10 @@ const refusals: [string, Act, new (...args: never[]) => Error][] = [
   ['UnrecognizedClientException', refusal('UnrecognizedClientException'), Denied],
   ['ExpiredTokenException', refusal('ExpiredTokenException'), Denied],
   ['InvalidSignatureException', refusal('InvalidSignatureException'), Denied],
-  ['403 of a proxy', answer(403, '<html>no</html>'), Denied],
+  ['403 without a word', answer(403, ''), Denied],
+  ['403 with a page of a proxy', answer(403, '<html>no</html>', HTML), BlockedByProxy],
+  ['407 of a proxy that wants credentials', answer(407, ''), BlockedByProxy],
+  ['302 to the page of a guest network', answer(302, '<html>log in</html>', HTML), BlockedByProxy],
   ['ResourceNotFoundException', refusal('ResourceNotFoundException'), TableMissing],
   ['ValidationException', refusal('ValidationException'), ValidationFailed],
   ['SerializationException', refusal('SerializationException'), ValidationFailed],

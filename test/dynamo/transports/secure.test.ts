@@ -47,7 +47,7 @@ test('a server whose certificate is not trusted sees nothing of the request, and
   const credentials = {accessKeyId: 'KEY', secretAccessKey: 'secret'}
   const transport = new LeanTransport({access: () => ({endpoint, region: 'eu-west-1', credentials}), clock: Date.now})
   const update = {TableName: 't', Key: {PK: {S: 'a'}, SK: {S: 'b'}}}
-  await expect(transport.send('UpdateItem', update)).rejects.toMatchObject({code: 'dynamo.failed'})
+  await expect(transport.send('UpdateItem', update)).rejects.toMatchObject({code: 'aws.certificate'})
   expect(requests).toBe(0)
   await transport.close()
 })

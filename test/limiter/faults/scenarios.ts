@@ -1,9 +1,8 @@
 import type {LimiterSeams, RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
-import {wireKey} from '../../../src/lib/repository/table/table.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import type {Scenario, Stage} from './context.js'
 
 const ALONE = [['user-1', ['rpm', 'tpm'], 1]] as const
@@ -35,6 +34,8 @@ async function drop(stage: Stage, shard: number): Promise<void> {
 async function warm(stage: Stage, options?: RateLimiterOptions & LimiterSeams): Promise<RateLimiter> {
   const limiter = stage.limiter(options)
   await stage.acquire(limiter, {rpm: 1})
+  // What is asked together shares a write or not by whether the queue is idle.
+  await limiter.settled()
   return limiter
 }
 

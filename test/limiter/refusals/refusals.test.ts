@@ -1,9 +1,9 @@
 import {beforeEach, expect, it} from 'vitest'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
-import {wireKey} from '../../../src/lib/repository/table/table.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {itemBytes} from '../../../src/lib/schema/item-size.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {readRefusals} from '../../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -92,6 +92,57 @@ describeOnEngine('refusals in buckets', () => {
       47,
       new Set([3]),
     ])
+  })
+
+  it('by a switch count at the bucket that it closes, without a limit; not for those who have none', async () => {
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    const limiter = scene.limiter()
+    await limiter.acquire(of({rpm: 1}))
+    await repository.setAccess({level: 'resource', resource: RESOURCE}, 'disabled')
+    for (let count = 0; count < 3; count++)
+      expect(await limiter.tryAcquire(of({rpm: 1}))).toMatchObject({reason: 'disabled'})
+    for (const name of ['new-1', 'new-2'])
+      expect(await limiter.tryAcquire(of({rpm: 1}, name))).toMatchObject({reason: 'disabled'})
+    expect(limiter.uncountedRefusals).toBe(3)
+    scene.calls.length = 0
+    await limiter.close()
+    expect(scene.calls).toEqual(['UpdateItem'])
+    expect(await counts()).toEqual({requests: 3, byParent: 0, lastAtMs: scene.nowMs, limits: new Map()})
+    expect(await item('new-1')).toBeUndefined()
+  })
+
+  it('by the switch of a parent count there, and are told at the child', async () => {
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    await scene.entity('team')
+    await scene.entity('member', 'team')
+    const limiter = scene.limiter()
+    await limiter.acquire(of({rpm: 1}, 'member'))
+    await repository.setAccess({level: 'entity', entity: 'team', resource: RESOURCE}, 'disabled')
+    for (let count = 0; count < 12; count++)
+      expect(await limiter.tryAcquire(of({rpm: 1}, 'member'))).toMatchObject({reason: 'disabled'})
+    await limiter.close()
+    expect(await counts('team')).toMatchObject({requests: 12, byParent: 0})
+    expect(await counts('member')).toMatchObject({requests: 0, byParent: 12})
+  })
+
+  it('are not sent with a write that only asks whether the bucket still refuses', async () => {
+    const {transport} = scene
+    const sent: string[] = []
+    scene.transport = {
+      send: (operation, input, options) => {
+        sent.push(JSON.stringify(input))
+        return transport.send(operation, input, options)
+      },
+    }
+    const limiter = scene.limiter({denyCacheMs: 0})
+    await limiter.acquire(of({rpm: 100}))
+    for (let count = 0; count < 4; count++) expect((await limiter.tryAcquire(of({rpm: 1}))).admitted).toBe(false)
+    expect(sent.filter(text => text.includes('"x_rpm"'))).toEqual([])
+    // Admitted: the refusals wait for another write, here that of closing.
+    scene.nowMs += 60_000
+    await limiter.acquire(of({rpm: 1}))
+    await limiter.close()
+    expect((await counts()).requests).toBe(4)
   })
 
   it('do not bring back a bucket that is gone', async () => {

@@ -94,6 +94,32 @@ describeOnEngine('looking for entities', () => {
     await expect(found(gold, 1, (await entities.list({limit: 1})).next)).rejects.toMatchObject({code: 'page.cursor'})
   })
 
+  it('a prefix is a range of keys: nothing else is read', async () => {
+    const before = table.capacity.snapshot()
+    const {records} = await entities.search({prefix: 'e01'})
+    expect(records.map(({entity}) => entity)).toEqual(ids.slice(10, 20))
+    // Ten records at half a unit, and one page of the index.
+    expect(table.capacity.since(before)).toMatchObject({calls: 2, read: 5.5})
+    expect((await entities.search({prefix: 'e0', text: 'ann'})).records).toHaveLength(10)
+    expect((await entities.search({prefix: 'E01'})).records).toEqual([])
+  })
+
+  it('a prefix with a cursor before, in and behind its range', async () => {
+    const cursorAt = async (limit: number) => (await entities.list({limit})).next
+    const found = async (cursor: string | undefined) =>
+      (await entities.search({prefix: 'e01'}, {cursor})).records.map(({entity}) => entity)
+    expect(await found(await cursorAt(5))).toEqual(ids.slice(10, 20))
+    expect(await found(await cursorAt(15))).toEqual(ids.slice(15, 20))
+    expect(await found(await cursorAt(30))).toEqual([])
+  })
+
+  it('tells how many it has read and found', async () => {
+    const told: unknown[] = []
+    await entities.search({text: 'ann'}, {}, {onProgress: progress => told.push(progress)})
+    expect(told.at(-1)).toEqual({read: 250, found: 25})
+    expect(told.length).toBeGreaterThan(1)
+  })
+
   it('ids that begin alike come with one request', async () => {
     const before = tenant.transport.calls.length
     const similar = await entities.similar('e012x')

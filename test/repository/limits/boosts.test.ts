@@ -6,6 +6,7 @@ import type {SetOptions} from '../../../src/lib/repository/limits/change.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {isTidyDue, tidyBoosts} from '../../../src/lib/repository/tidy-boosts.js'
+import {n} from '../../../src/lib/schema/attribute-value.js'
 import {boostKey, decodeBoosts} from '../../../src/lib/schema/boost-record.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -62,7 +63,7 @@ describeOnEngine('limits with an end', () => {
     expect(change.after.map(told)).toEqual(expected)
     expect(await toldAt(scope)).toEqual(expected)
     expect((await configs.preview(scope, limits('rpm=1'))).before.map(told)).toEqual(expected)
-    const {boosts, copy} = (await recordOf(scope)) ?? {}
+    const {boosts} = (await recordOf(scope)) ?? {}
     expect(boosts?.get('tpm')).toEqual({
       windows: '1D16M11c500000a400000p60;h0-13D17M11c500000a400000p60;m0-36h14D17M11c500000a400000p60',
       zone: 'UTC',
@@ -70,7 +71,7 @@ describeOnEngine('limits with an end', () => {
       since: '2026-11-16T14:36:12Z',
       by: 'tester',
     })
-    expect(copy).toBeUndefined()
+    expect(await stored(tenant, configKey(tenant.namespace, scope))).not.toHaveProperty('copy_until')
   })
 
   it('are windows before all others, for every client', async () => {
@@ -89,16 +90,139 @@ describeOnEngine('limits with an end', () => {
     const change = await boost(entity, ['tpm=400k/min'])
     expect(change.copied?.limits.map(({name}) => name)).toEqual(['rpm'])
     expect(await toldAt(entity)).toEqual(['rpm=100/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
-    expect((await configs.get(entity))?.isForBoost).toBe(true)
+    expect((await configs.get(entity))?.copiedUntilMs).toBe(Date.parse('2026-11-17T14:37Z'))
     expect(await configs.entityCounts()).toEqual(new Map([['gpt-4', 1]]))
 
     tenant.nowMs += 25 * HOUR_MS
-    expect((await configs.get(entity))?.limits.map(told)[1]).toContain('(ended)')
+    expect(await stored(tenant, configKey(tenant.namespace, entity))).toMatchObject({copy_until: n(END_MS)})
     await tidyBoosts(tenant)
-    expect(await configs.get(entity)).toBeUndefined()
+    expect(await stored(tenant, configKey(tenant.namespace, entity))).toBeUndefined()
     expect(await recordOf(entity)).toBeUndefined()
     expect(await configs.entityCounts()).toEqual(new Map())
     expect(await actions()).toEqual(['limits_set', 'limits_set', 'limits_boost_ended'])
+  })
+
+  const END_MS = Date.parse('2026-11-17T14:37Z')
+
+  /** What zael says at an instant: the level that applies and its limits, and what is stored for the entity. */
+  const saidAt = async (ms: number) => {
+    tenant.nowMs = ms
+    const {source, limits: applied} = await configs.resolve('e1', 'gpt-4')
+    const listed = [...(await configs.ofEntity('e1')), ...(await configs.entities('gpt-4')).records]
+    const [many] = await configs.getMany([entity])
+    const [readable] = await configs.readableLimits([entity])
+    const own = [await configs.get(entity), many].map(record => record?.limits.length ?? 0)
+    return [
+      source,
+      ...applied.map(({name, capacity}) => `${name}=${capacity}`),
+      ...own,
+      readable?.limits.length,
+      listed.length,
+    ]
+  }
+
+  it('leave their copy to the next level at the end, to the millisecond, as that is then, whoever has it cached', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    await configs.set(resource, limits('rpm=7/min', 'x=1'))
+    // Cached for a minute from here on.
+    expect(await saidAt(END_MS - 30_000)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
+    expect(await saidAt(END_MS - 1)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
+    tenant.transport.calls.length = 0
+    expect((await configs.resolve('e1', 'gpt-4', {})).source).toBe('entity')
+    tenant.nowMs = END_MS
+    expect((await configs.resolve('e1', 'gpt-4', {})).source).toBe('resource')
+    expect(tenant.transport.calls).toEqual([])
+    expect(await saidAt(END_MS)).toEqual(['resource', 'rpm=7', 'tpm=100000', 'x=1', 0, 0, 0, 0])
+    // Listed until it is tidied up.
+    expect(await configs.boosts()).toMatchObject([{isForBoost: true, limit: {boost: {isEnded: true}}}])
+    await tidyBoosts(tenant)
+    expect(await stored(tenant, configKey(tenant.namespace, entity))).toMatchObject({copy_until: n(END_MS)})
+  })
+
+  it('end their copy with the last of them, and tell which that is', async () => {
+    const lasts = (among: readonly Limit[] = []) => among.flatMap(each => (each.boost?.endsCopy ? [each.name] : []))
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    expect(lasts((await boost(entity, ['tpm=400k/min'])).after)).toEqual(['tpm'])
+    const longer = await boost(entity, ['rpm=200/min'], inHours(48))
+    expect([longer.before, longer.after, (await configs.get(entity))?.limits].map(lasts)).toEqual([
+      ['tpm'],
+      ['rpm'],
+      ['rpm'],
+    ])
+    const preview = await configs.preview(entity, limits('rpm=1/min'))
+    expect([preview.before, preview.after].map(lasts)).toEqual([['rpm'], []])
+    await boost(entity, ['rpm=200/min'], inHours(1))
+    expect((await configs.get(entity))?.copiedUntilMs).toBe(END_MS)
+    expect((await saidAt(END_MS - 1))[0]).toBe('entity')
+    tenant.nowMs = Date.parse('2026-11-17T10:00Z')
+    await configs.endBoosts(entity, ['tpm'])
+    expect((await saidAt(tenant.nowMs))[0]).toBe('resource')
+  })
+
+  it('leave a scope whose copy has ended as one without limits: to be set anew, from what applies there', async () => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    await configs.set(resource, limits('rpm=7/min'))
+    tenant.nowMs = END_MS
+    await expect(configs.unset(entity, 'rpm')).rejects.toMatchObject({code: 'limits.missing'})
+    const change = await configs.set(entity, limits('tpm=5k/min'))
+    expect(change).toMatchObject({before: [], previous: undefined, copied: {scope: resource, limits: [{name: 'rpm'}]}})
+    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
+    expect(await recordOf(entity)).toBeUndefined()
+    expect(await stored(tenant, configKey(tenant.namespace, entity))).not.toHaveProperty('copy_until')
+    tenant.nowMs += 48 * HOUR_MS
+    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
+  })
+
+  it('are not what another scope starts with once they have ended', async () => {
+    await configs.set(system, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entityDefault, ['tpm=400k/min'])
+    await configs.set(resource, limits('rpm=7/min', 'tpm=7k/min'))
+    tenant.nowMs = END_MS
+    const change = await configs.set(entity, limits('tpm=9k/min'))
+    expect(change.copied).toMatchObject({scope: resource, limits: [{name: 'rpm', capacity: 7}]})
+  })
+
+  it('can be tidied up by hand when they have ended', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    tenant.nowMs = END_MS
+    await configs.endBoosts(entity)
+    expect(await stored(tenant, configKey(tenant.namespace, entity))).toBeUndefined()
+    expect(await configs.boosts()).toEqual([])
+  })
+
+  it.each([
+    ['set', () => configs.set(entity, limits('tpm=150k/min'))],
+    ['unset', () => configs.unset(entity, 'tpm')],
+  ])('leave a copy that is changed for good, by %s, and that is said', async (_, change) => {
+    await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    expect((await change()).copied).toMatchObject({scope: resource, limits: [{name: 'rpm'}]})
+    expect((await configs.get(entity))?.copiedUntilMs).toBeUndefined()
+    tenant.nowMs = END_MS
+    expect((await toldAt(entity))?.[0]).toBe('rpm=100/min')
+  })
+
+  it('are a copy still when a switch is set meanwhile', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    await configs.setAccess({level: 'entity', entity: 'e1', resource: 'gpt-4'}, 'bypass')
+    expect((await configs.get(entity))?.copiedUntilMs).toBe(END_MS)
+    tenant.nowMs = END_MS
+    expect(await configs.get(entity)).toMatchObject({limits: [], access: 'bypass'})
+    expect(await configs.resolve('e1', 'gpt-4')).toMatchObject({source: 'resource', access: {access: 'bypass'}})
+  })
+
+  it('stay where another client has set limits of its own meanwhile', async () => {
+    await configs.set(resource, limits('tpm=100k/min'))
+    await boost(entity, ['tpm=400k/min'])
+    const record = {namespace: tenant.namespace, scope: entity, onUnavailable: undefined, auditRetentionDays: undefined}
+    await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
+    tenant.nowMs = END_MS + HOUR_MS
+    await tidyBoosts(tenant)
+    expect(await toldAt(entity)).toEqual(['tpm=50k/min'])
   })
 
   it('stay as a copy if somebody else has changed it meanwhile', async () => {
@@ -250,6 +374,12 @@ describeOnEngine('limits with an end', () => {
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)
     expect(await toldAt(resource)).toEqual([base])
+  })
+
+  it('can end as many days away as there may be, rounded up to the minute', async () => {
+    await configs.set(resource, limits('tpm=100/min'))
+    await boost(resource, ['tpm=200/min'], inHours(300 * 24))
+    expect((await configs.get(resource))?.limits[0]?.boost?.untilMs).toBe(Date.parse('2027-09-12T14:37Z'))
   })
 
   it.each([

@@ -1,11 +1,10 @@
 import {describe, expect, it, vi} from 'vitest'
-import {keyId} from '../../../src/lib/dynamo/batch.js'
 import {Aborted, Throttled, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {ConfigCache, type FetchConfigs} from '../../../src/lib/repository/limits/cache.js'
 import {Lru} from '../../../src/lib/repository/table/lru.js'
 import type {Item, Key} from '../../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {keyId, keys} from '../../../src/lib/schema/keys.js'
 
 const limit = {name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}
 const resourceKey = (resource: string) => keys.resourceConfig('ns', resource)

@@ -1,5 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {readVersion} from '../../../src/lib/repository/table/version.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
@@ -306,4 +307,23 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
   it('without anything configured there is nothing to top up', async () => {
     await expect(scene.topUp({q: 1})).rejects.toMatchObject({code: 'limits.missing'})
   })
+
+  it.each([
+    ['q=4/1h!', 1],
+    ['q=4/1h!', 2],
+    ['q=4/hour@UTC', 1],
+    ['q=4/hour@UTC', 2],
+  ])(
+    'for a period of %s that is over makes no larger request possible, with %i shards (L2, seed 600905)',
+    async (text, shards) => {
+      await scene.configureUser(text)
+      expect(await scene.admitted(1, {q: 1})).toBe(1)
+      if (shards > 1) await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
+      await scene.topUp({q: 4})
+      expect(await scene.admitted(1, {q: 5})).toBe(1)
+      scene.nowMs += 2 * HOUR_MS
+      await expect(scene.limiter().acquire({...USER, consume: {q: 5}})).rejects.toBeInstanceOf(RequestTooLarge)
+      expect(await scene.admitted(1, {q: 4})).toBe(1)
+    },
+  )
 })

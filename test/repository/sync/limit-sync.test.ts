@@ -5,6 +5,7 @@ import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {shareOfBucket} from '../../../src/lib/core/shards.js'
 import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {Aborted, ConditionFailed, Throttled} from '../../../src/lib/dynamo/errors.js'
+import type {OperationInput} from '../../../src/lib/dynamo/transport.js'
 import {Buckets, visibleLimits} from '../../../src/lib/repository/buckets/buckets.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {readShards} from '../../../src/lib/repository/buckets/split.js'
@@ -15,7 +16,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnEngine, RESOURCE_INDEXES, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, put, putBucket, stored, type TestTenant, totalOf} from '../namespace-table.js'
 import {syncLimits} from './sync-limits.js'
 
@@ -28,7 +29,13 @@ const cases = [ofEntity, entityDefault, ofResource, system].flatMap(scope =>
   [1, 4].map(shardCount => ({level: `${scope.level} ${'resource' in scope ? scope.resource : ''}`, scope, shardCount})),
 )
 
-describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in the resource index', resourceIndex => {
+/** The partitions that a BatchGetItem reads. */
+function keysIn(input: unknown): string[] {
+  const {RequestItems = {}} = input as OperationInput<'BatchGetItem'>
+  return Object.values(RequestItems).flatMap(({Keys = []}) => Keys.map(({PK}) => JSON.stringify(PK)))
+}
+
+describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource index', resourceIndex => {
   const table = useTable({resourceIndex})
   let tenant: TestTenant
   let configs: Configs
@@ -316,6 +323,22 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       expect(tenant.transport.count('GetItem')).toBe(0)
     })
 
+    it('reads the configuration again for a bucket that changed in between', async () => {
+      await many()
+      refillBefore(1)
+      const refill = tenant.transport.before
+      tenant.transport.before = async (operation, input) => {
+        if (operation === 'UpdateItem' && tenant.transport.count('UpdateItem') === 1) {
+          const others = new Configs({...tenant, transport: table.transport}, {audit: newAudit(tenant)})
+          await others.set(system, limits('rpm=70/min'), {replace: true})
+        }
+        await refill(operation, input)
+      }
+      tenant.transport.calls.length = 0
+      await syncLimits(tenant, system)
+      expect(totalOf(await find(), 'rpm', 'capacityMilli')).toBe(70)
+    })
+
     it('gives up on a bucket that always changes in between and goes on with the others', async () => {
       await many()
       refillBefore(Infinity)
@@ -346,6 +369,28 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
         if (operation === 'UpdateItem') throw new TypeError('a bug')
       }
       await expect(syncLimits(tenant, system)).rejects.toThrow(TypeError)
+    })
+
+    it('reads the configurations of many buckets together, after the buckets', async () => {
+      await configs.set(entityDefault, limits('rpm=50/min'))
+      for (let at = 0; at < 30; at++)
+        await putBucket(tenant, {entity: 'e', resource: `r${at}`, limits: limits('rpm=100/min'), ttlSeconds: 2e9})
+      const read: string[] = []
+      tenant.transport.before = (operation, input) => {
+        if (operation !== 'BatchGetItem') return
+        read.push(keysIn(input).some(key => key.includes('BUCKET#')) ? 'buckets' : 'configurations')
+      }
+      expect(await syncLimits(tenant, entityDefault)).toEqual({checked: 30, updated: 30, failed: 0})
+      expect(read).toEqual(['buckets', 'configurations'])
+    })
+
+    it('reads those of each bucket where they cannot be read together', async () => {
+      await many()
+      tenant.transport.before = (operation, input) => {
+        if (operation !== 'BatchGetItem' || keysIn(input).some(key => key.includes('BUCKET#'))) return
+        if (keysIn(input).length > 4) throw new Throttled(operation)
+      }
+      expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 3, failed: 0})
     })
 
     it('reports progress and has at most 8 writes in flight', async () => {

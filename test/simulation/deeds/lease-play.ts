@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../../src/lib/core/errors.js'
-import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import {Claim} from '../oracles/books.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
@@ -111,6 +111,8 @@ export class LeasePlay {
         oracles.families.refused(this.#asked(startedMs), error.statuses)
         oracles.soft.refused(entity, consume)
       }
+      if (error instanceof ResourceDisabled && error.hasBucket)
+        oracles.refusals.toldDisabled(world.namespace, entity, error)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -160,7 +162,14 @@ export class LeasePlay {
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       // Which parent has refused, and whether it had to, is not known while that changes.
       if (!oracles.families.isChanging)
-        oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
+        oracles.answers.refused(
+          buckets,
+          this.#deed.consume,
+          error,
+          world.time.nowMs,
+          isFirst,
+          this.#process.disturbedAtMs.some(atMs => atMs >= startedMs),
+        )
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
     oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
@@ -214,7 +223,7 @@ export class LeasePlay {
       else if (action.kind === 'consume') {
         if (!wasOfParent || !isOfParent()) this.#hasSeveralParents = true
         this.#consumed(before, deltas)
-      } else if (action.kind !== 'commit') this.#corrected(before, deltas)
+      } else if (action.kind !== 'commit') this.#corrected(before, deltas, startedMs)
     } catch (error) {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
@@ -246,13 +255,14 @@ export class LeasePlay {
   }
 
   /** Charges are owed to whatever bucket is there, returns are made only to the one that was charged. */
-  #corrected(before: readonly Before[], deltas: Tokens): void {
+  #corrected(before: readonly Before[], deltas: Tokens, startedMs: number): void {
+    const isUndecidable = this.#mayBeUndecidable(startedMs)
     for (const {held, incarnation, period, isThere} of before) {
       const {claim} = held
       const milli = BigInt(deltas[claim.limit] ?? 0) * 1000n
       // Whether a return was made in time for its window, on its shard, is not known.
       const isLate = milli < 0n && (held.period !== period || this.#periodOf(claim) !== period)
-      if (isLate || this.#isOfSeveralParents(held)) {
+      if (isLate || (milli < 0n && isUndecidable) || this.#isOfSeveralParents(held)) {
         claim.mayAdd(milli)
         continue
       }
@@ -332,6 +342,16 @@ export class LeasePlay {
     const {world, oracles} = this.#stage
     const sinceMs = world.time.nowMs - world.time.elapsedMs + startedMs
     return oracles.quotas.ledger.chargedIn(claim.bucket, claim.limit, this.#process.number, sinceMs)
+  }
+
+  /**
+   * Whether the mark of a return that was disturbed may have been overwritten by a call of the same process that it no longer
+   * waits for: then the return is not repeated (decision 26).
+   */
+  #mayBeUndecidable(startedMs: number): boolean {
+    const {unansweredAtMs, disturbedAtMs} = this.#process
+    const given = unansweredAtMs.filter(atMs => atMs >= startedMs - COMPENSATION_MS)
+    return given.some(unansweredMs => disturbedAtMs.some(atMs => atMs >= startedMs && atMs > unansweredMs))
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {

@@ -1,4 +1,4 @@
-import {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import {type Deed, RESOURCE} from '../scenario.js'
@@ -109,11 +109,15 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       })
       oracles.answers.failed(`patient ${entity}`, error)
       oracles.quotas.refused(process.number, entity, error, beganMs)
+      if (error instanceof ResourceDisabled && error.hasBucket)
+        oracles.refusals.toldDisabled(world.namespace, entity, error)
       if (!(error instanceof RateLimitExceeded)) return undefined
       current.decided = {as: 'refused', buckets}
       oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
-      oracles.answers.refused(buckets, consume, error, world.time.nowMs, bucket => unknown.includes(bucket))
+      const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs)
+      const isFirst = (bucket: string) => unknown.includes(bucket)
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, isDisturbed)
       stage.noteRefused(process.number, generation, buckets)
       return error
     }

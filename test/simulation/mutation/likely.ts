@@ -2,6 +2,8 @@ import {PROFILES, type Profile} from '../scenario.js'
 
 /** Where the faults of a file are likely to be found, by a part of its path; the first that fits counts. */
 const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
+  ['aggregator/rollup', ['rollups']],
+  ['usage/sum', ['rollups']],
   ['aggregator/', ['aggregator', 'mixed']],
   ['kind-refill', ['quotas', 'shards']],
   ['kind', ['quotas']],

@@ -42,8 +42,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     [
       'a token too few is enough',
-      'entries.every(([name, milli]) => (left.get(name) ?? 0n) >= milli)',
-      'entries.every(([name, milli]) => (left.get(name) ?? 0n) + 1000n >= milli)',
+      '(tokensMilli.get(name) ?? 0n) < milli',
+      '(tokensMilli.get(name) ?? 0n) + 1000n < milli',
     ],
     ['returns are charges', '[name, -milli]', '[name, milli]'],
     ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))', '1'],
@@ -170,7 +170,7 @@ export const MUTANTS: readonly Mutant[] = [
     [
       'a raised limit fills the bucket',
       'opened?.tokensMilli ?? (isClamped ? ceiling',
-      'opened?.tokensMilli ?? (isClamped || rate.capacityMilli > stored.capacityMilli ? ceiling',
+      'opened?.tokensMilli ?? (rate.capacityMilli > stored.capacityMilli ? rate.capacityMilli : isClamped ? ceiling',
     ],
   ]),
   ...inFile('repository/buckets/split.ts', [
@@ -313,7 +313,7 @@ export const MUTANTS: readonly Mutant[] = [
       'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))',
       'if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, undefined)))',
     ],
-    ['a parent that an entity has left stays charged', 'if (shared) void this.queues.refund(shared.holdings)', ''],
+    ['a parent that an entity has left stays charged', '    void this.queues.refund(shared.holdings)\n', ''],
   ]),
   ...inFile('repository/operations/ledger.ts', [
     [
@@ -382,6 +382,20 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('aggregator/usage.ts', [
     ['the mark of usage stays behind', 's(last.position))', 's(first.position))'],
     ['the last change is counted again', 'position > mark', 'position >= mark'],
+  ]),
+  ...inFile('aggregator/rollup/sweep.ts', [
+    [
+      'a sweep leaves out the last entity',
+      'const entities = [...new Set(rows.entities)]',
+      'const entities = [...new Set(rows.entities)].slice(0, -1)',
+    ],
+  ]),
+  ...inFile('repository/usage/sum.ts', [
+    [
+      'a day lacks one of its hours',
+      "whole.window === 'daily' ? hoursIn(items)",
+      "whole.window === 'daily' ? hoursIn(items).slice(0, 1)",
+    ],
   ]),
   ...inFile('aggregator/refusals.ts', [
     ['all past refusals count again', 'requests - (seen?.requests ?? 0)', 'requests'],

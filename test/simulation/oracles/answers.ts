@@ -19,12 +19,12 @@ const INTERNAL = [Conflict, ConditionFailed, TransactionCancelled, TransactionCo
 export class Answers {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
-  readonly #storedCapacity: (bucket: string, name: string) => bigint
+  readonly #storedCapacity: (bucket: string, name: string, nowMs: number) => bigint
 
   constructor(
     timeline: LimitsTimeline,
     verdicts: Verdicts,
-    storedCapacity: (bucket: string, name: string) => bigint = () => 0n,
+    storedCapacity: (bucket: string, name: string, nowMs: number) => bigint = () => 0n,
   ) {
     this.#storedCapacity = storedCapacity
     this.#timeline = timeline
@@ -42,7 +42,8 @@ export class Answers {
   /**
    * A refusal must name a finite wait below the capacity, and a request above it must not be refused but fail. Where a
    * client has changed limits without updating the bucket, the first refusal of a process goes by what is stored, and only
-   * its second decision compares (decision 25): `isFirst` tells of which buckets it had decided nothing before.
+   * its second decision compares (decision 25): `isFirst` tells of which buckets it had decided nothing before. Where calls
+   * were disturbed, a parent that could not be read has no part in the answer.
    */
   refused(
     buckets: readonly string[],
@@ -50,6 +51,7 @@ export class Answers {
     error: RateLimitExceeded | RequestTooLarge,
     nowMs: number,
     isFirst: (bucket: string) => boolean = () => false,
+    isDisturbed = false,
   ): void {
     // Quotas and schedules have an oracle of their own.
     if (error instanceof RequestTooLarge && !this.#timeline.isJudged(error.limit)) return
@@ -62,7 +64,7 @@ export class Answers {
       return Object.entries(consume).some(([name, tokens]) => {
         const rate = limits.get(name)
         const milli = BigInt(tokens) * 1000n
-        const isStored = isFirst(bucket) && milli <= this.#storedCapacity(bucket, name)
+        const isStored = isFirst(bucket) && milli <= this.#storedCapacity(bucket, name, nowMs)
         return rate && milli > rate.capacity && !(isStored && error instanceof RateLimitExceeded)
       })
     })
@@ -71,13 +73,15 @@ export class Answers {
       if (tooLarge.length === 0) this.#verdicts.report('L3-too-large', subject, 'is refused as too large and is not')
       return
     }
-    if (tooLarge.length > 0) {
+    const isTold = (bucket: string) =>
+      error.statuses.some(({entity, resource}) => bucket.endsWith(`/${entity}/${resource}`))
+    if (tooLarge.some(bucket => !isDisturbed || isTold(bucket))) {
       this.#verdicts.report(
         'L3-oversized',
         subject,
         `is above the capacity and is told to wait ${error.retryAfterMs} ms`,
       )
-    } else if (!Number.isFinite(error.retryAfterMs)) {
+    } else if (tooLarge.length === 0 && !Number.isFinite(error.retryAfterMs)) {
       this.#verdicts.report('L2-infinite', subject, 'is below the capacity and is told to wait for ever')
     } else if (!(error.retryAfterMs > 0)) {
       this.#verdicts.report('L2-not-positive', subject, `is told to wait ${error.retryAfterMs} ms`)

@@ -65,6 +65,11 @@ export class LimitsTimeline {
     return this.#erasOf(bucket).at(-1)?.limits ?? new Map()
   }
 
+  /** A limit of a bucket as it is configured now. */
+  configured(bucket: string, name: string): Limit | undefined {
+    return this.#limitsOf(bucket, this.#configs).find(limit => limit.name === name)
+  }
+
   /** When the limits of a bucket last changed, in epoch ms. */
   since(bucket: string): number {
     return this.#erasOf(bucket).at(-1)?.fromMs ?? 0
@@ -102,6 +107,10 @@ export class LimitsTimeline {
   }
 
   #resolve(bucket: string, configs: ReadonlyMap<string, readonly Limit[]>): Limits {
+    return new Map(this.#limitsOf(bucket, configs).map(limit => [limit.name, rateOf(limit)]))
+  }
+
+  #limitsOf(bucket: string, configs: ReadonlyMap<string, readonly Limit[]>): Limit[] {
     const [namespace, entity] = bucket.split('/')
     const scopes = [
       [namespace, 'entity', entity, this.resource],
@@ -110,7 +119,7 @@ export class LimitsTimeline {
       [namespace, 'system', '', ''],
     ]
     const found = scopes.map(scope => configs.get(scope.join('#'))).find(limits => limits && limits.length > 0)
-    return new Map(found?.filter(({name}) => this.isJudged(name)).map(limit => [limit.name, rateOf(limit)]))
+    return found?.filter(({name}) => this.isJudged(name)) ?? []
   }
 }
 

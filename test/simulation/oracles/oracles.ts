@@ -61,10 +61,10 @@ export class Oracles {
     const rates = new LimitsTimeline(RESOURCE, isRate)
     this.#rateTimeline = rates
     const isSettled = (bucket: string, sinceMs: number) => timeline.since(bucket) <= sinceMs - 2 * CACHE_PERIOD_MS
-    this.quotas = new QuotaOracle(world, verdicts, isSettled)
+    this.quotas = new QuotaOracle(world, verdicts, isSettled, (bucket, name) => timeline.configured(bucket, name))
     this.books = new Books(verdicts)
     this.rates = new RateBound(rates, verdicts, () => world.spreadMs + world.lagMs)
-    this.answers = new Answers(rates, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
+    this.answers = new Answers(rates, verdicts, (bucket, name, nowMs) => this.rates.storedCapacity(bucket, name, nowMs))
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
     this.refusals = new Refusals(verdicts)

@@ -14,6 +14,9 @@ interface IdealBucket {
   aheadMilli: bigint
 }
 
+/** A refusal may rest on an answer that old, in ms: `denyCacheMs`, and the way of a message. */
+const OLDEST_ANSWER_MS = 1200
+
 /**
  * S1: in every interval the admitted cost is at most capacity + rate × its length. A bucket of that capacity and rate, in
  * exact fractions, from which everything consumed is taken and to which everything returned is given, must never be
@@ -29,6 +32,8 @@ export class RateBound {
   readonly #exempt = new Set<string>()
   /** Limits as they are stored, by bucket and name, then by shard. */
   readonly #stored = new Map<string, Map<number, StoredLimit>>()
+  /** Capacities that were lowered in the table, and when, in epoch ms. */
+  readonly #lowered = new Map<string, {readonly capacity: bigint; readonly atMs: number}>()
   readonly #timeline: LimitsTimeline
   readonly #verdicts: Verdicts
   readonly #spreadMs: () => number
@@ -66,9 +71,12 @@ export class RateBound {
     return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
   }
 
-  /** The largest capacity that a bucket has stored for a limit, in millitokens. */
-  storedCapacity(bucket: string, name: string): bigint {
-    const capacities = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])].map(({capacity}) => capacity)
+  /** The largest capacity that a bucket has stored for a limit, in millitokens, or had when an answer was on its way. */
+  storedCapacity(bucket: string, name: string, nowMs: number): bigint {
+    const key = `${bucket} ${name}`
+    const capacities = [...(this.#stored.get(key)?.values() ?? [])].map(({capacity}) => capacity)
+    const lowered = this.#lowered.get(key)
+    if (lowered && nowMs - lowered.atMs <= OLDEST_ANSWER_MS) capacities.push(lowered.capacity)
     return capacities.reduce((a, b) => (a > b ? a : b), 0n)
   }
 
@@ -109,6 +117,8 @@ export class RateBound {
         const key = `${bucket} ${name}`
         const limit = after?.limits.get(name)
         const known = this.#stored.get(key) ?? new Map<number, StoredLimit>()
+        const before = known.get(shard)?.capacity
+        if (limit && before !== undefined && limit.capacity < before) this.#lowered.set(key, {capacity: before, atMs})
         if (limit) this.#stored.set(key, known.set(shard, limit))
         else known.delete(shard)
       }

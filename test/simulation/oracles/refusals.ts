@@ -1,4 +1,4 @@
-import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
+import type {RefusalStatus, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import {bucketId, refusedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -42,6 +42,12 @@ export class Refusals {
     function idOf({entity: refusingEntity, resource}: RefusalStatus): string {
       return bucketId(namespace, refusingEntity, resource)
     }
+  }
+
+  /** A caller was told that a switch refuses a request of an entity, at a bucket that exists. */
+  toldDisabled(namespace: string, entity: string, disabled: Pick<ResourceDisabled, 'entity' | 'resource'>): void {
+    add(this.#told, `${bucketId(namespace, disabled.entity, disabled.resource)} requests`, 1n)
+    if (disabled.entity !== entity) add(this.#told, `${bucketId(namespace, entity, disabled.resource)} by parent`, 1n)
   }
 
   observe({shards}: TableWrite): void {

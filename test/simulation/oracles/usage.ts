@@ -1,5 +1,6 @@
+import type {Window} from '../../../src/lib/core/window.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
-import {decodeUsage, readProgress} from '../../../src/lib/schema/usage-record.js'
+import {decodeUsage, readProgress, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
 import {bucketId, consumedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -32,6 +33,22 @@ export class UsageTruth {
     }
   }
 
+  /** Every day and month that has an hour has a record. */
+  checkRolledUp(items: readonly Item[], removed: ReadonlySet<string>): void {
+    const records = items.flatMap(item => decodeUsage(item) ?? [])
+    const idOf = ({namespace, entity, resource}: UsageRecord) => bucketId(namespace, entity, resource)
+    for (const hour of records.filter(({window}) => window === 'hourly')) {
+      if (removed.has(idOf(hour)) || this.#uncountable.has(idOf(hour))) continue
+      for (const [window, length] of [['daily', 10] as const, ['monthly', 7] as const]) {
+        const span = hour.start.slice(0, length)
+        const isThere = records.some(
+          each => each.window === window && idOf(each) === idOf(hour) && each.start.startsWith(span),
+        )
+        if (!isThere) this.#verdicts.report('L4-rolled-up', idOf(hour), `the ${window} record of ${span} is missing`)
+      }
+    }
+  }
+
   /**
    * `removed` are buckets whose usage was deleted together with their entity, `refused` are the refusals that buckets have
    * counted.
@@ -39,10 +56,10 @@ export class UsageTruth {
   check(items: readonly Item[], removed: ReadonlySet<string>, refused: ReadonlyMap<string, bigint>): void {
     const counted = new Map<string, bigint>()
     const windows = new Set<string>()
-    for (const item of items) {
+    for (const {item, window} of shownIn(items)) {
       const record = decodeUsage(item)
       if (!record) continue
-      const {namespace, entity, resource, window, tokens} = record
+      const {namespace, entity, resource, tokens} = record
       windows.add(window)
       const {fractions} = readProgress(item)
       for (const name of new Set([...tokens.keys(), ...fractions.keys()])) {
@@ -67,6 +84,46 @@ export class UsageTruth {
       }
     }
   }
+}
+
+/**
+ * What a reader sees in each type of window, without the library's way to it: a day that is to be rolled up is its hours
+ * until it is, and a month its days.
+ */
+function shownIn(items: readonly Item[]): {item: Item; window: Window}[] {
+  const schedule = items.find(item => item.SK && 'S' in item.SK && item.SK.S === '#ROLLUPS')
+  const isRolled = (window: Window, start: string): boolean => {
+    const switches = schedule?.[window]
+    return switches !== undefined && 'S' in switches && switches.S.split(',').filter(at => at <= start).length % 2 === 1
+  }
+  const usage = items.flatMap(item => {
+    const record = decodeUsage(item)
+    if (!record) return []
+    const {namespace, entity, resource, window, start} = record
+    const within = (length: number) => [namespace, entity, resource, start.slice(0, length)].join(' ')
+    return [{item, window, start, day: within(10), month: within(7), isRolledUp: '_rolled' in item}]
+  })
+  type Stored = (typeof usage)[number]
+  const wholes = (window: 'daily' | 'monthly', span: 'day' | 'month', parts: readonly Stored[]): Stored[] => {
+    const startOf = (start: string) =>
+      span === 'day' ? `${start.slice(0, 10)}T00:00:00Z` : `${start.slice(0, 7)}-01T00:00:00Z`
+    const kept = usage.filter(each => each.window === window && (each.isRolledUp || !isRolled(window, each.start)))
+    const known = new Set(kept.filter(each => each.isRolledUp).map(each => each[span]))
+    const open = parts.filter(part => isRolled(window, startOf(part.start)) && !known.has(part[span]))
+    return [...kept, ...open]
+  }
+  const hours = usage.filter(({window}) => window === 'hourly')
+  const days = wholes('daily', 'day', hours)
+  // Of days that are counted directly, the hours are in a month that is rolled up.
+  const parts = [
+    ...days.filter(({isRolledUp, window}) => isRolledUp || window === 'hourly'),
+    ...hours.filter(({start}) => !isRolled('daily', `${start.slice(0, 10)}T00:00:00Z`)),
+  ]
+  const months = wholes('monthly', 'month', parts)
+  const as =
+    (window: Window) =>
+    ({item}: Stored) => ({item, window})
+  return [...hours.map(as('hourly')), ...days.map(as('daily')), ...months.map(as('monthly'))]
 }
 
 /** The refusals in a usage record, read without the library's decoder. */

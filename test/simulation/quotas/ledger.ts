@@ -34,6 +34,10 @@ interface Holding {
   announced: bigint
   /** Charged after the fact when the window was over, and before the next one began here: that one may pay for it. */
   owed: bigint
+  /** The number of shards that its part is one of. */
+  readonly grantCount: number
+  /** A copy by another client of a shard that is behind the one which holds its part: that window is granted here again. */
+  readonly isBehind: boolean
 }
 
 /** A change within a window, or the grant that begins one. */
@@ -209,7 +213,9 @@ export class QuotaLedger {
     const granted = isOver ? 0n : after.tokens + change.taken
     const whole = wholeOf(change, after, windowMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
-    const extra = wasOther && granted > 0n ? granted : bought
+    const isBehind = kind === 'python' && !change.isItemBefore && isBehindAnother(change, after, windowMs, shards)
+    const isBeyond = wasOther || isBehind || (known?.isBehind === true && isOpening)
+    const extra = isBeyond && granted > 0n ? granted : bought
     const {definition} = after
     const left = this.#leftOf(key, change.shard)
     if (known) left.set(windowKey(known), known.taken)
@@ -230,6 +236,8 @@ export class QuotaLedger {
       taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
       announced: kind === 'python' ? announcedTo(change, after) : 0n,
       owed: 0n,
+      grantCount: grantCountOf(after),
+      isBehind,
     }
     shards.set(change.shard, holding)
     this.#checkReturned(change, holding)
@@ -316,9 +324,27 @@ function groups(judged: readonly Judged[]): Judged[][] {
   return [...byWindow.values()]
 }
 
+/** Whether the shard that holds the part of a new one is in a later window already. */
+function isBehindAnother(
+  {shard}: QuotaChange,
+  {definition}: StoredQuota,
+  windowMs: number,
+  shards: ReadonlyMap<number, Holding>,
+): boolean {
+  return [...shards].some(
+    ([other, held]) =>
+      other !== shard &&
+      held.definition === definition &&
+      held.windowMs > windowMs &&
+      other % held.grantCount === shard % held.grantCount,
+  )
+}
+
+const grantCountOf = ({grantCount, shardCount}: StoredQuota): number => grantCount ?? shardCount
+
 /** What a shard may hold. */
 function ceilingOf(quota: StoredQuota, shard: number, atMs: number): bigint {
-  const count = quota.grantCount ?? quota.shardCount
+  const count = grantCountOf(quota)
   return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
 }
 

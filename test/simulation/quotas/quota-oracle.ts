@@ -1,3 +1,4 @@
+import type {Limit} from '../../../src/lib/core/limit.js'
 import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import {RESOURCE, type Scenario} from '../scenario.js'
@@ -34,7 +35,12 @@ export class QuotaOracle {
   readonly #isSettled: (bucket: string, sinceMs: number) => boolean
   readonly #soft: ReadonlySet<string>
 
-  constructor(world: World, verdicts: Verdicts, isSettled: (bucket: string, sinceMs: number) => boolean) {
+  constructor(
+    world: World,
+    verdicts: Verdicts,
+    isSettled: (bucket: string, sinceMs: number) => boolean,
+    configured: (bucket: string, name: string) => Limit | undefined,
+  ) {
     this.#world = world
     this.#verdicts = verdicts
     this.#isSettled = isSettled
@@ -46,7 +52,7 @@ export class QuotaOracle {
     this.ledger = new QuotaLedger(verdicts, slack)
     this.switches = new Switches(verdicts, RESOURCE)
     this.topUps = new TopUps(world.scenario, verdicts)
-    this.#refusals = new QuotaRefusals(verdicts, () => world.items)
+    this.#refusals = new QuotaRefusals(verdicts, () => world.items, configured)
     this.#schedules = new ScheduleBound(world.scenario, verdicts, slack)
     this.#soft = alwaysSoft(world.scenario)
   }

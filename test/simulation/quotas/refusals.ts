@@ -1,7 +1,11 @@
+import {kindedRateOf} from '../../../src/lib/calendar/limit-kind.js'
 import {compileStored} from '../../../src/lib/calendar/stored-schedule.js'
+import type {Limit} from '../../../src/lib/core/limit.js'
+import {isSameLimit} from '../../../src/lib/core/limit-kind.js'
 import {shareOf} from '../../../src/lib/core/token-math.js'
 import type {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import {bucketId, type TableWrite} from '../world/table-writes.js'
 import {capacityAt, endOf, quotaChanges, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
@@ -39,12 +43,18 @@ interface Finding {
 export class QuotaRefusals {
   readonly #verdicts: Verdicts
   readonly #items: () => readonly Item[]
+  readonly #configured: (bucket: string, name: string) => Limit | undefined
   readonly #writtenAtMs = new Map<string, number>()
   #findings: Finding[] = []
 
-  constructor(verdicts: Verdicts, items: () => readonly Item[]) {
+  constructor(
+    verdicts: Verdicts,
+    items: () => readonly Item[],
+    configured: (bucket: string, name: string) => Limit | undefined = () => undefined,
+  ) {
     this.#verdicts = verdicts
     this.#items = items
+    this.#configured = configured
   }
 
   observe({shards, changes, atMs}: TableWrite): void {
@@ -89,7 +99,15 @@ export class QuotaRefusals {
     }
   }
 
-  /** The shards of a quota; `undefined` where the limit is none, or one of them is missing. */
+  /** Processes tell by what is configured, also before a bucket is brought in line with it. */
+  #isInLine(bucket: string, name: string, item: Item): boolean {
+    const limit = this.#configured(bucket, name)
+    const stored = decodeBucket(item)
+    const state = stored?.kind === 'bucket' ? stored.record.state.limits.get(name) : undefined
+    return !limit || (state !== undefined && isSameLimit(kindedRateOf(limit, 0), state))
+  }
+
+  /** The shards of a quota; `undefined` where the limit is none, one of them is missing, or has other limits than are configured. */
   #shardsOf(bucket: string, name: string): ReadonlyMap<number, StoredQuota> | undefined {
     const shards = new Map<number, StoredQuota>()
     const [namespace, entity, resource] = bucket.split('/')
@@ -98,6 +116,7 @@ export class QuotaRefusals {
       const key = item.PK && 'S' in item.PK ? item.PK.S : ''
       if (!key.startsWith(prefix) || !('rf' in item) || 'disabled' in item) continue
       const quota = quotasOf(item).get(name)
+      if (quota && !this.#isInLine(bucket, name, item)) return undefined
       if (quota) shards.set(Number(key.slice(prefix.length)), quota)
     }
     const counts = [...shards.values()].map(({shardCount}) => shardCount)

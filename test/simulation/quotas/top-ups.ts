@@ -38,7 +38,8 @@ export class TopUps {
       if (writer.deed === 'delete-entity' || writer.deed === 'purge') this.#deleted.add(bucket)
       if (writer.deed !== 'top-up' || !after) continue
       // What was there from an earlier period has ended with it.
-      const isSame = before?.definition === after.definition && windowOf(before) === windowOf(after)
+      const isSameKind = (before?.resets === '') === (after.resets === '')
+      const isSame = before && isSameKind && windowOf(before) === windowOf(after)
       const added = after.topUp - (isSame ? before.topUp : 0n)
       this.#added.set(bucket, (this.#added.get(bucket) ?? 0n) + added)
     }

@@ -29,6 +29,8 @@ export class SimulatedProcess {
   readonly limiters: RateLimiter[] = []
   /** When its calls were disturbed, or it was killed, in ms since the start. */
   readonly disturbedAtMs: number[] = []
+  /** When calls of it were made whose answer never came, and which may be carried out at any time, in ms since the start. */
+  readonly unansweredAtMs: number[] = []
   readonly killedAtMs: number[] = []
   readonly #options: ProcessOptions
   #calls = 0

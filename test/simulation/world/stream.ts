@@ -85,6 +85,11 @@ export class SimulatedStream {
     divide(this.#root)
   }
 
+  /** What is due without a record, by two processes at the same time. */
+  async tick(): Promise<void> {
+    await Promise.all([this.#aggregator.tick(), this.#start().tick()])
+  }
+
   #poll(shard: StreamShard): void {
     if (shard.records.length === 0) for (const child of shard.children ?? []) this.#poll(child)
     if (shard.records.length === 0 || shard.isPolled) return

@@ -1,9 +1,11 @@
+import {RollupSchedule} from '../../../src/lib/core/window.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import type {NamespaceTable, Table} from '../../../src/lib/repository/table/table.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {encodeRollups} from '../../../src/lib/schema/registry-records.js'
 import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {MemoryOperations} from '../../helpers/memory-table/operations.js'
 import type {Change} from '../../helpers/memory-table/table.js'
@@ -106,7 +108,12 @@ export class World {
     const register = async (name: string) => (await repository.namespaces.register(name)).namespace.id
     this.namespace = await this.#now(register(TENANT))
     this.bystander = await this.#now(register(BYSTANDER))
-    const {configs, children, steps} = this.scenario
+    const {configs, children, steps, profile} = this.scenario
+    if (profile === 'rollups') {
+      const since = ['2000-01-01T00:00:00Z']
+      const schedule = new RollupSchedule({daily: since, monthly: since})
+      this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeRollups(schedule)})
+    }
     for (const namespace of [this.namespace, this.bystander]) {
       for (const {scope, limits} of configs) {
         const record = {namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
@@ -236,7 +243,9 @@ export class World {
       carryOut: (operation: Operation, input: never) => this.#serve(writer, operation, input, true),
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
-      faultAt: (call: number, operation: Operation) => this.#faultAt(process, call, operation),
+      // Without a namespace there is nothing to try.
+      faultAt: (call: number, operation: Operation) =>
+        writer.kind === 'setup' ? undefined : this.#faultAt(process, call, operation),
       onCall: (operation: Operation, call: number, fault: Fault | undefined) => {
         this.counts.calls++
         if (fault) {
@@ -246,6 +255,8 @@ export class World {
             DECISION_TIMEOUT_MS + (fault.kind === 'late' ? fault.delayMs : 0),
           )
           this.processes[process]?.disturbedAtMs.push(this.time.elapsedMs)
+          if (fault.kind === 'hang' || fault.kind === 'late')
+            this.processes[process]?.unansweredAtMs.push(this.time.elapsedMs)
         }
         this.note(`${nameOf(writer)} call ${call} ${operation}${fault ? ` ${fault.kind}` : ''}`)
       },

@@ -7,6 +7,7 @@ const OKABE_ITO = {
   '86;180;233': 74,
   '230;159;0': 178,
   '213;94;0': 166,
+  '204;121;167': 175,
 }
 
 const coloursOf = (bits: number) =>
@@ -26,8 +27,8 @@ it('uses the Okabe-Ito palette where the terminal has enough colours', () => {
 })
 
 it('never contrasts red with green where there are sixteen colours', () => {
-  const [red, yellow, blue, cyan] = ['31', '33', '34', '36']
-  expect(coloursOf(4).toSorted()).toEqual([red, yellow, blue, cyan])
+  const [red, yellow, blue, magenta, cyan] = ['31', '33', '34', '35', '36']
+  expect(coloursOf(4).toSorted()).toEqual([red, yellow, blue, magenta, cyan])
 })
 
 it('also makes `over` bold', () => {

@@ -56,6 +56,38 @@ describe('the drill-in', () => {
     expect(ofChild[3]).not.toContain('by its parent')
   })
 
+  it('shows limits in money as money', () => {
+    const limits = {usd: {capacity: 5_000_000, left: 1_234_567, refillPerSecond: 0.5}}
+    const reading = readingOf(bucketOf('ada#r', {limits}), {ratePerSecond: new Map([['usd', 12_500]])})
+    const start = new Date(READ_AT_MS).toISOString().replace(/:.*/, ':00:00Z')
+    const usage = [{start, counters: {usd: 2_500_000}, requests: 5, refused: 0}]
+    const detail = {...DETAIL, id: reading.id, units: new Map([['usd', 'USD']]), usage}
+    const text = draw({columns: 120, rows: 40, readings: [reading], state: inDetail(reading.id), data: {detail}})
+    expect(text).toContain('$1.234567 of $5  refills $0/s, used $0.0125/s')
+    expect(text).toContain('usd ██▍░░░░░░░ $1.234567/$5')
+    expect(text).toContain('$2.50 in 24 h, at most $2.50/h')
+    expect(text).toContain('usd $2.50, 5 requests')
+  })
+
+  it('cuts neither a long id nor the name of a limit where there is room', () => {
+    const id = `${'customer-'.repeat(12)}0#batch`
+    const name = 'input_tokens_per_minute'
+    const limits = {limits: {[name]: {capacity: 100, left: 1, refillPerSecond: 0.001}}}
+    const drawn = (columns: number) =>
+      linesOf({columns, readings: [readingOf(bucketOf(id, limits))], state: inDetail(id)})
+    const [entity = ''] = id.split('#')
+    expect(drawn(200).join('\n')).toContain(`${entity} · batch  1 shard`)
+    const narrow = drawn(80)
+    expect(narrow.slice(3, 6)).toEqual([
+      expect.stringMatching(new RegExp(`^. ${entity.slice(0, 78)}$`)),
+      `  ${entity.slice(78)} · batch`,
+      expect.stringMatching(/^ {2}1 shard, read /),
+    ])
+    for (const columns of [100, 120, 200]) expect(drawn(columns).join('\n')).toContain(`  ${name} `)
+    for (const columns of [60, 80, 100, 200])
+      for (const line of drawn(columns)) expect(line.length).toBeLessThanOrEqual(columns)
+  })
+
   it('keeps counting ages while it is paused', () => {
     const state = {...inDetail(DETAIL.id), pausedAtMs: READ_AT_MS + 1000}
     const text = draw({columns: 100, rows: 40, ageMs: 9000, state, data: {detail: DETAIL}})

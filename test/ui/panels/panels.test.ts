@@ -143,7 +143,7 @@ describe('other panels', () => {
       resource:gpt-4 or entity:ada exactly that one
 
       ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing
-      ↑ parent its parent is  ◆ soft and empty  ○ gone
+      ↑ parent its parent is  ◆ soft and empty  ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       ~ not read for three polls, because polls sample

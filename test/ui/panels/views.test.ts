@@ -6,6 +6,8 @@ import {bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
 import {draw} from '../draw.js'
 import {DETAIL, HEALTH} from '../fixtures.js'
 
+const BY_ENTITY = {sort: 'entity', reversed: false, filter: ''} as const
+
 describe('the overview', () => {
   it('shows what is refused, and what only the parent refuses', () => {
     const of = (id: string, left: number, own: number, byParent: number, rest: Partial<Reading> = {}) =>
@@ -31,6 +33,32 @@ describe('the overview', () => {
       ▸✖ team           gpt-4       200/1k
        ✖ child          gpt-4    ↑ parent
        ● other          gpt-4       900/1k
+      "
+    `)
+  })
+
+  it('shows limits in money as money, in the list, in the sums and by resource', () => {
+    const of = (id: string, name: string, left: number) =>
+      readingOf(bucketOf(id, {limits: {[name]: {capacity: 500_000_000, left, refillPerSecond: 1}}}), {
+        ratePerSecond: new Map([[name, 2_500_000]]),
+      })
+    const readings = [of('ada#gpt-4', 'usd', 12_345_678), of('ben#gpt-4', 'chf', 400_000_000), of('eve#a', 'tpm', 5)]
+    const units = new Map([
+      ['usd', 'USD'],
+      ['chf', 'CHF'],
+    ])
+    const screen = draw({rows: 9, columns: 100, readings, data: {units}, state: {selection: BY_ENTITY}})
+    expect(screen.split('\n').slice(4, 8).join('\n')).toMatchInlineSnapshot(`
+      "▸▲ ada                   gpt-4        ▏░░░░░░░  $12.3/$500   usd      $2.5         –       1     ↓4s
+       ● ben                   gpt-4        ██████▍░ 400CHF/500CHF chf    2.5CHF         –       1  ↓2m40s
+       ▲ eve                   a            ▏░░░░░░░      6/500M   tpm      2.5M         –       1    ↓<1s
+      "
+    `)
+    const resources = draw({rows: 9, columns: 120, readings, data: {units}, state: {tab: 'resources'}})
+    expect(resources.split('\n').slice(3, 7).join('\n')).toMatchInlineSnapshot(`
+      "  RESOURCE       ENTITIES LEVEL    LEFT/CAP      LIMIT  USED/S REFUSED/S   OVER   NEAR MOST USED BY
+      ▸ a                     1 ▏░░░░░░░      6/500M   tpm      2.5M         0      0     ▲1 eve 2.5M/s (tpm)
+        gpt-4                 2 ▏░░░░░░░  $12.3/$500   usd      $2.5         0      0     ▲1 ben 2.5CHF/s (chf)
       "
     `)
   })
@@ -79,7 +107,7 @@ describe('the overview', () => {
   it('says that a filter can match nothing', () => {
     const selection = {sort: 'left', reversed: false, filter: 'status:nonsense'} as const
     expect(draw({state: {mode: 'filter', selection}})).toContain(
-      '/status:nonsense_  "nonsense" is not a status: ok, overdrawn, near, over, gone',
+      '/status:nonsense_  not a status: ok, overdrawn, near, over, disabled, gone',
     )
   })
 

@@ -1,92 +1,45 @@
-import {isoMinute} from '../../calendar/windows-until.js'
-import {baseOf, boostedOf, isSessionReset, MAX_TOKENS} from '../../core/limit.js'
+import {isSessionReset} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatAmount} from '../../core/syntax/amount.js'
 import {rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
 import {isoSeconds} from '../../schema/instant.js'
+import {scopeWords} from '../base/scope-text.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {scopeArguments, scopeWords} from '../limits/presenter.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyOneResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
-
-/** A command that would admit the request sooner, and what it does. */
-export type Remedy = readonly [command: string, purpose: string]
-
-/**
- * Commands that help against an exceeded limit, those first that help at once: refill the bucket, or raise the limit for this
- * entity and resource alone, whatever the level it is set at. Limits that are not named stay in force. `where`: flags to append.
- */
-export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
-  if (!limit.exceeded) return []
-  const {configured, requested, entity} = limit
-  const scope = {level: 'entity', entity, resource} as const
-  // A boost is raised until its end: without one, the command would end it.
-  const boost = configured.boost?.isEnded ? undefined : configured.boost
-  const present = (boost && boostedOf(configured)) ?? baseOf(configured)
-  const {capacity, refillAmount, reset} = present
-  const isTooSmall = requested > capacity
-  const raised = {
-    ...present,
-    capacity: isTooSmall ? requested : doubled(capacity),
-    refillAmount: isTooSmall ? refillAmount : doubled(refillAmount),
-  }
-  const until = boost ? ` --until ${isoMinute(boost.untilMs)}` : ''
-  const raise = `zael limits set ${scopeArguments(scope)} ${shellWord(formatLimit(raised))}${until}${where}`
-  if (isTooSmall)
-    return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
-  return [
-    ...(reset ? [topUp(limit, resource, where)] : []),
-    [
-      `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
-      `refill the bucket of ${entity} once, now`,
-    ],
-    [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}${raisedFrom(limit)}`],
-  ]
-}
-
-/** From when on twice the rate or quota admits the request: what is missing is not given with it. */
-function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
-  if (reset) return ', from its next reset on'
-  const isPlain = schedule === undefined && Number.isFinite(retryAfterMs)
-  return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
-}
-
-/** What is missing, once. */
-function topUp({entity, name, deficit, configured}: ExplainedLimit, resource: string, where: string): Remedy {
-  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
-  return [
-    `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
-    'add what is missing until the reset',
-  ]
-}
-
-function doubled(tokens: number): number {
-  return Math.min(MAX_TOKENS, 2 * tokens)
-}
+import {type Remedy, remedies} from './remedies.js'
 
 /** The command that lifts a switch where it is set. */
-function enabling({entity, scope}: SetSwitch, where: string): Remedy {
+function lifting({entity, scope}: SetSwitch, where: string): Remedy {
   const subject =
-    scope.level === 'resource' ? `resource enable ${shellWord(scope.resource)}` : `entity enable ${shellWord(entity)}`
+    scope.level === 'resource' ? `resource clear ${shellWord(scope.resource)}` : `entity clear ${shellWord(entity)}`
   const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
   const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
 }
 
+/** Commands that admit an entity again, the narrowest first: alone, where the switch concerns everybody. */
+function opening(disabled: SetSwitch, resource: string, where: string): Remedy[] {
+  const {entity, scope} = disabled
+  const lift = lifting(disabled, where)
+  if (scope.level !== 'resource') return [lift]
+  const command = `zael entity enable ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
+  return [[command, `admit ${entity} alone, although ${resource} is disabled`], lift]
+}
+
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
+  const {entity, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
     return [
       verdict(explanation),
       ...factLines('', {'set for': scopeWords(disabled.scope)}).slice(1),
-      ...nextLines([enabling(disabled, where)]),
+      ...nextLines(opening(disabled, explanation.resource, where)),
     ]
   }
   const exceeded = limits.filter(limit => limit.exceeded)
@@ -99,7 +52,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
-    ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
+    ...(exceeded.length === 0 ? [] : remedyLines(exceeded, explanation, where)),
   ]
 }
 
@@ -108,7 +61,7 @@ const withName = ({entity, name}: Explanation): string => (name === undefined ? 
 
 function disabledText({entity, resource}: Explanation, disabled: SetSwitch): string {
   const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
-  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until it is enabled.`
+  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until the switch is lifted.`
 }
 
 /** The switches that let every request pass: where they are set, and how to end that. */
@@ -119,7 +72,7 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
     `${resource} is bypassed for ${each.entity}: every request is admitted and counted, and nothing is taken.`,
     ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
   ])
-  return [...switches, ...nextLines(bypassed.map(each => enabling(each, where)))]
+  return [...switches, ...nextLines(bypassed.map(each => lifting(each, where)))]
 }
 
 /** How often requests were refused lately; nothing where none was. */
@@ -204,8 +157,8 @@ function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
   return each.join(', ')
 }
 
-function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, where: string): string[] {
-  const commands = new Map(exceeded.flatMap(limit => remedies(limit, resource, where)))
+function remedyLines(exceeded: readonly ExplainedLimit[], {atMs}: Explanation, where: string): string[] {
+  const commands = new Map(exceeded.flatMap(limit => remedies(limit, atMs, where)))
   const [, , ...lines] = nextLines([...commands])
   return ['', 'To admit it sooner:', ...lines]
 }
@@ -227,8 +180,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     admitted,
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
-    disabled: disabled ? switchJson(disabled, where) : null,
-    bypassed: explanation.bypassed.map(each => switchJson(each, where)),
+    disabled: disabled ? switchJson(disabled, opening(disabled, explanation.resource, where)) : null,
+    bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, where)])),
     request: explanation.basis,
     refused: refusedJson(explanation),
     limits: limits.map(limit => ({
@@ -252,14 +205,13 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       refused: limit.refused,
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
-      remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
+      remedies: remedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
 }
 
-function switchJson(each: SetSwitch, where: string): NonNullable<WhyOneResult['disabled']> {
-  const [command, purpose] = enabling(each, where)
-  return {entity: each.entity, setFor: scopeJson(each.scope), remedies: [{command, purpose}]}
+function switchJson({entity, scope}: SetSwitch, commands: readonly Remedy[]): NonNullable<WhyOneResult['disabled']> {
+  return {entity, setFor: scopeJson(scope), remedies: commands.map(([command, purpose]) => ({command, purpose}))}
 }
 
 function refusedJson({refused, refusedSince}: Explanation): WhyOneResult['refused'] {

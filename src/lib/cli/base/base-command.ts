@@ -5,15 +5,27 @@ import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {jsonText} from '../output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
+import {type LongList, printLongList} from '../output/long-list.js'
+import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
 import {paint, safeLine} from '../output/paint.js'
 import {writeLines} from '../output/write-lines.js'
+import type {Streamed} from '../results/shared.js'
+import {leaveSignalsToCommand} from './early-signals.js'
 import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
-import {formatIn, type OutputFormat} from './output-format.js'
 import {foreignOrigin} from './setting-rules.js'
 import {applySettings, type FoundSettings} from './settings.js'
 
 /** The parsed flags of a command class, including those it inherits. */
 export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
+
+/** How a command prints its result by itself. */
+export interface PrintOptions {
+  readonly format: OutputFormat
+  /** Fields of a JSON document after those of the result. */
+  readonly after: () => object
+  /** To be called before anything is printed. */
+  readonly onBegin: () => void
+}
 
 /** The parsed arguments of a command class. */
 export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
@@ -31,6 +43,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   private readonly warnings: string[] = []
   #preferredFormat: OutputFormat | undefined
   #yaml: ((value: unknown) => string) | undefined
+  #isPrinted = false
 
   /** Returns what `--json` prints; an object, since oclif prints nothing for `undefined`. */
   abstract override run(): Promise<object>
@@ -44,6 +57,12 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     } catch (error) {
       throw asUsageFailure(error, `${this.config.bin} ${this.ctor.id.replaceAll(':', ' ')} --help`)
     }
+    this.takeSignals()
+  }
+
+  /** Ends the time in which every signal is answered by "nothing was changed". */
+  protected takeSignals(): void {
+    leaveSignalsToCommand()
   }
 
   /**
@@ -54,7 +73,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
-    if (this.format === 'csv' && !this.isList) throw this.withoutCsv()
+    if (isRowFormat(this.format) && !this.isList) throw this.withoutRows(this.format)
     if (this.format === 'yaml') this.#yaml = (await import('../output/yaml-text.js')).yamlText
     for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
     const {value, from} = found.settings.endpointUrl
@@ -63,30 +82,35 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     return found
   }
 
-  /** A preferred format of CSV applies to lists only; other commands print text. */
+  /** A preferred format of rows applies to lists only; other commands print text. */
   protected get format(): OutputFormat {
     if (!('output' in this.ctor.baseFlags)) return super.jsonEnabled() ? 'json' : 'table'
     const preferred = this.#preferredFormat
-    return formatIn(this.argv, preferred === 'csv' && !this.isList ? 'table' : preferred)
+    return formatIn(this.argv, isRowFormat(preferred) && !this.isList ? 'table' : preferred)
   }
 
-  /** Whether the result can be printed as CSV. */
+  /** Whether the result has rows, which can be printed as CSV and as lines of JSON. */
   protected get isList(): boolean {
     return 'columns' in (this.ctor.flags ?? {})
   }
 
-  /** The error for `--output csv` where there is no list. */
-  protected withoutCsv(): InvalidInput {
-    return new InvalidInput('output.csv', 'only lists can be printed as CSV', {hint: 'Use --output json or yaml.'})
+  /** The error for `--output csv` and `jsonl` where there is no list. */
+  protected withoutRows(format: OutputFormat): InvalidInput {
+    const how = format === 'csv' ? 'as CSV' : 'as lines of JSON'
+    return new InvalidInput(`output.${format}`, `only lists can be printed ${how}`, {
+      hint: 'Use --output json or yaml.',
+    })
   }
 
-  /** True also for YAML: oclif then prints nothing but the result. */
+  /** True for all formats that programs read but CSV: oclif then prints nothing but the result. */
   override jsonEnabled(): boolean {
-    return super.jsonEnabled() || this.format === 'json' || this.format === 'yaml'
+    return super.jsonEnabled() || ['json', 'jsonl', 'yaml'].includes(this.format)
   }
 
   override logJson(json: unknown): void {
+    if (this.#isPrinted) return
     if (this.#yaml && !super.jsonEnabled()) process.stdout.write(this.#yaml(json))
+    else if (this.format === 'jsonl') for (const row of rowsIn(json)) console.log(jsonText(row))
     else console.log(jsonText(json, 2))
   }
 
@@ -111,6 +135,26 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     // Called even when JSON is printed: it rejects unknown column names.
     const lines = await listingLines(listing, flags, lineWidth())
     if (!this.jsonEnabled()) await writeLines(lines)
+  }
+
+  /** Prints a list of any length while it is read; returns what a command returns that has printed its result. */
+  protected async listAll<Item, Row>(list: LongList<Item, Row>): Promise<Streamed> {
+    const flags = this.flags as unknown as ListFlagValues
+    await this.printAll(options =>
+      printLongList(list, {...options, flags, width: lineWidth(), after: () => this.withWarnings({next: null})}),
+    )
+    return {}
+  }
+
+  /** Lets work print the result by itself. When it has begun, an error is told on stderr. */
+  protected async printAll(print: (options: PrintOptions) => Promise<void>): Promise<void> {
+    await print({
+      format: this.format,
+      after: () => this.withWarnings({}),
+      onBegin: () => {
+        this.#isPrinted = true
+      },
+    })
   }
 
   /** Says on stderr that there are more rows, and how to get them. */
@@ -151,15 +195,21 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected override async catch(error: unknown): Promise<never> {
     if (error instanceof ExitError) throw error
     const failure = this.failureOf(error)
-    const jsonBody = this.jsonEnabled() ? this.toErrorJson(failure) : undefined
+    const jsonBody = this.jsonEnabled() && !this.#isPrinted ? this.toErrorJson(failure) : undefined
     // From the raw arguments: parsing them may be what failed.
     const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')
-    return fail(failure, {jsonBody, debug})
+    return fail(failure, {jsonBody, isOneLine: this.format === 'jsonl', debug})
   }
 
   private withWarnings(body: object): object {
     return this.warnings.length === 0 ? body : {...body, warnings: this.warnings}
   }
+}
+
+/** The rows of a list's result: its first field that is a list. */
+function rowsIn(result: unknown): unknown[] {
+  const rows = Object.values(result as object).find(Array.isArray)
+  return 'error' in (result as object) || rows === undefined ? [result] : rows
 }
 
 /** Columns of a line; unlimited in a pipe unless COLUMNS is set. */

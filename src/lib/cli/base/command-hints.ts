@@ -2,6 +2,8 @@ import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
 import {formatAmount} from '../../core/syntax/amount.js'
 import {shellWord} from '../../core/text.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {scopeArguments} from './scope-text.js'
 
 type Details = Readonly<Record<string, unknown>>
 
@@ -18,8 +20,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   },
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
-      ? `Lift it: zael resource enable ${words(resource)}`
-      : `Lift it: zael entity enable ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
+      ? `Lift it: zael resource clear ${words(resource)}`
+      : `Lift it: zael entity clear ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
   'limit.unknown': ({entity, resource, names, known}) => {
     if (resource === undefined) return undefined
     const [name] = listOf(names)
@@ -33,7 +35,10 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     return 'Run `zael limits list` to see what is configured.'
   },
   'boost.missing': () => 'See `zael limits boosts`.',
-  'until.same': () => 'To end a boost now: `zael limits unset --boost`.',
+  'until.same': ({scope, limit, boosted}) =>
+    boosted
+      ? `To end its boost now: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
+      : undefined,
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
   'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
   'namespace.state': ({id, name, remedy}) => {

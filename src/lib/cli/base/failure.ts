@@ -36,9 +36,12 @@ export function failureJson(failure: ZaelError): ErrorResult {
 }
 
 /** Prints the failure as JSON on stdout or as text on stderr, then ends the run with its exit code. */
-export function fail(failure: ZaelError, output: {jsonBody: object | undefined; debug: boolean}): never {
+export function fail(
+  failure: ZaelError,
+  output: {jsonBody: object | undefined; isOneLine?: boolean; debug: boolean},
+): never {
   process.exitCode = failure.exitCode // before writing: a closed pipe ends the process
-  if (output.jsonBody) console.log(jsonText(output.jsonBody, 2))
+  if (output.jsonBody) console.log(jsonText(output.jsonBody, output.isOneLine ? undefined : 2))
   else console.error(failureText(failure))
   if (output.debug) console.error(printableLines(inspect(failure)))
   throw new ExitError(failure.exitCode)

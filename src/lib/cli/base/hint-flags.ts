@@ -1,17 +1,49 @@
-import type {SettingKey} from './setting-rules.js'
+import type {Config} from '@oclif/core/config'
+import {shellWord} from '../../core/text.js'
+import {SETTING_RULES, type SettingKey} from './setting-rules.js'
 import {type Settings, typedSettings} from './settings.js'
 
 /** Flags that a command takes, by its id (`limits set`); `undefined` when there is no such command. */
 export type FlagsOfCommand = (id: string) => ReadonlySet<string> | undefined
 
-/** A command in a hint: between backticks, or up to the end of its sentence. */
-const COMMAND = /`zael ([^`]+)`|\bzael ((?:'[^']*'|(?!\. [A-Z]|, or zael|; |\.$)[^`])+)/g
+/** A command in a hint: between backticks, or up to the end of its sentence or line. */
+const COMMAND = /`zael ([^`]+)`|\bzael ((?:'[^']*'|(?!\. [A-Z]|, (?:or|then) zael|; |\.$)[^`\n])+)/g
+
+/** A command of the AWS CLI in a hint. */
+const AWS_COMMAND = /\baws (?=(?:cloudformation|dynamodb|lambda|logs|s3) [a-z])/g
 
 /** Short forms of these flags. */
 const SHORT: Partial<Record<SettingKey, string>> = {stack: 's', namespace: 'n'}
 
-/** Adds the typed flags that select a stack to the commands of a hint, so that they can be copied as they are. */
+/** The flags of the commands that the command line has. */
+export function flagsOfCommands(config: Pick<Config, 'findCommand'>): FlagsOfCommand {
+  return id => {
+    const command = config.findCommand(id.replaceAll(' ', ':'))
+    return command && new Set(Object.keys(command.flags))
+  }
+}
+
+/**
+ * Adds the flags that select a stack to the commands of a hint, so that they can be copied as they are: to those of zael
+ * the typed ones, to those of the AWS CLI everything that it does not find out itself.
+ */
 export function withTypedFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand): string {
+  const place = awsFlags(settings)
+  return withOwnFlags(hint, settings, flagsOf).replace(AWS_COMMAND, command => command + place)
+}
+
+/** Without them a command would work on a table of the same name in another region or account. */
+function awsFlags(settings: Settings): string {
+  const keys = ['region', 'profile', 'endpointUrl'] as const
+  return keys
+    .map(key => {
+      const {source, value = ''} = settings[key]
+      return source === 'aws' || source === 'default' ? '' : `--${SETTING_RULES[key].flag} ${shellWord(value)} `
+    })
+    .join('')
+}
+
+function withOwnFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand): string {
   const typed = typedSettings(settings)
   if (typed.length === 0) return hint
   return hint.replace(COMMAND, (mention, quoted?: string, bare?: string) => {

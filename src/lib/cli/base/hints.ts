@@ -63,14 +63,24 @@ async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
   }
 }
 
+type Environment = Readonly<Record<string, string | undefined>>
+
 /** Errors that depend on where a request went, and as whom. */
-const PLACE_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'dynamo.unavailable'])
+const PLACE_ERRORS = new Set([
+  'aws.region',
+  'aws.credentials',
+  'aws.certificate',
+  'aws.proxy',
+  'aws.unavailable',
+  'dynamo.denied',
+  'dynamo.unavailable',
+])
 
 /** Names the stack, the region and the profile that were used: at a second look, one of them is often the wrong one. */
 export function withWhere(
   error: unknown,
   {stack, region, profile, endpointUrl}: Pick<Settings, 'stack' | 'region' | 'profile' | 'endpointUrl'>,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Environment,
 ): unknown {
   if (!(error instanceof ZaelError) || !PLACE_ERRORS.has(error.code)) return error
   const usedProfile = profile.value ?? env.AWS_PROFILE
@@ -82,7 +92,7 @@ export function withWhere(
   }
   const named = Object.entries(parts).flatMap(([name, value]) => (value === undefined ? [] : [`${name} "${value}"`]))
   const {kind, code, message, details, cause} = error
-  const hint = isLoginError(message) ? loginHint(usedProfile) : error.hint
+  const hint = isLoginError(message) ? loginHint(usedProfile, env) : withProxy(error, env)
   return new ZaelError(kind, code, `${message} (${named.join(', ')})`, {
     ...(hint !== undefined && {hint}),
     details: {...details, ...parts},
@@ -94,8 +104,18 @@ export function withWhere(
 const isLoginError = (message: string): boolean =>
   /SSO|token (has|is) expired|security token .* expired|ExpiredToken/i.test(message)
 
-const loginHint = (profile: string | undefined): string =>
-  `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
+function loginHint(profile: string | undefined, env: Environment): string {
+  if (profile === undefined && env.AWS_ACCESS_KEY_ID && env.AWS_SESSION_TOKEN)
+    return 'The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN is over: get a new one, or unset both and choose --profile.'
+  return `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
+}
+
+/** Proxies that the environment names, and that requests do not go through. */
+function withProxy({code, hint}: ZaelError, env: Environment): string | undefined {
+  const name = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(each => env[each])
+  if (name === undefined || !/\.unavailable$/.test(code)) return hint
+  return `${hint ?? ''} ${name} is set, but zael connects directly: allow that, or use a VPC endpoint with --endpoint-url.`.trim()
+}
 
 /** Errors of a request to AWS that the local stack would not have caused. */
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])

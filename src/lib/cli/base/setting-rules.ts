@@ -1,6 +1,6 @@
 import {nearestNames} from '../../core/nearest.js'
 import {isLoopback} from '../../dynamo/connection.js'
-import {OUTPUT_FORMATS} from './output-format.js'
+import {OUTPUT_FORMATS} from '../output/output-format.js'
 
 /** How one setting can be given. */
 export interface SettingRule {

@@ -1,10 +1,11 @@
 import type {Command} from '@oclif/core/command'
 import {ZaelError} from '../../core/errors.js'
+import {outputFlags} from '../output/output-format.js'
+import {withKnownProfiles} from './aws-profiles.js'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
-import {withTypedFlags} from './hint-flags.js'
+import {flagsOfCommands, withTypedFlags} from './hint-flags.js'
 import {withLocalHint, withNearestNames, withWhere} from './hints.js'
-import {outputFlags} from './output-format.js'
 import type {Settings} from './settings.js'
 
 /** A command on a stack: settings are resolved, the stack is opened before the work and closed after it. */
@@ -27,11 +28,12 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     const {kind, code, message, hint, details, cause} = failure
     // Flags that could not be parsed are unknown.
     if (hint === undefined || this.settings === undefined) return failure
-    const flagsOf = (id: string) => {
-      const command = this.config.findCommand(id.replaceAll(' ', ':'))
-      return command && new Set(Object.keys(command.flags))
-    }
-    return new ZaelError(kind, code, message, {hint: withTypedFlags(hint, this.settings, flagsOf), details, cause})
+    return new ZaelError(kind, code, message, {hint: this.onSameStack(hint), details, cause})
+  }
+
+  /** A proposal whose commands run against the same stack. */
+  protected onSameStack(proposal: string): string {
+    return withTypedFlags(proposal, this.settings, flagsOfCommands(this.config))
   }
 
   async run(): Promise<object> {
@@ -39,7 +41,9 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     try {
       return await this.work(stack)
     } catch (error) {
-      const found = withWhere(await withNearestNames(error, stack), this.settings, process.env)
+      const {profile} = this.settings
+      const named = await withKnownProfiles(await withNearestNames(error, stack), profile, process.env)
+      const found = withWhere(named, this.settings, process.env)
       throw await withLocalHint(found, this.settings.stack)
     }
   }

@@ -1,6 +1,6 @@
 import {formatSpan, formatTokens} from '../../core/text.js'
 import {type BucketView, type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
-import type {Listing} from '../output/listing.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import type {LimitUnits} from './usage-presenter.js'
 
@@ -62,11 +62,15 @@ export function shardListing(
   }
 }
 
-/** One row per bucket and limit, all shards together. */
+/**
+ * One row per bucket and limit, all shards together. Columns that only some buckets need are left out where none of them
+ * does; not when more buckets follow.
+ */
 export function bucketListing(
   buckets: readonly BucketView[],
   nowMs: number,
   units: LimitUnits = new Map(),
+  isMore = false,
 ): Listing<LevelRow & {readonly shards: number}> {
   return {
     rows: buckets.flatMap(bucket =>
@@ -75,15 +79,19 @@ export function bucketListing(
     columns: [
       {name: 'entity', value: ({entity}) => entity},
       {name: 'resource', value: ({resource}) => resource, isExtra: true},
-      accessColumn(buckets),
-      ...levelColumns(units, buckets),
-      resetsColumn(buckets, nowMs),
+      shownIf(isMore, accessColumn(buckets)),
+      ...levelColumns(units, buckets).map(column => (column.name === 'topped-up' ? shownIf(isMore, column) : column)),
+      shownIf(isMore, resetsColumn(buckets, nowMs)),
       {name: 'shards', value: ({shards}) => shards},
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
     ],
     empty: 'There are no buckets: nothing has been consumed yet, or all have expired.',
   }
 }
+
+/** The same column; shown in any case where more rows follow that may need it. */
+const shownIf = <Row>(isMore: boolean, column: ListingColumn<Row>): ListingColumn<Row> =>
+  isMore ? {...column, isExtra: false} : column
 
 /** Limits that `units` names are shown as money; in CSV they are numbers. */
 function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {

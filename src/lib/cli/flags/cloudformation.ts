@@ -1,4 +1,4 @@
-import {string} from '@oclif/core/flags'
+import {boolean, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 
 /** The flag of commands that let CloudFormation act. */
@@ -6,6 +6,59 @@ export const cloudFormationFlags = {
   'cloudformation-role': string({
     description: 'ARN of the service role that CloudFormation acts with; it keeps it. Default: your own permissions.',
     helpValue: 'ARN',
+  }),
+}
+
+/** Where `zael deploy` takes options from besides their own flags, and the tags. */
+export const statedFlags = {
+  'from-file': string({
+    description: 'Read options and tags from a YAML or JSON file; flags take precedence.',
+    helpValue: 'FILE',
+  }),
+  tag: string({
+    multiple: true,
+    description: 'Tag for the stack and its resources; can be repeated.',
+    helpValue: 'KEY=VALUE',
+  }),
+  'remove-tag': string({
+    multiple: true,
+    description: 'Remove a tag; can be repeated.',
+    helpValue: 'KEY',
+  }),
+}
+
+/** What `zael deploy` changes about the stack itself, not about its resources. */
+export const protectionFlags = {
+  'termination-protection': boolean({
+    allowNo: true,
+    description: 'Let CloudFormation refuse to delete the stack. Not given: as it is.',
+  }),
+}
+
+/** A folder to write to. */
+const folder = {
+  helpValue: 'DIR',
+  parse: async (typed: string) => {
+    if (typed.trim() === '') throw new InvalidInput('deploy.folder', 'The name of the folder is empty.')
+    return typed
+  },
+}
+
+/** For tools that deploy themselves; what concerns a deployment of zael makes no sense with it. */
+export const exportFlags = {
+  export: string({
+    description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
+    ...folder,
+    exclusive: [
+      'tag',
+      'remove-tag',
+      'repair',
+      'dry-run',
+      'cloudformation-role',
+      'template-bucket',
+      'export-policy',
+      'termination-protection',
+    ],
   }),
 }
 
@@ -17,7 +70,7 @@ export const permissionFlags = {
   }),
   'export-policy': string({
     description: 'Write the IAM policies that deploying with these options needs to a folder; deploy nothing.',
-    helpValue: 'DIR',
+    ...folder,
     exclusive: ['tag', 'remove-tag', 'dry-run'],
   }),
 }

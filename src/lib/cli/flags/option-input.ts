@@ -31,11 +31,17 @@ export async function readOptions(
   return {options: {...stated.options, ...options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
+/** How a folder with an earlier export is overwritten. */
+interface Consent {
+  readonly yes: boolean
+  readonly signal: AbortSignal
+}
+
 /** Checks the options and writes the files of a stack to a folder; asks before it overwrites an earlier export. */
 export async function exportWithConsent(
   folder: string,
   {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
-  {yes}: {readonly yes: boolean},
+  consent: Consent,
 ): Promise<ExportedFile[]> {
   const [{exportStack, EXPORTED_FILES}, {checkCombination}, {parametersOf}] = await Promise.all([
     import('../../infra/deploy/export.js'),
@@ -44,7 +50,7 @@ export async function exportWithConsent(
   ])
   checkCombination(stack, parametersOf(options))
   const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
-  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, {yes})
+  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, consent)
   return exportStack(folder, options)
 }
 
@@ -53,7 +59,7 @@ export async function exportPolicyWithConsent(
   aws: Aws,
   folder: string,
   request: Pick<DeployRequest, 'stack' | 'options' | 'cloudFormationRole' | 'templateBucket'>,
-  {yes}: {readonly yes: boolean},
+  consent: Consent,
 ): Promise<ExportedFile[]> {
   const [{deployPolicies, writePolicies}, {checkCombination}, {parametersOf}, {readCallerIdentity}] = await Promise.all(
     [
@@ -70,7 +76,7 @@ export async function exportPolicyWithConsent(
   const place = {partition, region: await aws.region(), account, stack}
   const files = await deployPolicies({place, options, cloudFormationRole, templateBucket})
   const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
-  if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, {yes})
+  if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, consent)
   return writePolicies(folder, files)
 }
 

@@ -47,15 +47,17 @@ export function parseInstant(flag: string, text: string, nowMs: number): number 
   const spanMs = durationMs(text)
   if (spanMs !== undefined) {
     if (spanMs <= nowMs) return nowMs - spanMs
-    throw bad(flag, text, `${text} ago is before 1970`)
+    throw badInstant(flag, text, `${text} ago is before 1970`, SPAN_OR_DATE)
   }
+  if (!DATE.test(text)) throw badInstant(flag, text, 'it is neither a time span nor a date', SPAN_OR_DATE)
   return parseDate(flag, text)
 }
 
-/** A date in epoch milliseconds, in UTC unless it has a time zone. */
-export function parseDate(flag: string, text: string): number {
+/** A date in epoch milliseconds, in UTC unless it has a time zone. `hint`: how to write what is wanted. */
+export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): number {
+  const bad = (why: string) => badInstant(flag, text, why, hint)
   const match = DATE.exec(text)
-  if (!match) throw bad(flag, text, 'it is neither a time span nor a date')
+  if (!match) throw bad('it is not a date')
   const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
   const pieces: [string, string | undefined, number, number][] = [
     ['month', month, 1, 12],
@@ -65,17 +67,19 @@ export function parseDate(flag: string, text: string): number {
     ['second', second, 0, 59],
   ]
   for (const [name, piece, least, most] of pieces) {
-    if (Number(piece) < least || Number(piece) > most) throw bad(flag, text, `there is no ${name} ${piece}`)
+    if (Number(piece) < least || Number(piece) > most) throw bad(`there is no ${name} ${piece}`)
   }
   const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone}`)
-  if (Number.isNaN(ms)) throw bad(flag, text, `there is no time zone ${zone}`)
-  if (ms < 0) throw bad(flag, text, 'it is before 1970')
+  if (Number.isNaN(ms)) throw bad(`there is no time zone ${zone}`)
+  if (ms < 0) throw bad('it is before 1970')
   return ms
 }
 
-function bad(flag: string, text: string, why: string): InvalidInput {
+const SPAN_OR_DATE = 'Write a span such as 90m, 24h or 7d, or a date such as 2026-11-01 or 2026-11-01T14:30 (UTC).'
+
+function badInstant(flag: string, text: string, why: string, hint: string): InvalidInput {
   return new InvalidInput('time.syntax', `${flag}: cannot read "${text}": ${why}.`, {
-    hint: 'Write a span such as 90m, 24h or 7d, or a date such as 2026-11-01 or 2026-11-01T14:30 (UTC).',
+    hint,
     details: {flag, text, why},
   })
 }

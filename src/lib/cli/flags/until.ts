@@ -1,6 +1,6 @@
 import {string} from '@oclif/core/flags'
 import {instantsAt, timeZone} from '../../calendar/time-zone.js'
-import {parseDuration} from '../../core/duration.js'
+import {durationMs, parseDuration} from '../../core/duration.js'
 import {InvalidInput} from '../../core/errors.js'
 import {parseDate} from './time-range.js'
 
@@ -30,13 +30,21 @@ export function untilOf(
   return flags.until === undefined ? undefined : new Date(endMs(flags.until))
 }
 
+const HINT =
+  'Write a date such as 2026-12-01, 2026-12-01T14:30 (UTC) or 2026-12-01T14:30@Europe/Berlin, or a time span after --for.'
+
 function endMs(text: string): number {
+  if (durationMs(text) !== undefined)
+    throw new InvalidInput('time.syntax', `--until: "${text}" is a time span, not an instant.`, {
+      hint: `For values that end after it: --for ${text}`,
+      details: {text},
+    })
   const at = text.indexOf('@')
-  if (at < 0) return parseDate('--until', text)
+  if (at < 0) return parseDate('--until', text, HINT)
   const [date, zoneName] = [text.slice(0, at), text.slice(at + 1)]
   if (/(Z|[+-]\d{2}:\d{2})$/.test(date) && date.includes('T'))
     throw new InvalidInput('time.syntax', `--until: "${text}" has two time zones.`)
-  const instants = instantsAt(timeZone(zoneName), parseDate('--until', date))
+  const instants = instantsAt(timeZone(zoneName), parseDate('--until', date, HINT))
   const [instant, second] = instants
   if (instant !== undefined && second === undefined) return instant
   const why = second === undefined ? 'is skipped' : 'comes twice'

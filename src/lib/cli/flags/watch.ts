@@ -29,14 +29,18 @@ export const watchFlags = {
   filter: string({
     description:
       'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near, ' +
-      'status:overdrawn, status:ok or status:gone. A leading ! inverts the filter.',
+      'status:overdrawn, status:disabled, status:ok or status:gone. A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
   }),
   once: boolean({
     description:
-      'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard; to sort by rate, empty or ' +
+      'Show what one poll reads, then exit: about 90 buckets, or all where there are no more. To sort by rate, empty or ' +
       'pressure it reads them again after --interval.',
+  }),
+  all: boolean({
+    description: 'With --once: read every bucket, at half a read unit or more per shard.',
+    dependsOn: ['once'],
   }),
   for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
@@ -56,6 +60,7 @@ export interface WatchFlagValues {
   readonly reverse?: boolean | undefined
   readonly filter: string
   readonly for?: string | undefined
+  readonly all?: boolean | undefined
 }
 
 /** The watch that the flags request. */
@@ -65,6 +70,8 @@ export interface WatchRequest {
   /** `undefined`: no time limit. */
   readonly forMs: number | undefined
   readonly selection: Selection
+  /** Every bucket, whatever it costs. */
+  readonly isWhole: boolean
 }
 
 /** Reads the flags; throws for invalid values. */
@@ -74,6 +81,7 @@ export function watchRequest(flags: WatchFlagValues): WatchRequest {
     intervalMs: intervalOf(flags.interval),
     forMs: flags.for === undefined ? undefined : runOf(flags.for),
     selection: {sort: sortOf(flags.sort), reversed: flags.reverse ?? false, filter: filterOf(flags.filter)},
+    isWhole: flags.all ?? false,
   }
 }
 

@@ -2,6 +2,7 @@ import {Help} from '@oclif/core/help'
 import {fail, failureJson} from '../base/failure.js'
 import {ZaelCommandHelp} from './command-help.js'
 import {unknownCommand, unknownHelpSubject} from './command-not-found.js'
+import {showRootHelp} from './root-help.js'
 import {describeSubject, type HelpSubject} from './subject.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
@@ -42,23 +43,10 @@ export default class ZaelHelp extends Help {
 
   /** Prints the help about a subject as text. */
   async show(subject: HelpSubject): Promise<void> {
-    if (subject.kind === 'root') await this.showRootHelp()
+    if (subject.kind === 'root') await showRootHelp()
     else if (subject.kind === 'text') this.showText(subject.text)
     else if (subject.kind === 'group') await this.showTopicHelp(subject.group)
     else await this.showCommandHelp(subject.command)
-  }
-
-  override formatRoot(): string {
-    const description = this.config.pjson.oclif.description ?? ''
-    return `${this.wrap(description, 0)}\n\n${this.section('USAGE', `$ ${this.config.bin} COMMAND [FLAGS]`)}`
-  }
-
-  protected override async showRootHelp(): Promise<void> {
-    await super.showRootHelp()
-    const texts = HELP_TOPICS.map(({name, summary}): [string, string] => [name, summary])
-    this.log(this.section('HELP TOPICS', this.list(texts)))
-    this.log('')
-    this.log(this.wrap(`Run "${this.config.bin} help" with a command or a help topic for details.`, 0))
   }
 
   private showText({summary, about, entries}: HelpTopic): void {

@@ -42,7 +42,7 @@ const environment: HelpTopic = {
     {term: 'ZAEL_REGION', meaning: 'AWS region when --region is not given.'},
     {term: 'ZAEL_PROFILE', meaning: 'AWS profile when --profile is not given.'},
     {term: 'ZAEL_ENDPOINT_URL', meaning: 'URL for DynamoDB requests when --endpoint-url is not given.'},
-    {term: 'ZAEL_OUTPUT', meaning: 'Output format when --output is not given: table, json, csv or yaml.'},
+    {term: 'ZAEL_OUTPUT', meaning: 'Output format when --output is not given: table, json, jsonl, csv or yaml.'},
     {
       term: 'XDG_CONFIG_HOME',
       meaning: 'Base folder for settings; defaults to ~/.config. zael reads zael/config.json in it.',

@@ -1,13 +1,14 @@
-import {boostedOf, type Limit} from '../../core/limit.js'
+import {nextResetMs} from '../../calendar/next-reset.js'
+import {boostedOf, isSessionReset, type Limit} from '../../core/limit.js'
 import {formatAmount} from '../../core/syntax/amount.js'
-import {plainRate} from '../../core/syntax/boost-text.js'
-import {formatList, formatMinute, shellWord} from '../../core/text.js'
+import {afterBoost, plainRate} from '../../core/syntax/boost-text.js'
+import {formatMinute, formatTokens, shellWord} from '../../core/text.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
+import {scopeArguments, scopeWords} from '../base/scope-text.js'
 import type {Listing} from '../output/listing.js'
 import type {LimitsBoostsResult} from '../results/limits.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
-import {scopeArguments, scopeWords} from './presenter.js'
 
 /** Boosts, one row per limit, the next end first. */
 export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLimit> {
@@ -20,7 +21,7 @@ export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLi
       {name: 'limit', value: ({limit}) => limit.name},
       {name: 'now', value: ({limit}) => (limit.boost?.isEnded ? 'ended' : plainRate(boostedOf(limit) ?? limit))},
       {name: 'until', header: 'UNTIL', fit: 'whole', value: ({limit}) => formatMinute(limit.boost?.untilMs ?? 0)},
-      {name: 'then', value: ({limit, isForBoost}) => (isForBoost ? `${plainRate(limit)}, copied` : plainRate(limit))},
+      {name: 'then', value: ({limit}) => afterBoost(limit)},
       {name: 'by', fit: 'spare', value: ({by}) => by},
       {name: 'since', value: ({since}) => since, isExtra: true},
     ],
@@ -51,8 +52,7 @@ export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: 
 /** What to know about limits that end by themselves: the end, what follows, and from when a quota has its new amount. */
 export function endLines(
   {scope, after, record}: ChangeOutcome,
-  given: readonly Limit[],
-  asked: Date,
+  {given, until, nowMs}: {readonly given: readonly Limit[]; readonly until: Date; readonly nowMs: number},
   where: string,
 ): string[] {
   const names = new Set(given.map(({name}) => name))
@@ -60,30 +60,51 @@ export function endLines(
   const [first] = set
   if (!first?.boost) return []
   const {untilMs} = first.boost
-  const rounded = untilMs === asked.getTime() ? '' : ' (rounded up to the minute)'
-  const then = record?.isForBoost
-    ? `what applied before applies again, and ${scopeWords(scope)} has no limits of its own`
-    : 'what is shown after "then" applies'
+  const rounded = untilMs === until.getTime() ? '' : ' (rounded up to the minute)'
+  // A copy lasts as long as the last of its boosts.
+  const then =
+    record?.copiedUntilMs === untilMs
+      ? `${scopeWords(scope)} has no limits of its own, and those of the next level apply`
+      : 'what is shown after "then" applies'
   return [
     '',
     `Ends by itself at ${formatMinute(untilMs)}${rounded}: from then on ${then}. To end it before: zael limits unset --boost ${scopeArguments(scope)}${where}`,
-    ...quotaLines(scope, set, where),
+    ...set.flatMap(limit => (limit.reset ? ['', quotaText(limit, untilMs, nowMs)] : [])),
+    ...topUpLines(scope, set, where),
   ]
 }
 
-/** A changed allowance counts from the next reset, as always. */
-function quotaLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
-  const quotas = set.flatMap(limit => {
+/**
+ * What becomes of a quota: more is given only when a period begins, less counts at once, and what the end cuts off or
+ * what was cut off before it is not given back.
+ */
+function quotaText(limit: Limit, untilMs: number, nowMs: number): string {
+  const {name, capacity, reset, unit} = limit
+  const boosted = boostedOf(limit)?.capacity ?? capacity
+  const [more, less] = [boosted, capacity].map(tokens => formatTokens(tokens, unit))
+  const resetsMs = nextResetMs(limit, nowMs)
+  if (boosted < capacity) {
+    const again = isSessionReset(reset) ? 'their next session' : 'their next reset after it'
+    return `${name} is less at once: buckets that have more than ${more} left are cut to that. The end gives nothing back; ${again} does.`
+  }
+  const unused = `Only a bucket that is not in use yet starts with ${more}.`
+  const atEnd = `At the end, what is left of it above ${less} is lost.`
+  if (isSessionReset(reset))
+    return `${name} has ${more} in sessions that begin before the end; those under way keep what they have. ${atEnd}`
+  if (resetsMs === undefined || resetsMs >= untilMs) {
+    const when = resetsMs === undefined ? '' : `, at ${formatMinute(resetsMs)},`
+    return `${name} gets no more from this: a quota is given with its reset, and the next${when} comes after the end. ${unused}`
+  }
+  return `${name} has ${more} from its next reset on, at ${formatMinute(resetsMs)}. ${atEnd}`
+}
+
+/** How to give the difference at once. */
+function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
+  const amounts = set.flatMap(limit => {
     const more = (boostedOf(limit)?.capacity ?? 0) - limit.capacity
-    return limit.reset ? [{limit, more}] : []
+    return limit.reset && more > 0 ? [shellWord(`${limit.name}=${formatAmount(more, limit.unit)}`)] : []
   })
-  if (quotas.length === 0) return []
-  const names = formatList(quotas.map(({limit}) => limit.name))
-  const amounts = quotas
-    .filter(({more}) => more > 0)
-    .map(({limit: {name, unit}, more}) => shellWord(`${name}=${formatAmount(more, unit)}`))
-  const says = `The allowance of ${names} counts from the next reset.`
-  if (amounts.length === 0) return ['', says]
+  if (amounts.length === 0) return []
   const entity = scope.level === 'entity' ? shellWord(scope.entity) : 'ENTITY'
   const resource =
     levelOf(scope) === 'entity' || scope.level === 'resource'
@@ -91,6 +112,6 @@ function quotaLines(scope: ConfigScope, set: readonly Limit[], where: string): s
       : 'RESOURCE'
   return [
     '',
-    `${says} To add the difference until then: zael bucket top-up ${entity} ${resource} ${amounts.join(' ')}${where}`,
+    `To add the difference now, until the next reset: zael bucket top-up ${entity} ${resource} ${amounts.join(' ')}${where}`,
   ]
 }

@@ -1,10 +1,11 @@
 import {newNameNotice} from '../../inspect/known-names.js'
 import type {PolicyScope} from '../../repository/limits/change.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import {scopeWords} from '../base/scope-text.js'
 import {factLines, updatedText} from '../output/facts.js'
 import type {CascadeResult} from '../results/cascade.js'
 import {scopeJson} from './json.js'
-import {cascadeText, policyText, scopeWords} from './presenter.js'
+import {cascadeText, policyText} from './presenter.js'
 import {changeWithProgress} from './run.js'
 import {entityScope, resourceScope} from './switch.js'
 

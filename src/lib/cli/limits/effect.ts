@@ -1,14 +1,17 @@
 import {isDeepStrictEqual} from 'node:util'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text.js'
-import type {AppliedScope, ChangeReach, LevelEffect, ScopeLimits} from '../../inspect/change-effect.js'
+import type {AppliedScope, LevelEffect, MeantChange, ScopeLimits} from '../../inspect/change-effect.js'
+import type {ChangeReach} from '../../inspect/change-reach.js'
 import type {NewName} from '../../inspect/new-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
+import {scopeArguments, scopeWords} from '../base/scope-text.js'
 import {type Facts, factLines} from '../output/facts.js'
 import type {ChangeEffectJson} from '../results/limits.js'
+import {alteredJson, alteredText, lossText, lostJson} from './consent.js'
 import {type ChangeOutcome, limitChanges, limitJson, scopeJson} from './json.js'
-import {bucketsText, changeText, policyText, retentionText, scopeArguments, scopeWords} from './presenter.js'
+import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
 
 /** What a change comes to: at its level, for live buckets, and in names. Found out before it is made. */
 export interface ChangeEffect {
@@ -24,20 +27,22 @@ const MOST_LEVELS = 5
 /** Reads what a change will come to; writes nothing. */
 export async function effectOf(
   namespace: NamespaceRepository,
-  change: ScopeLimits,
+  change: MeantChange,
   nowMs: number,
 ): Promise<ChangeEffect> {
-  const [{changeReach, levelEffect}, {newNames}] = await Promise.all([
+  const [{levelEffect}, {changeReach}, {newNames}] = await Promise.all([
     import('../../inspect/change-effect.js'),
+    import('../../inspect/change-reach.js'),
     import('../../inspect/new-names.js'),
   ])
   const known = new Set(change.before.map(({name}) => name))
   const added = change.after.flatMap(({name}) => (known.has(name) ? [] : [name]))
   // Settings alone concern no bucket.
   const changesLimits = change.before.length > 0 || change.after.length > 0
-  const [level, reach, names] = await Promise.all([
-    levelEffect(namespace, change),
-    changesLimits ? changeReach(namespace, change, nowMs) : undefined,
+  const level = await levelEffect(namespace, change)
+  const covered = [...level.hides, ...level.uncovers]
+  const [reach, names] = await Promise.all([
+    changesLimits ? changeReach(namespace, change, covered, nowMs) : undefined,
     added.length === 0 ? [] : newNames(namespace, change.scope, added),
   ])
   return {level, reach, names}
@@ -79,6 +84,7 @@ function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect, isM
   return {
     hides: levelsText(hides),
     uncovers: levelsText(uncovers),
+    'also changes': alteredText(reach?.altered.filter(({isShown}) => !isShown) ?? []),
     // The number of buckets that were updated says it too.
     concerns: reach && !(isMade && reach.buckets === 0) ? reachText(reach) : undefined,
     loses: reach && lossText(reach),
@@ -102,27 +108,14 @@ function reachText({entities, buckets, isComplete}: ChangeReach): string {
   return `${least}${formatPlural(entities, 'entity', 'entities')} with ${formatPlural(buckets, 'live bucket')}`
 }
 
-/** What live buckets lose; `undefined` when they lose nothing that they are charged for. */
-export function lossText({lost, losing, unconfigured, isComplete}: ChangeReach): string | undefined {
-  const least = isComplete ? '' : 'at least '
-  const parts = [
-    ...(losing > 0 ? [`${formatList(lost)}, charged by ${least}${formatPlural(losing, 'live bucket')}`] : []),
-    ...(unconfigured > 0
-      ? [`${least}${formatPlural(unconfigured, 'live bucket')} then without limits at any level: requests fail`]
-      : []),
-  ]
-  return parts.length === 0 ? undefined : parts.join('; ')
-}
-
 function newNameText({kind, name, nearest}: NewName): string {
   const meant = nearest.length === 0 ? '' : ` (did you mean ${nearest.join(' or ')}?)`
   return `${kind} ${name}${meant}`
 }
 
-/** The question before limits are lost that live buckets are charged for; `undefined` when none is. */
-export function lossQuestion(scope: ConfigScope, {reach}: ChangeEffect): string | undefined {
-  const lost = reach && lossText(reach)
-  return lost && `This takes limits away, set for ${scopeWords(scope)}: ${lost}`
+/** Names that nothing has used before, in one line; none when there are none. */
+export function newNameLines(names: readonly NewName[]): string[] {
+  return names.length === 0 ? [] : [`Nothing has used before: ${names.map(newNameText).join(', ')}`]
 }
 
 /** What later changes of the level that limits were copied from do not reach, and how to undo that. */
@@ -148,14 +141,14 @@ export function effectJson({level, reach, names}: ChangeEffect): ChangeEffectJso
       complete: reach?.isComplete ?? true,
     },
     lost: lostJson(reach),
-    new: names.map(({kind, name, nearest}) => ({kind, name, nearest})),
+    altered: alteredJson(reach?.altered ?? []),
+    new: newNamesJson(names),
   }
 }
 
-/** What live buckets lose, in JSON. */
-export function lostJson(reach: ChangeReach | undefined): ChangeEffectJson['lost'] {
-  const {lost = [], losing = 0, unconfigured = 0} = reach ?? {}
-  return {limits: lost, buckets: losing, unconfigured}
+/** Names that nothing has used before, in JSON. */
+export function newNamesJson(names: readonly NewName[]): ChangeEffectJson['new'] {
+  return names.map(({kind, name, nearest}) => ({kind, name, nearest}))
 }
 
 /** Limits that apply, in JSON. */

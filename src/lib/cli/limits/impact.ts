@@ -1,6 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {rateText} from '../../core/syntax/boost-text.js'
-import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
+import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text.js'
 import type {ScopeLimits} from '../../inspect/change-effect.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../inspect/impact.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -31,8 +31,11 @@ export async function readImpact(
 
 const WORDS = {refused: 'refused', possible: 'perhaps', near: 'near', fits: 'fits'} as const
 
-/** Whom the limits would have stopped, worst first. */
-export function impactListing(found: readonly EntityImpact[]): Listing<EntityImpact> {
+/** Whether recorded usage says anything about the limits. */
+const isComparable = ({changed, unrecorded}: Impact): boolean => changed.length > unrecorded.length
+
+/** Whom the limits would have stopped, worst first; all of them, or these. */
+export function impactListing(impact: Impact, found = impact.found): Listing<EntityImpact> {
   const peak = (of: 'tokens' | 'allowed') => (each: EntityImpact) => each.peak && Math.floor(each.peak[of])
   const amount = (of: 'tokens' | 'allowed') => (each: EntityImpact) => {
     const tokens = peak(of)(each)
@@ -62,10 +65,17 @@ export function impactListing(found: readonly EntityImpact[]): Listing<EntityImp
       {
         name: 'at',
         fit: 'whole',
-        value: each => each.peak && new Date(each.peak.startMs).toISOString().slice(0, 16).replace('T', ' '),
+        value: each => each.peak && minute(each.peak.startMs),
+      },
+      {
+        name: 'boosted-until',
+        isExtra: true,
+        value: ({boostedUntilMs}) => (boostedUntilMs === undefined ? undefined : minute(boostedUntilMs)),
       },
     ],
-    empty: 'Nobody would have been refused, nor come near.',
+    empty: isComparable(impact)
+      ? 'Nobody would have been refused, nor come near.'
+      : 'There is nothing that the limits could be compared with.',
   }
 }
 
@@ -74,23 +84,50 @@ function refusedText({refusedTokens, isExact, limit}: EntityImpact): string {
   return `${isExact ? '' : 'at least '}${formatTokens(refusedTokens, limit.unit)}`
 }
 
+const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
+
 /** What the rows say in sum, and how far to trust them. */
-export function impactLines({found, entities, windows, isComplete}: Impact, {window, sinceMs, untilMs}: ImpactRange) {
-  const count = (verdict: EntityImpact['verdict']) =>
-    new Set(found.filter(each => each.verdict === verdict).map(({entity}) => entity)).size
-  const day = (ms: number) => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
-  const hours = window === 'hourly' ? 'hour' : window === 'daily' ? 'day' : 'month'
+export function impactLines(impact: Impact, range: ImpactRange): string[] {
+  const {found, unrecorded, isComplete} = impact
+  const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
+  const hours = {hourly: 'n hour', daily: ' day', monthly: ' month'}[range.window]
   return [
-    `Compared with ${formatPlural(windows, `${window} window`)} of usage of ${formatPlural(entities, 'entity', 'entities')}, ` +
-      `${day(sinceMs)} to ${day(untilMs)} (UTC): ${formatCount(count('refused'))} would have been refused, ` +
-      `${formatCount(count('possible'))} perhaps, ${formatCount(count('near'))} came near.`,
+    summaryText(impact, range),
+    ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
     ...(found.some(({verdict}) => verdict === 'possible')
+      ? [`Perhaps: it depends on how the requests of a${hours} came, which is not recorded.`]
+      : []),
+    ...(boosted.size > 0
       ? [
-          `Perhaps: it depends on how the requests of a${hours === 'hour' ? 'n hour' : ` ${hours}`} came, which is not recorded.`,
+          `${formatPlural(boosted.size, 'of them has', 'of them have')} a boost now: what is shown applies when it has ended (\`zael limits boosts\`).`,
         ]
       : []),
     ...(isComplete ? [] : ['There is more usage than was read; choose a shorter time range.']),
   ]
+}
+
+/** What was compared and what came of it, or why nothing can be said. */
+function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): string {
+  const {found, entities, others, windows, changed} = impact
+  const time = `from ${minute(sinceMs)} to ${minute(untilMs)} (UTC)`
+  const these = formatPlural(entities, 'entity', 'entities')
+  if (entities === 0 && others === 0)
+    return `No usage of what the limits would apply to is recorded ${time}, so nothing can be said. \`zael status\` tells whether usage is recorded.`
+  if (entities === 0)
+    return `Nothing can be said: usage of ${formatPlural(others, 'entity', 'entities')} is recorded ${time}, and more specific limits apply to all of them.`
+  if (changed.length === 0)
+    return `The limits are as they are now for ${these} with usage ${time}: nothing would change.`
+  if (!isComparable(impact)) return `${unrecordedText(impact)} Usage of ${these} was looked at, ${time}.`
+  const count = (verdict: EntityImpact['verdict']) =>
+    formatCount(new Set(found.filter(each => each.verdict === verdict).map(({entity}) => entity)).size)
+  return (
+    `Compared with ${formatPlural(windows, `${window} window`)} of usage of ${these}, ${time}: ` +
+    `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('near')} came near.`
+  )
+}
+
+function unrecordedText({unrecorded}: Impact): string {
+  return `No usage is recorded under ${formatList(unrecorded)}, so nothing can be said about ${unrecorded.length === 1 ? 'it' : 'them'}.`
 }
 
 /** The worst rows and the sum, beside a change. */
@@ -100,7 +137,7 @@ export async function impactText(
 ): Promise<string[]> {
   const rows = impact.found.slice(0, MOST_ROWS)
   const more = impact.found.length - rows.length
-  const table = await listingLines(impactListing(rows), {'no-header': false}, width)
+  const table = await listingLines(impactListing(impact, rows), {'no-header': false}, width)
   return [
     '',
     ...table,
@@ -116,9 +153,12 @@ export function impactJson(impact: Impact, {window, sinceMs, untilMs}: ImpactRan
     since: new Date(sinceMs).toISOString(),
     until: new Date(untilMs).toISOString(),
     entities: impact.entities,
+    others: impact.others,
     windows: impact.windows,
+    changed: [...impact.changed],
+    unrecorded: [...impact.unrecorded],
     complete: impact.isComplete,
-    found: impact.found.map(({entity, resource, limit, verdict, peak, ...figures}) => ({
+    found: impact.found.map(({entity, resource, limit, verdict, peak, boostedUntilMs, ...figures}) => ({
       entity,
       resource,
       limit: limit.name,
@@ -131,6 +171,7 @@ export function impactJson(impact: Impact, {window, sinceMs, untilMs}: ImpactRan
       peak: peak
         ? {start: new Date(peak.startMs).toISOString(), tokens: peak.tokens, allowed: Math.floor(peak.allowed)}
         : null,
+      boostedUntil: boostedUntilMs === undefined ? null : new Date(boostedUntilMs).toISOString(),
     })),
   }
 }

@@ -58,7 +58,7 @@ export function changeJson({
   after,
   previous,
   record,
-}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets' | keyof ChangeEffectJson> {
+}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets' | 'copied' | keyof ChangeEffectJson> {
   return {
     scope: scopeJson(scope),
     changes: limitChangesJson(before, after),

@@ -4,7 +4,6 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
-import type {LimitsExportResult} from '../results/manifest.js'
 
 /** The flag of every command that reads a manifest. */
 export const manifestFlags = {
@@ -42,18 +41,4 @@ export async function openManifest(
   const {openManifestNamespace} = await import('../../manifest/manifest.js')
   const asked = source === 'flag' ? value : undefined
   return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
-}
-
-/** The configuration of a namespace as a manifest, as text and as JSON. */
-export async function writeManifest(
-  namespace: NamespaceRepository,
-  name: string,
-): Promise<{text: string; document: LimitsExportResult}> {
-  const [{exportManifest}, {parse}, {safeYaml}] = await Promise.all([
-    import('../../manifest/export.js'),
-    import('yaml'),
-    import('../output/yaml-text.js'),
-  ])
-  const text = safeYaml(await exportManifest(namespace, name))
-  return {text, document: parse(text)}
 }

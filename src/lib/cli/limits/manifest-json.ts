@@ -1,9 +1,9 @@
 import type {ZaelError} from '../../core/errors.js'
-import type {ChangeReach} from '../../inspect/change-effect.js'
+import type {ChangeReach} from '../../inspect/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {ManifestDrift, Plan, PlannedChange} from '../../manifest/plan.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
-import {lostJson} from './effect.js'
+import {alteredJson, lostJson} from './consent.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
@@ -37,12 +37,13 @@ export function manifestPlanJson(
     counts,
     boosts: boostsJson(boosts),
     lost: {...lostJson(loss), complete: loss.isComplete},
+    altered: alteredJson(loss.altered),
   }
 }
 
 /** Boosts of what a manifest states, in JSON. */
 function boostsJson(boosts: Plan['boosts']): LimitsPlanResult['boosts'] {
-  return boosts.map(({scope, limit}) => ({scope: scopeJson(scope), limit: limitJson(limit)}))
+  return boosts.map(({scope, limit, isEnded}) => ({scope: scopeJson(scope), limit: limitJson(limit), ends: isEnded}))
 }
 
 /** Drift in JSON. */

@@ -3,16 +3,17 @@ import type {Limit} from '../../core/limit.js'
 import {rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text.js'
-import type {ChangeReach} from '../../inspect/change-effect.js'
+import type {ChangeReach} from '../../inspect/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDrift, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
+import {scopeWords} from '../base/scope-text.js'
 import {factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
-import {lossText} from './effect.js'
+import {alteredLive, alteredText, lossText} from './consent.js'
 import {limitChanges} from './json.js'
-import {bucketsText, cascadeText, changeText, policyText, scopeWords} from './presenter.js'
+import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
@@ -21,36 +22,47 @@ const MOST_FAILURES = 10
 
 /** The changes that make the table match a manifest, and what live buckets lose by them. */
 export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, loss: ChangeReach): string[] {
-  const lost = lossText(loss)
+  const [lost, altered] = [lossText(loss), alteredText(loss.altered)]
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
     ...boostLines(boosts),
   ]
 }
 
-/** Boosts of what the manifest states: it says what applies after them. */
+/** Boosts of what the manifest states, as they are when it is applied: it says what follows them. */
 function boostLines(boosts: Plan['boosts']): string[] {
-  if (boosts.length === 0) return []
+  const listed = (title: string, among: Plan['boosts']) =>
+    among.length === 0
+      ? []
+      : [title, ...among.map(({scope, limit}) => `  ${scopeWords(scope)}: ${limit.name} ${rateText(limit)}`)]
   return [
-    'Boosted, left alone',
-    ...boosts.map(({scope, limit}) => `  ${scopeWords(scope)}: ${limit.name} ${rateText(limit)}`),
+    ...listed(
+      'Boosted, left alone',
+      boosts.filter(({isEnded}) => !isEnded),
+    ),
+    ...listed('Boosted, ended by applying this', endedBoosts(boosts)),
   ]
 }
 
-/** The question before a plan is applied; `undefined` when it only adds, and takes nothing away. */
-export function applyQuestion({counts: {update, delete: gone}}: Plan, loss: ChangeReach): string | undefined {
-  const lost = lossText(loss)
-  if (update === 0 && gone === 0 && lost === undefined) return undefined
+const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({isEnded}) => isEnded)
+
+/** The question before a plan is applied; `undefined` when it only adds, and does nothing else to live buckets. */
+export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, loss: ChangeReach): string | undefined {
+  const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
+  const [lost, altered] = [lossText(loss), alteredText(alteredLive(loss))]
   const parts = [
     ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
     ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
     ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
+    ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'boost')} (${formatList(ended)})`]),
+    ...(altered === undefined ? [] : [`also changes ${altered}`]),
   ]
-  return `This ${formatList(parts)}`
+  return parts.length === 0 ? undefined : `This ${formatList(parts)}`
 }
 
 /** Where the table differs from a manifest. */
@@ -125,17 +137,20 @@ function adoption({adopt}: PlanCounts): string {
     : `; ${formatCount(adopt)} existing ${adopt === 1 ? 'scope becomes' : 'scopes become'} managed`
 }
 
+const RESUME = 'run the command again to apply the rest'
+
 const OUTCOMES = {
   complete: 'Applied: everything matches the manifest',
-  failed: 'Not everything could be applied; run the command again to apply the rest',
-  interrupted: 'Interrupted; run the command again to apply the rest',
+  failed: `Not everything could be applied; ${RESUME}`,
 } as const
 
 /** The result of an apply. */
-export function applyLines(result: ApplyResult): string[] {
+export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult): string[] {
   const {outcome, created, updated, deleted, adopted, failures, left, buckets, recordFailure} = result
+  const made = `${formatCount(created + updated + deleted)} of ${formatPlural(changes.length, 'change')}`
+  const title = outcome === 'interrupted' ? `Stopped after ${made}; ${RESUME}` : OUTCOMES[outcome]
   return [
-    ...factLines(OUTCOMES[outcome], {
+    ...factLines(title, {
       created: formatCount(created),
       updated: formatCount(updated),
       deleted: formatCount(deleted),

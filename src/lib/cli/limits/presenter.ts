@@ -1,33 +1,16 @@
 import {isoMinute} from '../../calendar/windows-until.js'
-import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
+import {isTroublesomeForPython} from '../../core/names.js'
 import {limitText, rateText} from '../../core/syntax/boost-text.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList, shellWord} from '../../core/text.js'
+import {formatCount, formatList} from '../../core/text.js'
 import type {SyncResult} from '../../repository/sync/bucket-sync.js'
-import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import type {ConfigRecord} from '../../schema/config-record.js'
+import {scopeWords} from '../base/scope-text.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, type LimitChange, scopeJson} from './json.js'
 
 const NONE = '(none)'
-
-/** A scope as part of a sentence. */
-export function scopeWords(scope: ConfigScope): string {
-  if (scope.level === 'system') return 'the system'
-  if (scope.level === 'resource') return `resource ${scope.resource}`
-  return scope.resource === DEFAULT_RESOURCE
-    ? `entity ${scope.entity} for every resource`
-    : `entity ${scope.entity} for ${scope.resource}`
-}
-
-/** A scope as the flags of a command, quoted for a shell. */
-export function scopeArguments(scope: ConfigScope): string {
-  if (scope.level === 'system') return '--system'
-  const resource = `--resource ${shellWord(scope.resource)}`
-  if (scope.level === 'resource') return resource
-  const entity = `--entity ${shellWord(scope.entity)}`
-  return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
-}
 
 /** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
 export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {

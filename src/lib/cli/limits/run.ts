@@ -1,11 +1,16 @@
-import {ZaelError} from '../../core/errors.js'
+import {EXIT, ZaelError} from '../../core/errors.js'
 import {formatCount} from '../../core/text.js'
-import type {ChangeReach} from '../../inspect/change-effect.js'
+import type {ChangeReach} from '../../inspect/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
+import type {Manifest} from '../../manifest/manifest.js'
 import type {Plan} from '../../manifest/plan.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {SyncOptions} from '../../repository/sync/bucket-sync.js'
-import {type ProgressStream, withProgress} from '../output/progress.js'
+import {confirm} from '../output/confirm.js'
+import {interruptible, nothingChanged} from '../output/interrupt.js'
+import {listenForEnd} from '../output/listen-for-end.js'
+import {ProgressLine, type ProgressStream, withProgress} from '../output/progress.js'
+import {applyQuestion} from './manifest-presenter.js'
 
 /**
  * Changes limits and shows how many live buckets were updated. The limits themselves are written first and regardless of
@@ -34,25 +39,71 @@ export async function changeWithProgress(
   )
 }
 
-/** What live buckets lose by a plan; reads only. */
-export async function lossOf(namespace: NamespaceRepository, {changes}: Plan, nowMs: number): Promise<ChangeReach> {
-  const {lossReach} = await import('../../inspect/change-effect.js')
-  return lossReach(
-    namespace,
-    changes.filter(change => change.kind === 'limits'),
-    nowMs,
+/** A plan, and what it does to live buckets besides what the file says. */
+export interface JudgedPlan {
+  readonly plan: Plan
+  readonly loss: ChangeReach
+}
+
+/** Compares a manifest with the table; reads only. Ctrl-C and SIGTERM stop it. */
+export async function planWithLoss(
+  namespace: NamespaceRepository,
+  manifest: Manifest,
+  nowMs: number,
+): Promise<JudgedPlan> {
+  const [{planManifest}, {lossReach}] = await Promise.all([
+    import('../../manifest/plan.js'),
+    import('../../inspect/change-reach.js'),
+  ])
+  return withProgress(
+    async (line, signal) => {
+      const onProgress = ({done, total}: {done: number; total: number}) => line.bar('Comparing', done, total)
+      const plan = await planManifest(namespace, manifest, {onProgress, signal})
+      const meant = plan.changes.flatMap(change => {
+        return change.kind === 'limits' ? [{...change, named: change.after.map(({name}) => name)}] : []
+      })
+      const loss = await lossReach(namespace, meant, nowMs, signal)
+      if (signal.aborted) throw nothingChanged(INTERRUPTED)
+      return {plan, loss}
+    },
+    () => nothingChanged(INTERRUPTED),
   )
 }
 
-/** Applies a plan. Ctrl-C lets requests in flight finish; the result then counts what was not tried. */
-export async function applyWithProgress(namespace: NamespaceRepository, plan: Plan): Promise<ApplyResult> {
-  const {applyPlan} = await import('../../manifest/apply.js')
-  return withProgress(
-    (line, signal) => {
-      const onProgress = ({done, failed}: {done: number; failed: number}) =>
-        line.bar('Applying', done + failed, plan.changes.length)
-      return applyPlan(namespace, plan, {onProgress, signal})
-    },
-    () => new ZaelError('interrupted', 'manifest.interrupted', 'Interrupted; run the command again to apply the rest.'),
+const INTERRUPTED = 'manifest.interrupted'
+
+/** Asks before a plan is applied; Ctrl-C there says that nothing was changed. */
+export async function confirmPlan({plan, loss}: JudgedPlan, yes: boolean): Promise<void> {
+  const question = applyQuestion(plan, loss)
+  if (question === undefined) return
+  await interruptible(
+    signal => confirm(question, {yes, signal}),
+    () => nothingChanged(INTERRUPTED),
   )
+}
+
+/** What came of a plan, and the exit code that says so. */
+export interface AppliedPlan {
+  readonly result: ApplyResult
+  readonly exitCode: number
+}
+
+/**
+ * Applies a plan. The first signal lets requests in flight finish, and the result counts what was not tried; a second one
+ * ends the process at once.
+ */
+export async function applyWithProgress(namespace: NamespaceRepository, plan: Plan): Promise<AppliedPlan> {
+  const {applyPlan} = await import('../../manifest/apply.js')
+  const line = new ProgressLine(process.stderr)
+  const end = listenForEnd()
+  try {
+    const onProgress = ({done, failed}: {done: number; failed: number}) =>
+      line.bar('Applying', done + failed, plan.changes.length)
+    const result = await applyPlan(namespace, plan, {onProgress, signal: end.signal})
+    const exitCode = {complete: EXIT.ok, failed: EXIT.failed, interrupted: EXIT.interrupted}[result.outcome]
+    return {result, exitCode: result.outcome === 'interrupted' && end.signal.aborted ? await end.reached : exitCode}
+  } finally {
+    end.stop()
+    line.clear()
+  }
 }

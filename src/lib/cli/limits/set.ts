@@ -1,9 +1,13 @@
+import {isoMinute} from '../../calendar/windows-until.js'
 import type {Limit} from '../../core/limit.js'
+import {shellWord} from '../../core/text.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {ConfigScope} from '../../schema/config-record.js'
+import {type ConfigScope, levelOf} from '../../schema/config-record.js'
+import {scopeArguments} from '../base/scope-text.js'
 import type {ProgressStream} from '../output/progress.js'
 import {endLines} from './boost.js'
+import {alteredLive, consentQuestion, joinQuestions, keptQuestion} from './consent.js'
 import {type ChangeEffect, changeLines, copyLines, effectMade, effectOf} from './effect.js'
 import type {ChangeOutcome} from './json.js'
 import {changeWithProgress} from './run.js'
@@ -13,6 +17,8 @@ export interface SetRequest {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
   readonly options: SetOptions
+  /** The limits and their end as words of a command. */
+  readonly words: readonly string[]
 }
 
 /** What setting limits would change, as far as it is known before. */
@@ -28,7 +34,8 @@ export async function previewSet(
   nowMs: number,
 ): Promise<PreviewedSet> {
   const preview = await namespace.configs.preview(scope, limits, options)
-  return {preview, effect: await effectOf(namespace, preview, nowMs)}
+  const named = limits.map(({name}) => name)
+  return {preview, effect: await effectOf(namespace, {...preview, named}, nowMs)}
 }
 
 /** Sets limits after a preview: what others have added since is not removed. */
@@ -50,10 +57,48 @@ export async function setAsPreviewed(
 export function setLines(
   change: ChangeOutcome,
   effect: ChangeEffect,
-  {scope, limits, options}: SetRequest,
-  {dryRun, where}: {readonly dryRun: boolean; readonly where: string},
+  request: SetRequest,
+  {dryRun, where, nowMs}: {readonly dryRun: boolean; readonly where: string; readonly nowMs: number},
 ): string[] {
+  const {scope, limits, options} = request
   const {until} = options
-  const notes = until ? endLines(change, limits, until, where) : copyLines(change.copied, scope, where)
-  return [...changeLines(change, effect, dryRun), ...notes]
+  const notes = until ? endLines(change, {given: limits, until, nowMs}, where) : copyLines(change.copied, scope, where)
+  const narrower = narrowerText(request, effect, where)
+  return [...changeLines(change, effect, dryRun), ...notes, ...(narrower === undefined ? [] : ['', narrower])]
 }
+
+/** What is asked before limits are set, and what may have been meant instead; `undefined` when nothing has to be asked. */
+export function setQuestion(
+  request: SetRequest,
+  {preview, effect}: PreviewedSet,
+  where: string,
+): {readonly question: string; readonly instead: string | undefined} | undefined {
+  const {scope} = request
+  const {previous, record, copied} = preview
+  const untilMs = record?.copiedUntilMs === undefined ? previous?.copiedUntilMs : undefined
+  const kept = keptQuestion(scope, untilMs, copied?.limits ?? [])
+  const question = joinQuestions(consentQuestion(scope, effect.reach), kept)
+  if (question === undefined) return undefined
+  const ending = untilMs === undefined || !kept ? undefined : untilCommand(request, untilMs, where)
+  return {question, instead: ending ?? narrowerText(request, effect, where)}
+}
+
+/** The same for resources one by one: limits for every resource hide those of resources, which may be altered by that. */
+function narrowerText(request: SetRequest, {reach}: ChangeEffect, where: string): string | undefined {
+  const {scope, words} = request
+  if (scope.level !== 'entity' || levelOf(scope) !== 'entity_default' || !reach) return undefined
+  const resources = [...new Set(alteredLive(reach).map(({resource}) => resource))]
+  if (resources.length === 0) return undefined
+  const commands = resources.slice(0, MOST_PROPOSED).map(resource => setCommand({...scope, resource}, words, where))
+  return `To leave the others as they are: ${commands.join('; ')}`
+}
+
+/** Resources for which a command is proposed. */
+const MOST_PROPOSED = 3
+
+function untilCommand({scope, words}: SetRequest, untilMs: number, where: string): string {
+  return `To let them end with the boost: ${setCommand(scope, [...words, '--until', isoMinute(untilMs)], where)}`
+}
+
+const setCommand = (scope: ConfigScope, words: readonly string[], where: string): string =>
+  `zael limits set ${scopeArguments(scope)} ${words.map(shellWord).join(' ')}${where}`

@@ -1,14 +1,14 @@
+import {ZaelError} from '../../core/errors.js'
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {newNameNotice} from '../../inspect/known-names.js'
+import {switchExceptions} from '../../inspect/switch-exceptions.js'
 import type {PolicyScope} from '../../repository/limits/change.js'
-import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import {factLines, updatedText} from '../output/facts.js'
 import type {ProgressStream} from '../output/progress.js'
 import type {SwitchResult} from '../results/switch.js'
-import {scopeJson} from './json.js'
-import {policyText, scopeWords} from './presenter.js'
 import {changeWithProgress} from './run.js'
+import {type Reach, switchJson, switchLines} from './switch-presenter.js'
 
 /** What to set; `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined
@@ -21,9 +21,20 @@ interface ShownSwitch {
   readonly warnings: readonly string[]
 }
 
+interface SwitchOptions {
+  /** Flags for suggested commands, each with a leading space. */
+  readonly where: string
+  readonly progress?: ProgressStream | undefined
+}
+
 /** Switches a resource. */
-export function switchResource(namespace: NamespaceRepository, name: string, access: Wanted): Promise<ShownSwitch> {
-  return changeSwitch(namespace, resourceScope(name), access)
+export function switchResource(
+  namespace: NamespaceRepository,
+  name: string,
+  access: Wanted,
+  options: SwitchOptions,
+): Promise<ShownSwitch> {
+  return changeSwitch(namespace, resourceScope(name), access, options)
 }
 
 /** Switches an entity, for all resources unless one is given. */
@@ -31,9 +42,9 @@ export function switchEntity(
   namespace: NamespaceRepository,
   whose: Parameters<typeof entityScope>[0],
   access: Wanted,
-  progress?: ProgressStream,
+  options: SwitchOptions,
 ): Promise<ShownSwitch> {
-  return changeSwitch(namespace, entityScope(whose), access, progress)
+  return changeSwitch(namespace, entityScope(whose), access, options)
 }
 
 /** The scope of a resource that a command names. */
@@ -52,30 +63,28 @@ export function entityScope({
   return {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)}
 }
 
-/** Sets or removes a switch and stamps live buckets. */
+/** Sets or removes a switch and stamps live buckets; then looks where it does not reach: to switch off comes first. */
 async function changeSwitch(
   namespace: NamespaceRepository,
   scope: PolicyScope,
   access: Wanted,
-  progress?: ProgressStream,
+  {where, progress}: SwitchOptions,
 ): Promise<ShownSwitch> {
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
-  return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
+  const reach = await reachOf(namespace, scope, access)
+  const warnings = [notice, reach.problem].flatMap(each => each ?? [])
+  return {lines: switchLines(change, reach, where), result: switchJson(change, reach, where), warnings}
 }
 
-function switchLines({scope, previous, record, buckets}: LimitsChange): string[] {
-  return factLines(`Switch of ${scopeWords(scope)}`, {
-    access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
-    'live buckets': updatedText(buckets),
-  })
-}
-
-function switchJson({scope, previous, record, buckets}: LimitsChange): SwitchResult {
-  return {
-    scope: scopeJson(scope),
-    access: {before: previous?.access ?? null, after: record?.access ?? null},
-    buckets,
+/** What was switched stays so when the look at the others fails. */
+async function reachOf(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<Reach> {
+  try {
+    return {access, exceptions: await switchExceptions(namespace, scope, access)}
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    const problem = `the switch is set; whether more specific ones count somewhere is not known: ${error.message}`
+    return {access, exceptions: {found: [], looked: 0, isComplete: false}, problem}
   }
 }

@@ -2,6 +2,8 @@ import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
 import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableText} from '../../core/printable.js'
+import {onAbort} from '../../dynamo/abort.js'
+import {Aborted} from '../../dynamo/errors.js'
 
 /** Where questions are asked and answered. */
 export interface Terminal {
@@ -9,16 +11,32 @@ export interface Terminal {
   readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean}
 }
 
-/** Continues only with consent: `--yes`, or a "y" typed on a terminal. */
-export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Terminal = process): Promise<void> {
+interface Consent {
+  readonly yes: boolean
+  readonly signal?: AbortSignal | undefined
+  readonly instead?: string | undefined
+  readonly unchanged?: string | undefined
+}
+
+/**
+ * Continues only with consent: `--yes`, or a "y" typed on a terminal. The signal withdraws the question. `instead`: a
+ * sentence with a command that may be what was meant; `unchanged`: what is true if the answer is no.
+ */
+export async function confirm(
+  what: string,
+  {yes, signal, instead, unchanged}: Consent,
+  terminal: Terminal = process,
+): Promise<void> {
   if (yes) return
   if (!canAsk(terminal)) {
+    const hint = 'Add --yes: there is no terminal to ask on.'
     throw new InvalidInput('confirm.needed', `${what}. This needs confirmation.`, {
-      hint: 'Add --yes: there is no terminal to ask on.',
+      hint: instead === undefined ? hint : `${hint} ${instead}`,
     })
   }
-  const answer = await ask(`${what}. Continue? [y/N] `, terminal)
-  if (!isYes(answer)) throw declined()
+  if (instead !== undefined) terminal.stderr.write(`${printableText(what)}.\n${printableText(instead)}\n`)
+  const answer = await ask(`${instead === undefined ? `${what}. ` : ''}Continue? [y/N] `, terminal, signal)
+  if (!isYes(answer)) throw declined(unchanged)
 }
 
 /** Whether a "y" is typed; false where there is no terminal to ask on. */
@@ -32,7 +50,7 @@ const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer.trim())
 export async function confirmByName(
   what: string,
   name: string,
-  {confirm: given}: {confirm: string | undefined},
+  {confirm: given, signal}: {confirm: string | undefined; signal?: AbortSignal | undefined},
   terminal: Terminal = process,
 ): Promise<void> {
   if (given === name) return
@@ -47,7 +65,7 @@ export async function confirmByName(
       hint: `Add --confirm ${name}: there is no terminal to ask on.`,
     })
   }
-  const answer = await ask(`${what}. Type "${name}" to continue: `, terminal)
+  const answer = await ask(`${what}. Type "${name}" to continue: `, terminal, signal)
   if (answer.trim() !== name) throw declined()
 }
 
@@ -56,22 +74,27 @@ function canAsk({stdin, stderr}: Terminal): boolean {
 }
 
 /** The typed answer; empty when the input ends. Ctrl-C ends the command. */
-async function ask(question: string, {stdin, stderr}: Terminal): Promise<string> {
+async function ask(question: string, {stdin, stderr}: Terminal, signal?: AbortSignal): Promise<string> {
   const asking = createInterface({input: stdin, output: stderr})
   let isInterrupted = false
   const ended = new Promise<undefined>(resolve => asking.once('close', () => resolve(undefined)))
   asking.once('SIGINT', () => {
     isInterrupted = true
+    // Readline has taken the key, so the process gets no signal: whoever waits for one says what was changed so far.
+    if (signal) process.emit('SIGINT')
     asking.close()
   })
+  const unsubscribe = signal && onAbort(signal, () => asking.close())
   const answer = await Promise.race([asking.question(printableText(question)), ended])
+  unsubscribe?.()
   asking.close()
   // Enter was not pressed, so the line is not finished.
   if (answer === undefined) stderr.write('\n')
+  if (signal?.aborted === true) throw new Aborted('The question', false, signal.reason)
   if (isInterrupted) throw new ExitError(EXIT.interrupted)
   return answer ?? ''
 }
 
-function declined(): ZaelError {
-  return new ZaelError('failed', 'confirm.declined', 'nothing was changed')
+function declined(unchanged = 'nothing was changed'): ZaelError {
+  return new ZaelError('failed', 'confirm.declined', unchanged)
 }

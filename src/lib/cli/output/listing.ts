@@ -3,7 +3,7 @@ import {InvalidInput} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
 import {printableText} from '../../core/printable.js'
 import type {Cell, TextColumn} from './table-layout.js'
-import {textTable} from './text-table.js'
+import {longTable, type TextTableOptions, textTable} from './text-table.js'
 
 const helpGroup = 'LIST'
 
@@ -65,20 +65,42 @@ export async function listingLines<Row>(
   width: number | undefined,
 ): Promise<Iterable<string>> {
   const chosen = chooseColumns(columns, flags.columns)
-  // Columns that were named are not spare.
-  const isAsked = flags.columns !== undefined
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return [empty]
-  return textTable(
-    chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
-      name,
-      header,
-      ...(align === undefined ? {} : {align}),
-      ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
-    })),
-    sorted.map(row => chosen.map(column => column.value(row))),
-    {header: !flags['no-header'], width, elsewhere: isAsked ? '--output csv' : '--columns or --output json'},
-  )
+  return textTable(textColumns(chosen, flags), cellsOf(chosen, sorted), tableOptions(flags, width))
+}
+
+/** The same for a list that goes on; its first rows determine the widths. */
+export function longListing<Row>(
+  {rows, columns}: Listing<Row>,
+  rest: AsyncIterable<readonly Row[]>,
+  flags: ListFlagValues,
+  width: number | undefined,
+): AsyncGenerator<string, void> {
+  const chosen = chooseColumns(columns, flags.columns)
+  const more = (async function* () {
+    for await (const some of rest) yield cellsOf(chosen, some)
+  })()
+  return longTable(textColumns(chosen, flags), cellsOf(chosen, rows), more, tableOptions(flags, width))
+}
+
+function textColumns<Row>(chosen: readonly ListingColumn<Row>[], flags: ListFlagValues): TextColumn[] {
+  // Columns that were named are not spare.
+  const isAsked = flags.columns !== undefined
+  return chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
+    name,
+    header,
+    ...(align === undefined ? {} : {align}),
+    ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
+  }))
+}
+
+const cellsOf = <Row>(chosen: readonly ListingColumn<Row>[], rows: readonly Row[]): Cell[][] =>
+  rows.map(row => chosen.map(column => column.value(row)))
+
+function tableOptions(flags: ListFlagValues, width: number | undefined): TextTableOptions {
+  const elsewhere = flags.columns === undefined ? '--columns or --output json' : '--output csv'
+  return {header: !flags['no-header'], width, elsewhere}
 }
 
 /** The list as comma-separated values, one row per line: plain numbers, no truncation, empty fields for missing values. */
@@ -86,7 +108,13 @@ export function* listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagV
   const chosen = chooseColumns(columns, flags.columns)
   const sorted = sortRows(rows, columns, flags.sort)
   if (!flags['no-header']) yield chosen.map(column => column.name).join(',')
-  for (const row of sorted) yield chosen.map(column => csvField(rawOf(column, row))).join(',')
+  yield* sorted.map(csvLine(columns, flags))
+}
+
+/** How a row is written there. */
+export function csvLine<Row>(columns: readonly ListingColumn<Row>[], flags: ListFlagValues): (row: Row) => string {
+  const chosen = chooseColumns(columns, flags.columns)
+  return row => chosen.map(column => csvField(rawOf(column, row))).join(',')
 }
 
 function chooseColumns<Row>(

@@ -22,6 +22,8 @@ export interface PlacedColumn extends TextColumn {
   /** In columns of the terminal. */
   readonly width: number
   readonly isRight: boolean
+  /** Whether longer texts are cut; unless false. */
+  readonly isCut?: boolean
 }
 
 /** Which columns are drawn, and how wide. */

@@ -1,7 +1,15 @@
 import {formatPercent} from '../../core/text.js'
 import {cutText, padText} from '../../core/text-width.js'
 import {paint} from './paint.js'
-import {type Cell, cellText, GAP, layOutTable, type TableLayout, type TextColumn} from './table-layout.js'
+import {
+  type Cell,
+  cellText,
+  GAP,
+  layOutTable,
+  type PlacedColumn,
+  type TableLayout,
+  type TextColumn,
+} from './table-layout.js'
 
 /** A share of one as a cell. */
 export function percentCell(share: number | null | undefined): Cell {
@@ -30,11 +38,31 @@ export async function textTable(
   const {header, isTerminal = process.stdout.isTTY, width, elsewhere = '--output json'} = options
   const layout = layOutTable(columns, rows, options)
   if (!isTerminal) return plainLines(layout, rows, header)
-  const footer = droppedLines(layout, elsewhere).map(line => paint('dim', cutText(line, width ?? Infinity)))
+  const footer = footerLines(layout, elsewhere, width)
   if (rows.length > MOST_DRAWN_ROWS) return chained(plainLines(layout, rows, header), footer)
   const {drawnLines} = await import('./terminal-table.js')
   return [...drawnLines(layout, rows, header), ...footer]
 }
+
+/**
+ * The same for a table that goes on, a line at a time. The first rows determine the widths; what is wider in later rows is cut
+ * on a terminal, and otherwise moves the rest of its line.
+ */
+export async function* longTable(
+  columns: readonly TextColumn[],
+  first: readonly (readonly Cell[])[],
+  rest: AsyncIterable<readonly (readonly Cell[])[]>,
+  options: TextTableOptions,
+): AsyncGenerator<string, void> {
+  const {header, isTerminal = process.stdout.isTTY, width, elsewhere = '--output json'} = options
+  const layout = layOutTable(columns, first, options)
+  yield* plainLines(layout, first, header)
+  const later = width === undefined ? {...layout, columns: layout.columns.map(withoutCut)} : layout
+  for await (const rows of rest) yield* plainLines(later, rows, false)
+  if (isTerminal) yield* footerLines(layout, elsewhere, width)
+}
+
+const withoutCut = (column: PlacedColumn): PlacedColumn => ({...column, isCut: false})
 
 /** Columns without a limit of width, for a few short rows. */
 export function plainTable(
@@ -53,19 +81,21 @@ function* plainLines(
 ): Generator<string, void> {
   const lineOf = (texts: readonly string[]) =>
     columns
-      .map(({width, isRight}, position) =>
-        padText(cutText(texts[position] ?? '', width), width, isRight ? 'right' : 'left'),
-      )
+      .map(({width, isRight, isCut = true}, position) => {
+        const text = texts[position] ?? ''
+        return padText(isCut ? cutText(text, width) : text, width, isRight ? 'right' : 'left')
+      })
       .join(GAP)
       .trimEnd()
   if (header) yield paint('dim', lineOf(columns.map(column => column.header)))
   for (const row of rows) yield lineOf(columns.map(({at}) => cellText(row[at])))
 }
 
-function droppedLines({dropped}: TableLayout, elsewhere: string): string[] {
-  return dropped.length === 0
-    ? []
-    : [`Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`]
+/** Names the columns for which there is no room. */
+function footerLines({dropped}: TableLayout, elsewhere: string, width: number | undefined): string[] {
+  if (dropped.length === 0) return []
+  const line = `Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`
+  return [paint('dim', cutText(line, width ?? Infinity))]
 }
 
 function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T, void> {

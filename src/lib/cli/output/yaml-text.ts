@@ -1,23 +1,19 @@
-import {Document, isScalar, parseDocument, visit} from 'yaml'
+import {Document, isScalar, stringify, visit} from 'yaml'
 import {escapeHidden} from '../../core/printable.js'
 
 /** YAML that affects no terminal: strings with hidden characters are quoted and have escapes, which read as the same. */
-export function yamlText(value: unknown): string {
-  return quoted(new Document(value))
+export function yamlText(value: unknown, options: {lineWidth?: number; compat?: 'yaml-1.1'} = {}): string {
+  const text = stringify(value, options)
+  return hasHidden(text) ? quoted(new Document(value, options), options) : text
 }
 
-/** The same for a text that is YAML already; its comments remain. */
-export function safeYaml(text: string): string {
-  return hasHidden(text) ? quoted(parseDocument(text)) : text
-}
-
-function quoted(document: Document | ReturnType<typeof parseDocument>): string {
+function quoted(document: Document, options: {lineWidth?: number}): string {
   visit(document, {
     Scalar: (_, node) => {
       if (isScalar(node) && typeof node.value === 'string' && hasHidden(node.value)) node.type = 'QUOTE_DOUBLE'
     },
   })
-  return escapeHidden(document.toString(), character => (character === '\n' ? character : escapeOf(character)))
+  return escapeHidden(document.toString(options), character => (character === '\n' ? character : escapeOf(character)))
 }
 
 const hasHidden = (text: string): boolean => {

@@ -1,10 +1,13 @@
 import {z} from 'zod'
+import {alteredLimitsSchema, plannedLossSchema} from './limits.js'
 import {
   bucketSyncSchema,
   itemCountsSchema,
   limitKindShape,
   limitLevelSchema,
+  limitSchema,
   type ResultOf,
+  scopeSchema,
   sharedChargeSchema,
 } from './shared.js'
 
@@ -46,6 +49,8 @@ export const entityDeleteResult = z
   .meta({title: 'zael entity delete'})
 export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
+const keptCopiesSchema = z.array(z.strictObject({scope: scopeSchema, limits: z.array(limitSchema)}))
+
 /** zael entity import. */
 export const entityImportResult = z
   .strictObject({
@@ -54,13 +59,22 @@ export const entityImportResult = z
     listed: z.int().describe('Entities in the file.'),
     create: z.int(),
     update: z.int(),
-    limits: z.int().describe('Scopes of an entity whose limits are set.'),
+    limits: z.int().describe('Sets of limits to write: one for each entity and resource.'),
     unchanged: z.int().describe('Entities that need no change.'),
+    kept: keptCopiesSchema.describe(
+      'Limits that are not listed, were copied to their scope for a boost and would end with it: with those that are listed they stay for good',
+    ),
+    lost: plannedLossSchema,
+    altered: alteredLimitsSchema,
     result: z
       .strictObject({
+        outcome: z
+          .enum(['complete', 'failed', 'interrupted'])
+          .describe('interrupted: stopped by a signal, exit code 130 or 143; run again to continue'),
         created: z.int(),
         updated: z.int(),
-        limitsSet: z.int(),
+        limitsSet: z.int().describe('Sets of limits: one for each entity and resource.'),
+        kept: keptCopiesSchema.describe('Limits that were copied for a boost and stay for good now'),
         failures: z.array(z.strictObject({entity: z.string(), code: z.string(), message: z.string()})),
         left: z.int().describe('Changes that were not tried.'),
       })

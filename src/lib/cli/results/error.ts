@@ -6,7 +6,7 @@ export const errorResult = z
   .strictObject({
     error: z.strictObject({
       code: z.string().describe('Stable, dotted.'),
-      kind: z.enum(['failed', 'usage', 'notFound', 'access', 'conflict', 'checkSaidNo', 'interrupted']),
+      kind: z.enum(['failed', 'usage', 'notFound', 'access', 'conflict', 'checkSaidNo', 'interrupted', 'terminated']),
       message: z.string(),
       hint: z.string().nullable().describe('What to do next.'),
       details: z.record(z.string(), z.unknown()),

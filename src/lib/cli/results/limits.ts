@@ -52,8 +52,24 @@ const appliedLimitsSchema = z
   })
   .meta({id: 'AppliedLimits'})
 
+const copiedSchema = appliedLimitsSchema
+  .nullable()
+  .describe(
+    'Limits taken over from another level, also earlier and only for a boost; later changes there do not reach them',
+  )
+
+const newNamesSchema = z
+  .array(
+    z.strictObject({
+      kind: z.enum(['entity', 'resource', 'limit']),
+      name: z.string(),
+      nearest: z.array(z.string()).describe('Existing names that it may stand for'),
+    }),
+  )
+  .describe('Names that nothing in the namespace has used before')
+
 /** What live buckets lose by a change. */
-export const lostLimitsSchema = z
+const lostLimitsSchema = z
   .strictObject({
     limits: z
       .array(z.string())
@@ -62,6 +78,26 @@ export const lostLimitsSchema = z
     unconfigured: z.int().min(0).describe('Live buckets that then have no limits at any level: their requests fail'),
   })
   .meta({id: 'LostLimits'})
+
+/** The same of changes that are made together. */
+export const plannedLossSchema = lostLimitsSchema
+  .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
+  .meta({id: 'PlannedLoss'})
+
+/** What a change does to live buckets besides what was meant. */
+export const alteredLimitsSchema = z
+  .array(
+    limitChangeSchema
+      .extend({
+        resource: z.string(),
+        entities: z.int().min(0).describe('Entities with such live buckets'),
+        buckets: z.int().min(0).describe('0: a bucket that is used later has them'),
+      })
+      .meta({id: 'AlteredLimit'}),
+  )
+  .describe(
+    'Limits in force that change although they were not named, or from and to other values than at the scope, because other levels are hidden or uncovered; most live buckets first',
+  )
 
 const effectSchema = z.strictObject({
   effective: z
@@ -79,15 +115,8 @@ const effectSchema = z.strictObject({
     })
     .describe('Entities with live buckets to which the changed limits apply'),
   lost: lostLimitsSchema,
-  new: z
-    .array(
-      z.strictObject({
-        kind: z.enum(['entity', 'resource', 'limit']),
-        name: z.string(),
-        nearest: z.array(z.string()).describe('Existing names that it may stand for'),
-      }),
-    )
-    .describe('Names that nothing in the namespace has used before'),
+  altered: alteredLimitsSchema,
+  new: newNamesSchema,
 })
 export type ChangeEffectJson = ResultOf<typeof effectSchema>
 
@@ -99,7 +128,11 @@ export const limitsBoostsResult = z
         z.strictObject({
           scope: scopeSchema,
           limit: limitSchema.describe('With the key boost'),
-          copied: z.boolean().describe('The scope has limits only for the time of the boost'),
+          copied: z
+            .boolean()
+            .describe(
+              'The scope has limits only for the time of its boosts; the one that ends them says so: limit.boost.endsCopy',
+            ),
           since: z.string().describe('UTC, ISO 8601: when it was set'),
           by: z.string().nullable(),
         }),
@@ -120,7 +153,12 @@ export const impactSchema = z
     since: z.string().describe('UTC, ISO 8601'),
     until: z.string().describe('UTC, ISO 8601'),
     entities: z.int().describe('Entities with usage to which the limits would apply'),
+    others: z.int().describe('Entities with usage to which more specific limits apply'),
     windows: z.int().describe('Windows with usage that were compared'),
+    changed: z.array(z.string()).describe('Limits that would not be as they are now, by name'),
+    unrecorded: z
+      .array(z.string())
+      .describe('Those of them under whose name no usage is recorded: nothing can be said about them'),
     complete: z.boolean().describe('False when there was too much usage to read'),
     found: z
       .array(
@@ -140,6 +178,10 @@ export const impactSchema = z
             .strictObject({start: z.string(), tokens: z.number(), allowed: z.number()})
             .nullable()
             .describe('The window in which most was used of what was possible'),
+          boostedUntil: z
+            .string()
+            .nullable()
+            .describe('Until then a boost applies instead, with limits that were copied for it'),
         }),
       )
       .describe('Without those that fit; worst first'),
@@ -148,7 +190,9 @@ export const impactSchema = z
 export type ImpactJson = ResultOf<typeof impactSchema>
 
 /** zael limits impact. */
-export const limitsImpactResult = z.strictObject(impactSchema.shape).meta({title: 'zael limits impact'})
+export const limitsImpactResult = z
+  .strictObject({...impactSchema.shape, new: newNamesSchema})
+  .meta({title: 'zael limits impact'})
 export type LimitsImpactResult = ResultOf<typeof limitsImpactResult>
 
 /** zael limits list. */
@@ -182,9 +226,7 @@ export const limitsSetResult = z
   .strictObject({
     dryRun: z.boolean(),
     ...changeSchema.shape,
-    copied: appliedLimitsSchema
-      .nullable()
-      .describe('Limits taken over from another level; later changes there do not reach the copies'),
+    copied: copiedSchema,
     ...effectSchema.shape,
     buckets: bucketSyncSchema.nullable(),
     impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
@@ -194,6 +236,6 @@ export type LimitsSetResult = ResultOf<typeof limitsSetResult>
 
 /** zael limits unset. */
 export const limitsUnsetResult = changeSchema
-  .extend({...effectSchema.shape, buckets: bucketSyncSchema})
+  .extend({copied: copiedSchema, ...effectSchema.shape, buckets: bucketSyncSchema})
   .meta({title: 'zael limits unset'})
 export type LimitsUnsetResult = ResultOf<typeof limitsUnsetResult>

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {impactSchema, lostLimitsSchema} from './limits.js'
+import {alteredLimitsSchema, impactSchema, plannedLossSchema} from './limits.js'
 import {
   accessChangeSchema,
   bucketSyncSchema,
@@ -69,13 +69,15 @@ const applyErrorSchema = z
   })
   .meta({id: 'ApplyError'})
 
-const lossSchema = lostLimitsSchema
-  .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
-  .meta({id: 'PlannedLoss'})
-
 const plannedBoostsSchema = z
-  .array(z.strictObject({scope: scopeSchema, limit: limitSchema}))
-  .describe('Limits of stated scopes that have other values until an instant; they are left alone')
+  .array(
+    z.strictObject({
+      scope: scopeSchema,
+      limit: limitSchema.describe('As it is when the manifest is applied, with the key boost'),
+      ends: z.boolean().describe('True: applying the manifest ends the boost, because it states no such limit there'),
+    }),
+  )
+  .describe('Limits that have other values until an instant, of scopes that are stated or managed')
 
 /** zael limits apply. */
 export const limitsApplyResult = z
@@ -86,7 +88,8 @@ export const limitsApplyResult = z
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
     boosts: plannedBoostsSchema,
-    lost: lossSchema,
+    lost: plannedLossSchema,
+    altered: alteredLimitsSchema,
     result: z
       .strictObject({
         outcome: z.enum(['complete', 'failed', 'interrupted']),
@@ -146,7 +149,8 @@ export const limitsPlanResult = z
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
     boosts: plannedBoostsSchema,
-    lost: lossSchema,
+    lost: plannedLossSchema,
+    altered: alteredLimitsSchema,
     impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
   })
   .meta({title: 'zael limits plan'})

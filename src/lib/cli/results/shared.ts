@@ -83,6 +83,11 @@ export const limitKindShape = {
       text: z.string().describe('As `zael limits set` reads it'),
       until: z.string().describe('UTC, ISO 8601'),
       ended: z.boolean().describe('True: it ended, and what is left of it is yet to be removed'),
+      endsCopy: z
+        .boolean()
+        .describe(
+          'True: with it ends a copy that was made for the boosts of the scope; what applies then is not the limit as it is without, but what the next level says',
+        ),
     })
     .optional()
     .describe('What applies until an instant; after that, and outside of this key, the limit as it is without'),

@@ -3,7 +3,7 @@ import {localAggregatorSchema} from './local.js'
 import type {ResultOf} from './shared.js'
 
 const stackPartSchema = z
-  .enum(['cloudFormation', 'table', 'aggregator', 'mapping', 'traffic', 'deadLetters', 'alarms', 'versions'])
+  .enum(['cloudFormation', 'table', 'aggregator', 'mapping', 'traffic', 'deadLetters', 'alarms', 'versions', 'drift'])
   .meta({id: 'StackPart'})
 
 const stackResourceSchema = z
@@ -82,11 +82,32 @@ export const deployResult = z
       .string()
       .nullable()
       .describe('ARN of the service role of CloudFormation; null: it acts with the permissions of its caller.'),
+    terminationProtection: z
+      .boolean()
+      .nullable()
+      .describe('What the protection of the stack against deletion is changed to; null: it stays as it is.'),
+    adopts: z
+      .strictObject({
+        table: z.string(),
+        items: z.int().min(0).describe('As DynamoDB counts them, some hours late.'),
+        formerArchive: z
+          .string()
+          .nullable()
+          .describe('Bucket of audit events of an earlier stack of this name, which stays; null: none is known.'),
+      })
+      .nullable()
+      .describe('A table without a stack that becomes part of the new one, with everything in it; null: none.'),
+    repairs: z
+      .boolean()
+      .describe('Compared with what exists: what was changed or deleted without CloudFormation is set back.'),
     changes: z.array(
       z.strictObject({
         action: z
-          .enum(['add', 'change', 'replace', 'maybe-replace', 'remove', 'keep'])
-          .describe('keep: it leaves the stack and stays on AWS.'),
+          .enum(['add', 'import', 'restore', 'change', 'sync', 'replace', 'maybe-replace', 'remove', 'keep'])
+          .describe(
+            'import: it exists and becomes part of the stack; restore: it is gone and is created again; ' +
+              'sync: it is already as the template has it; keep: it leaves the stack and stays on AWS.',
+          ),
         logicalId: z.string().describe('Its name in the template.'),
         physicalId: z.string().nullable().describe('Its name on AWS; null before it is made.'),
         type: z.string(),
@@ -197,6 +218,7 @@ export const statusResult = z
           .string()
           .nullable()
           .describe('ARN of the service role of CloudFormation; null: it acts with the permissions of its caller'),
+        terminationProtection: z.boolean().describe('Whether CloudFormation refuses to delete the stack'),
         owner: z.enum(['zael', 'zae-limiter', 'other']).describe('Who deployed it, by its tags'),
         version: z.string().nullable().describe('Of the tool, at the last deploy'),
         schemaVersion: z.string().nullable(),
@@ -229,6 +251,15 @@ export const statusResult = z
         expiry: z.boolean().nullable().describe('null: could not be asked'),
         pointInTimeRecovery: z.boolean().nullable().describe('null: could not be asked'),
         deletionProtection: z.boolean(),
+        throughput: z
+          .strictObject({
+            maxReads: z.int().nullable().describe('null: no maximum'),
+            maxWrites: z.int().nullable().describe('null: no maximum'),
+            warmReads: z.int().nullable().describe('What the table can serve at once; null: not reported'),
+            warmWrites: z.int().nullable().describe('What the table can serve at once; null: not reported'),
+          })
+          .describe('Units per second'),
+        replicas: z.array(z.string()).describe('Regions that DynamoDB copies the table to'),
         indexes: z.array(
           z.strictObject({
             name: z.string(),
@@ -315,6 +346,24 @@ export const statusResult = z
         migrationDue: z.boolean(),
       })
       .nullable(),
+    drift: z
+      .array(
+        z.strictObject({
+          logicalId: z.string().describe('Its name in the template'),
+          physicalId: z.string().nullable(),
+          type: z.string(),
+          change: z.enum(['modified', 'deleted']),
+          properties: z.array(
+            z.strictObject({
+              path: z.string(),
+              expected: z.string().nullable().describe('As the template has it'),
+              actual: z.string().nullable(),
+            }),
+          ),
+        }),
+      )
+      .nullable()
+      .describe('With --drift: what was changed or deleted without CloudFormation; null without it'),
     unknown: z
       .array(
         z.strictObject({

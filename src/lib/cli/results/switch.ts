@@ -1,10 +1,26 @@
 import {z} from 'zod'
-import {accessChangeSchema, bucketSyncSchema, type ResultOf, scopeSchema} from './shared.js'
+import {accessChangeSchema, accessSchema, bucketSyncSchema, type ResultOf, scopeSchema} from './shared.js'
 
 const switchSchema = z.strictObject({
   scope: scopeSchema,
   access: accessChangeSchema.describe('Null: the next less specific level decides'),
   buckets: bucketSyncSchema.describe('Live buckets, each stamped with the switch that applies to it'),
+  exceptions: z
+    .strictObject({
+      found: z.array(
+        z.strictObject({
+          scope: scopeSchema,
+          access: accessSchema,
+          command: z
+            .string()
+            .nullable()
+            .describe('Does the same there; null where that would open what was switched for one entity alone'),
+        }),
+      ),
+      looked: z.int().describe('Configurations of entities that were looked at'),
+      complete: z.boolean().describe('Whether these were all; otherwise there may be more exceptions'),
+    })
+    .describe('More specific switches that say something else: they count there'),
 })
 export type SwitchResult = ResultOf<typeof switchSchema>
 

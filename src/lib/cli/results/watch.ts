@@ -1,11 +1,13 @@
 import {z} from 'zod'
-import {quotaLevelShape, type ResultOf} from './shared.js'
+import {limitKindShape, quotaLevelShape, type ResultOf} from './shared.js'
 
 const watchedBucketSchema = z
   .strictObject({
     entity: z.string(),
     resource: z.string(),
-    status: z.enum(['ok', 'overdrawn', 'near', 'over', 'gone']),
+    status: z
+      .enum(['ok', 'overdrawn', 'near', 'over', 'disabled', 'gone'])
+      .describe('disabled: a switch refuses every request'),
     refusedBy: z
       .enum(['entity', 'parent'])
       .nullable()
@@ -49,6 +51,7 @@ const watchedBucketSchema = z
             .nullable()
             .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
           typical: z.int().min(1).describe('Tokens that the average request takes, by what the bucket has counted.'),
+          unit: limitKindShape.unit,
         }),
       )
       .describe('All shards together.'),
@@ -97,6 +100,7 @@ export const watchResult = z
       overdrawn: z
         .int()
         .describe('Of the others, buckets with a soft limit that has too little left for the average request.'),
+      disabled: z.int().describe('Buckets for which a switch refuses every request.'),
       inDebt: z.int(),
       shards: z.int(),
       refusedPerSecond: z.number().describe('Requests; one that a parent refused counts once.'),

@@ -1,20 +1,21 @@
 import {ZaelError} from '../../core/errors.js'
 import {formatList} from '../../core/text.js'
+import {Aborted} from '../../dynamo/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import type {Deleted, DeletedPart, DeletionWatcher} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {Table} from '../../repository/table/table.js'
-import {interruptible} from '../output/interrupt.js'
+import type {Interruption} from '../output/interrupt.js'
 import {eventLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
-/** Deletes a stack and prints its events on stderr. Ctrl-C stops waiting; CloudFormation continues. */
+/** Deletes a stack and prints its events on stderr. Ctrl-C stops waiting; a deletion that has begun continues. */
 export async function deleteWithEvents(
   aws: Aws | undefined,
   table: Table,
   plan: DeletionPlan,
-  {flags, logToStderr}: {readonly flags: string; readonly logToStderr: (line: string) => void},
+  {flags, interruption, logToStderr}: DeletionMode,
 ): Promise<Deleted> {
   const {deletePlanned} = await import('../../infra/delete/delete.js')
   const gone = new Set<DeletedPart>()
@@ -24,14 +25,21 @@ export async function deleteWithEvents(
       for (const line of eventLines(event)) logToStderr(line)
     },
     onStep: what => logToStderr(`  ${what}`),
+    onStart: () => interruption.tell(() => interruptedDeletion(started)),
     onGone: part => gone.add(part),
   }
-  return interruptible(
-    signal => deletePlanned(aws, table, plan, watcher, {sleep: sleepMs, signal}),
-    () => interruptedDeletion(started),
-  ).catch(error => {
-    throw unfinishedDeletion(error, started)
+  const waiting = {sleep: sleepMs, signal: interruption.signal}
+  return deletePlanned(aws, table, plan, watcher, waiting).catch(error => {
+    throw error instanceof Aborted ? error : unfinishedDeletion(error, started)
   })
+}
+
+/** How to delete. */
+interface DeletionMode {
+  /** Flags that select the same stack, for suggested commands. */
+  readonly flags: string
+  readonly interruption: Interruption
+  readonly logToStderr: (line: string) => void
 }
 
 /** A deletion in progress. */

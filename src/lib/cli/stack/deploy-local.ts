@@ -1,8 +1,9 @@
 import {ZaelError} from '../../core/errors.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
-import type {Table} from '../../repository/table/table.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
+import type {Interruption} from '../output/interrupt.js'
 import type {DeployResult} from '../results/stack.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 
@@ -14,31 +15,42 @@ export interface LocalDeployment {
   readonly withoutEffect: readonly string[]
 }
 
-type LocalRequest = Pick<DeployRequest, 'options' | 'cloudFormationRole' | 'templateBucket'>
+type LocalRequest = Pick<
+  DeployRequest,
+  'options' | 'repair' | 'cloudFormationRole' | 'templateBucket' | 'terminationProtection'
+>
 
 /** Creates the table of the template on an engine without CloudFormation, unless it exists. */
 export async function deployLocally(
-  table: Table,
-  {options, cloudFormationRole, templateBucket}: LocalRequest,
-  {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
+  givenTable: Table,
+  {options, repair, cloudFormationRole, templateBucket, terminationProtection}: LocalRequest,
+  {
+    version,
+    dryRun,
+    interruption,
+  }: {readonly version: string; readonly dryRun: boolean; readonly interruption: Interruption},
 ): Promise<LocalDeployment> {
   const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
-    import('../../infra/deploy/resource-index.js'),
+    import('../../infra/options/resource-index.js'),
     import('../../infra/deploy/errors.js'),
   ])
+  const table = untilAborted(givenTable, interruption.signal)
   checkCloudFormationName(table.name)
   const resourceIndex = requestedResourceIndex(options)
   const now = await readResourceIndex(table)
   if (resourceIndex !== undefined && now !== undefined && now !== resourceIndex) throw otherIndex(table.name)
   const withoutEffect = [
     ...Object.keys(options).filter(name => name !== 'resourceIndex'),
+    ...(repair ? ['repair'] : []),
     ...(cloudFormationRole === undefined ? [] : ['cloudformationRole']),
     ...(templateBucket === undefined ? [] : ['templateBucket']),
+    ...(terminationProtection === undefined ? [] : ['terminationProtection']),
   ]
   const common = {stack: table.name, withoutEffect}
   if (dryRun) return {...common, created: now === undefined}
   const shape = resourceIndex === undefined ? {} : {resourceIndex}
+  interruption.tell(() => interruptedHere(table.name))
   return {...common, ...(await prepareStack(table, version, shape))}
 }
 
@@ -56,6 +68,13 @@ export function localLines({stack, created}: LocalDeployment, dryRun: boolean): 
 /** The result in JSON. */
 export function localJson({stack, created}: LocalDeployment, dryRun: boolean): DeployResult {
   return {...NOTHING_DEPLOYED, stack, target: 'engine', dryRun, action: created ? 'create' : 'none', complete: !dryRun}
+}
+
+function interruptedHere(stack: string): ZaelError {
+  return new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: the table "${stack}" may be incomplete.`, {
+    hint: 'Run the same command again to complete it.',
+    details: {stack},
+  })
 }
 
 function otherIndex(stack: string): ZaelError {

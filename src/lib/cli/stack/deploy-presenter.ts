@@ -1,17 +1,20 @@
 import {printableText} from '../../core/printable.js'
-import {formatCount} from '../../core/text.js'
+import {formatCount, formatPlural} from '../../core/text.js'
 import {cutText} from '../../core/text-width.js'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
-import type {DeployPlan} from '../../infra/deploy/plan.js'
+import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import type {StackEvent} from '../../infra/stacks/events.js'
-import {factLines} from '../output/facts.js'
+import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {DeployResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
   add: ['+', 'green', ''],
+  import: ['=', 'green', 'exists and becomes part of the stack'],
+  restore: ['+', 'green', 'is gone and is created again'],
+  sync: ['=', 'dim', 'is already as the template has it'],
   change: ['~', 'yellow', ''],
   'maybe-replace': ['!', 'red', 'CloudFormation may replace it'],
   replace: ['!', 'red', 'is REPLACED: a new one is created, then this one is deleted'],
@@ -19,14 +22,20 @@ const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: strin
   keep: ['-', 'yellow', 'is removed from the stack and kept on AWS'],
 }
 
+// What these have before or after is not a change.
+const NEW: ReadonlySet<ChangeAction> = new Set(['add', 'import', 'restore'])
+
 // Additions first; changes and deletions last, right above the question.
-const ORDER: readonly ChangeAction[] = ['add', 'change', 'keep', 'remove', 'maybe-replace', 'replace']
+const ORDER: readonly ChangeAction[] = [
+  ...(['sync', 'import', 'add', 'restore', 'change'] as const),
+  ...(['keep', 'remove', 'maybe-replace', 'replace'] as const),
+]
 
 /** What a deployment will do. */
 export function deployPlanLines(plan: DeployPlan): string[] {
   const {stack, region, action, parameters, changeSet, cloudFormationRole} = plan
   const title = `Stack "${stack}" in ${region}`
-  if (action === 'none') return [`${title}: no changes`, ...codeLines(plan)]
+  if (action === 'none') return [`${title}: no changes`, ...protectionLines(plan), ...codeLines(plan)]
   if (action === 'recreate') {
     return [`${title}: an earlier deployment failed; what it left must be deleted first`]
   }
@@ -34,18 +43,32 @@ export function deployPlanLines(plan: DeployPlan): string[] {
   return [
     `${title}: ${action === 'create' ? 'will be created' : 'will be changed'}`,
     ...(cloudFormationRole === null ? [] : [`  CloudFormation acts as ${cloudFormationRole}`]),
+    ...adoptionLines(plan),
+    ...(plan.repairs ? ['  compared with what exists: what differs from the template is set back'] : []),
     ...parameters.map(({option, before, after}) => `  ${option}: ${before || 'not set'} -> ${after || 'not set'}`),
     ...changes.flatMap(changeLines),
+    ...protectionLines(plan),
     ...codeLines(plan),
     '',
     countLine(changes),
   ]
 }
 
+function adoptionLines({adopts}: DeployPlan): string[] {
+  if (adopts === null) return []
+  const {table, items, formerArchive} = adopts
+  // DynamoDB counts some hours late.
+  const count = items === 0 ? 'its items' : `about ${formatPlural(items, 'item')}`
+  return [
+    paint('green', `  adopts table ${table}: ${count} stay${items === 1 ? 's' : ''}`),
+    ...(formerArchive === null ? [] : [`  audit archive ${formerArchive} stays as it is; a new one is created`]),
+  ]
+}
+
 function changeLines(change: PlannedResource): string[] {
   const [sign, colour, note] = SIGNS[change.action]
   const head = `  ${sign} ${resourceName(change)}${note === '' ? '' : `: ${note}`}`
-  return [paint(colour, head), ...(change.action === 'add' ? [] : change.properties.map(propertyLine))]
+  return [paint(colour, head), ...(NEW.has(change.action) ? [] : change.properties.map(propertyLine))]
 }
 
 function propertyLine({name, before, after}: PlannedResource['properties'][number]): string {
@@ -64,10 +87,23 @@ function codeLines({code}: DeployPlan): string[] {
   return code === 'new' ? [paint('yellow', '  ~ aggregator code: will be uploaded')] : []
 }
 
+function protectionLines({terminationProtection: after}: DeployPlan): string[] {
+  if (after === null) return []
+  return [paint('yellow', `  ~ termination protection: ${after ? 'off -> on' : 'on -> off'}`)]
+}
+
 function countLine(changes: readonly PlannedResource[]): string {
   const count = (...actions: ChangeAction[]) =>
     formatCount(changes.filter(each => actions.includes(each.action)).length)
-  return `${count('add')} to add, ${count('change', 'maybe-replace')} to change, ${count('replace')} to replace, ${count('remove', 'keep')} to remove`
+  const optional = (action: ChangeAction, what: string) => (count(action) === '0' ? [] : [`${count(action)} ${what}`])
+  return [
+    ...optional('import', 'to import'),
+    `${count('add')} to add`,
+    ...optional('restore', 'to create again'),
+    `${count('change', 'maybe-replace')} to change`,
+    `${count('replace')} to replace`,
+    `${count('remove', 'keep')} to remove`,
+  ].join(', ')
 }
 
 /** One event; the reason of a failure has a line of its own. */
@@ -97,6 +133,26 @@ export function finishedLines({stack, action}: DeployPlan, finished: FinishedSta
   })
 }
 
+/** What a deployment has not done although it was asked to. */
+export function deployWarnings(
+  {action, cloudFormationRole}: DeployPlan,
+  finished: FinishedStack | undefined,
+  asked: Pick<DeployRequest, 'cloudFormationRole'>,
+): string[] {
+  const isRoleUnset = action === 'none' && asked.cloudFormationRole !== undefined
+  const role =
+    isRoleUnset && cloudFormationRole !== asked.cloudFormationRole
+      ? ['The service role was not set: CloudFormation sets it only together with another change of the stack.']
+      : []
+  return [...role, ...(finished?.warnings ?? [])]
+}
+
+/** The command that completes a deployment which was not waited for. */
+export function unfinishedLines({terminationProtection}: DeployPlan, flags: string): string[] {
+  const protection = terminationProtection ? ' --termination-protection' : ''
+  return nextLines([[`zael deploy${flags}${protection}`, 'finish when CloudFormation is done']])
+}
+
 /** The JSON result without CloudFormation; the keys are always the same. */
 export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   region: null,
@@ -105,6 +161,9 @@ export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   complete: true,
   parameters: [],
   cloudFormationRole: null,
+  terminationProtection: null,
+  adopts: null,
+  repairs: false,
   changes: [],
   code: 'none',
   aggregator: null,
@@ -128,12 +187,19 @@ export function deployJson(
     complete: finished !== undefined,
     parameters: plan.parameters,
     cloudFormationRole: plan.cloudFormationRole,
+    terminationProtection: plan.terminationProtection,
+    adopts: plan.adopts && adoptionJson(plan.adopts),
+    repairs: plan.repairs,
     changes: plan.changeSet?.changes ?? [],
     code: plan.code,
     aggregator: finished ? deployedFunction(finished) : null,
     schemaVersion: finished?.schemaVersion ?? null,
     defaultNamespaceCreated: finished?.defaultNamespaceCreated ?? false,
   }
+}
+
+function adoptionJson({table, items, formerArchive}: NonNullable<DeployPlan['adopts']>): DeployResult['adopts'] {
+  return {table, items, formerArchive}
 }
 
 function deployedFunction(finished: FinishedStack): DeployResult['aggregator'] {

@@ -1,11 +1,12 @@
 import {ZaelError} from '../../core/errors.js'
+import {Aborted} from '../../dynamo/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import type {DeployWatcher, FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
-import type {Table} from '../../repository/table/table.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
 import {confirm} from '../output/confirm.js'
-import {interruptible} from '../output/interrupt.js'
+import {type Interruption, nothingChanged} from '../output/interrupt.js'
 import {deployPlanLines, eventLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
@@ -14,6 +15,7 @@ export interface DeployMode {
   readonly yes: boolean
   readonly dryRun: boolean
   readonly wait: boolean
+  readonly interruption: Interruption
   /** Flags that select the same stack, for suggested commands. */
   readonly flags: string
   readonly print: (lines: readonly string[]) => void
@@ -27,60 +29,61 @@ export async function deployWithConsent(
   request: DeployRequest,
   mode: DeployMode,
 ): Promise<{plan: DeployPlan; finished: FinishedStack | undefined}> {
-  const {print, yes, dryRun, flags} = mode
+  const {print, yes, dryRun, flags, interruption} = mode
   const {stack} = request
-  const [{planDeploy}, {discardChangeSet}, {startChanges, followChanges, finishStack}] = await Promise.all([
-    import('../../infra/deploy/plan.js'),
-    import('../../infra/deploy/change-set.js'),
-    import('../../infra/deploy/deploy.js'),
-  ])
-  const makePlan = () =>
-    interruptible(signal => planDeploy(aws, table, request, {sleep: sleepMs, signal}), interruptedEarly)
-
-  let plan = await makePlan()
+  const {signal} = interruption
+  const waiting = {sleep: sleepMs, signal}
+  if (request.templateBucket !== undefined)
+    interruption.tell(() => nothingChanged('deploy.interrupted', 'The uploaded template may stay in its bucket.'))
+  const [{planDeploy}, {discardAfter, discardChangeSet}, {startChanges, followChanges, finishStack}] =
+    await Promise.all([
+      import('../../infra/deploy/plan.js'),
+      import('../../infra/deploy/discard-change-set.js'),
+      import('../../infra/deploy/deploy.js'),
+    ])
+  let plan = await planDeploy(aws, table, request, waiting)
   print(deployPlanLines(plan))
+  let unchanged: string | undefined
   if (plan.action === 'recreate' && !dryRun) {
-    await removeFailed(aws, table, plan, mode)
-    plan = await makePlan()
+    unchanged = await removeFailed(aws, table, plan, mode)
+    plan = await planDeploy(aws, table, request, waiting)
     print(deployPlanLines(plan))
   }
   const {changeSet} = plan
   if (dryRun) {
     if (changeSet) await discardChangeSet(aws, changeSet)
+    if (signal.aborted) throw new Aborted('The preview', false, signal.reason)
     return {plan, finished: undefined}
   }
-  const isIdle = plan.action === 'none' && plan.code !== 'new'
+  const isIdle = plan.action === 'none' && plan.code !== 'new' && plan.terminationProtection === null
   let since: string | undefined
   try {
-    if (!isIdle) await confirm(questionFor(plan), {yes})
-    since = await startChanges(aws, plan)
+    if (!isIdle) await confirm(questionFor(plan), {yes, signal, unchanged})
+    if (signal.aborted) throw new Aborted('The deployment', false, signal.reason)
+    const onSent = () => interruption.tell(() => interruptedInDoubt(plan, flags))
+    since = await startChanges(aws, plan, {signal, onSent})
   } catch (error) {
-    // The first error matters more than one of the clean-up.
-    if (changeSet) await discardChangeSet(aws, changeSet).catch(() => {})
-    throw error
+    // CloudFormation may have begun.
+    const isInDoubt = error instanceof Aborted && error.maybeApplied
+    throw changeSet && !isInDoubt ? await discardAfter(error, aws, changeSet) : error
   }
+  interruption.tell(() => interruptedLate(plan, flags))
   // Without changes there is nothing to wait for.
   if (!mode.wait && changeSet) return {plan, finished: undefined}
   const watcher = watcherOf(mode)
-  return interruptible(
-    async signal => {
-      const waiting = {sleep: sleepMs, signal}
-      await followChanges(aws, plan, since, watcher, waiting)
-      return {plan, finished: await finishStack(aws, table, request, watcher, waiting)}
-    },
-    () => interruptedLate(plan, flags),
-  ).catch(error => {
-    throw outOfSight(error, {
-      code: 'deploy.out-of-sight',
-      continuing: `with stack "${stack}"`,
-      hint: lateHint(flags),
-      stack,
-    })
-  })
+  try {
+    await followChanges(aws, plan, since, watcher, waiting)
+    return {plan, finished: await finishStack(aws, table, {...request, plan}, watcher, waiting)}
+  } catch (error) {
+    const continuing = `with stack "${stack}"`
+    throw outOfSight(error, {code: 'deploy.out-of-sight', continuing, hint: lateHint(flags), stack})
+  }
 }
 
-/** Deletes what a failed first deployment left, which would block the next; it contains no data. */
-async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: DeployMode): Promise<void> {
+/** Deletes what a failed first deployment left, which would block the next; it contains no data. Returns what was changed. */
+async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode: DeployMode): Promise<string> {
+  const {signal} = mode.interruption
+  const table = untilAborted(givenTable, signal)
   const {stack, stackId, hasEmptyTable} = plan
   const [{deleteStack, deleteTable, unprotectTable}, {readTable}, {hasEmptyLeftover}] = await Promise.all([
     import('../../infra/delete/delete.js'),
@@ -93,29 +96,32 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: Depl
   const left = hasEmptyTable ? ` and its empty table "${table.name}"${protection}` : ''
   await confirm(`This deletes what is left of the failed stack "${stack}"${left}, then creates it again`, {
     yes: mode.yes,
+    signal,
   })
   const hint = 'Run the same command again when it is deleted.'
-  await interruptible(
-    async signal => {
-      const waiting = {sleep: sleepMs, signal}
-      await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcherOf(mode), waiting)
-      // Checked again: clients may have written to the table in the meantime.
-      if (!hasEmptyTable || !(await hasEmptyLeftover(table))) return
+  const tell = (message: string, next = hint) =>
+    mode.interruption.tell(
+      () => new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: ${message}`, {hint: next}),
+    )
+  const waiting = {sleep: sleepMs, signal}
+  const watcher = {
+    ...watcherOf(mode),
+    onStart: () => tell(`CloudFormation continues to delete "${stack}".`),
+  }
+  try {
+    await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcher, waiting)
+    // Checked again: clients may have written to the table in the meantime.
+    if (hasEmptyTable && (await hasEmptyLeftover(table))) {
+      tell(`what was left of the failed stack "${stack}" is deleted, but perhaps not its empty table.`)
       if (isProtected) await unprotectTable(table, waiting)
       await deleteTable(table, waiting)
-    },
-    () =>
-      new ZaelError(
-        'interrupted',
-        'deploy.interrupted',
-        `Interrupted: CloudFormation continues to delete "${stack}".`,
-        {
-          hint,
-        },
-      ),
-  ).catch(error => {
+    }
+  } catch (error) {
     throw outOfSight(error, {code: 'deploy.out-of-sight', continuing: `to delete "${stack}"`, hint, stack})
-  })
+  }
+  const changed = `what was left of the failed stack "${stack}" is deleted; nothing else was changed.`
+  tell(changed, 'Run the same command again.')
+  return changed
 }
 
 /** Prints events and steps on stderr. */
@@ -128,16 +134,22 @@ function watcherOf({logToStderr}: DeployMode): DeployWatcher {
   }
 }
 
-function questionFor({stack, region, action, changeSet}: DeployPlan): string {
-  if (action === 'create') return `This creates stack "${stack}" in ${region}`
+function questionFor({stack, region, action, changeSet, code, adopts, terminationProtection}: DeployPlan): string {
+  if (action === 'create') return `This creates stack "${stack}" in ${region}${adopts ? ' and adopts its table' : ''}`
+  if (action === 'none' && code !== 'new') {
+    const onOff = terminationProtection === true ? 'on' : 'off'
+    return `This turns the termination protection of "${stack}" in ${region} ${onOff}`
+  }
   if (action === 'none') return `This uploads new code to the aggregator of "${stack}" in ${region}`
   const replaced = (changeSet?.changes ?? []).filter(change => change.action === 'replace')
   const what = replaced.length === 0 ? '' : ` and replaces ${replaced.map(({logicalId}) => logicalId).join(', ')}`
   return `This changes stack "${stack}" in ${region}${what}`
 }
 
-function interruptedEarly(): ZaelError {
-  return new ZaelError('interrupted', 'deploy.interrupted', 'Interrupted: nothing was changed.')
+/** CloudFormation was told to begin, and has not answered. */
+function interruptedInDoubt({stack}: DeployPlan, flags: string): ZaelError {
+  const message = `Interrupted: CloudFormation may have begun to change stack "${stack}"; it did not answer.`
+  return new ZaelError('interrupted', 'deploy.interrupted', message, {hint: lateHint(flags), details: {stack}})
 }
 
 /** CloudFormation continues after Ctrl-C. */

@@ -76,7 +76,7 @@ async function examineStack(
     if (!(error instanceof TableMissing)) {
       return {checks: [failedCheck('stack', 'stack', error.message, error.hint ?? null)], health: undefined}
     }
-    const look = aws ? 'zael list --all-regions' : 'zael list'
+    const look = `zael list${aws ? ' --all-regions' : ''}, or zael deploy --stack ${stack}`
     const missing = failedCheck('stack', 'stack', `there is no stack "${stack}" here`, look)
     return {checks: isNamed ? [missing] : [], health: undefined}
   }

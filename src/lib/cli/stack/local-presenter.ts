@@ -37,11 +37,11 @@ export function upLines({state, started, recovered}: UpResult): string[] {
 }
 
 /** Commands to continue with after a start. */
-export function upHints(): string[] {
+export function upHints({dataDir}: Pick<StackState, 'dataDir'>): string[] {
   return nextLines([
     ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs to it'],
     ['zael local status', 'show its state'],
-    ['zael local down', 'stop it; the data is kept'],
+    ['zael local down', dataDir ? 'stop it; the data is kept' : 'stop it; the data is in memory and is lost'],
   ])
 }
 

@@ -10,6 +10,7 @@ export const PART_NAMES: Readonly<Record<PartName, string>> = {
   deadLetters: 'dead letters',
   alarms: 'alarms',
   versions: 'versions',
+  drift: 'drift',
 }
 
 /** `UPDATE_COMPLETE` → `update complete`. */

@@ -1,4 +1,6 @@
+import {printableText} from '../../core/printable.js'
 import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
+import {cutText} from '../../core/text-width.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -10,11 +12,12 @@ import type {
 } from '../../infra/health/parts.js'
 import type {HealthFinding} from '../../infra/health/verdict.js'
 import {passesCheck} from '../../infra/health/verdict.js'
+import type {DriftedResource} from '../../infra/stacks/drift.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {StatusResult} from '../results/stack.js'
-import {PART_NAMES, constantWords as words} from './names.js'
+import {PART_NAMES, resourceName, constantWords as words} from './names.js'
 
 /** Everything about a stack; the last line is the verdict. */
 export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
@@ -25,6 +28,7 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
     ...factLines(`Stack ${stack}, ${region ?? 'on this machine'}`, {...stackFacts(health), ...localFacts(local)}),
     ...block('Alarms', alarmFacts(health.alarms ?? [])),
     ...block('Policies', policyFacts(health.cloudFormation)),
+    ...driftLines(health.drift ?? []),
     ...findingLines('Problems', problems),
     ...findingLines('Notes', notes),
     ...findingLines('Not known', unknown.map(unknownFinding)),
@@ -36,7 +40,7 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
 /** The health in JSON. */
 export function healthJson(health: StackHealth, local: SupervisorFacts | null): StatusResult {
   const {stack, region, unknown, findings, isHealthy, aggregator, versions} = health
-  const {cloudFormation, table, mapping, traffic, deadLetters, alarms} = health
+  const {cloudFormation, table, mapping, traffic, deadLetters, alarms, drift} = health
   return {
     stack,
     region,
@@ -46,6 +50,7 @@ export function healthJson(health: StackHealth, local: SupervisorFacts | null): 
     traffic,
     deadLetters,
     alarms,
+    drift,
     unknown,
     findings,
     healthy: isHealthy,
@@ -72,7 +77,8 @@ function stackFacts(health: StackHealth): Facts {
     options: cloudFormation ? optionsText(cloudFormation) : undefined,
     table: table ? tableText(table) : undefined,
     indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),
-    safety: table ? safetyText(table) : undefined,
+    safety: table ? safetyText(table, cloudFormation) : undefined,
+    throughput: table ? throughputText(table) : undefined,
     stream: table ? streamText(table) : undefined,
     throttled: traffic
       ? `${formatCount(traffic.throttledReads)} reads, ${formatCount(traffic.throttledWrites)} writes in the last hour`
@@ -84,6 +90,7 @@ function stackFacts(health: StackHealth): Facts {
     'dead letters': deadLetters ? `${formatCount(deadLetters.messages)} in ${deadLetters.queue}` : undefined,
     alarms: alarms ? alarmsText(alarms) : undefined,
     versions: versions ? versionsText(versions) : undefined,
+    drift: health.drift ? driftText(health.drift) : undefined,
   }
 }
 
@@ -100,8 +107,24 @@ function tableText({status, items, bytes}: TablePart): string {
   return `${words(status)}, ${formatPlural(items, 'item')}, ${formatBytes(bytes)}`
 }
 
-function safetyText({deletionProtection, pointInTimeRecovery}: TablePart): string {
-  return `deletion protection ${onOff(deletionProtection)}, point-in-time recovery ${onOff(pointInTimeRecovery)}`
+function safetyText({deletionProtection, pointInTimeRecovery}: TablePart, stack: StackPart | null): string {
+  const recovery = `point-in-time recovery ${onOff(pointInTimeRecovery)}`
+  const ofStack = stack ? `, termination protection ${onOff(stack.terminationProtection)}` : ''
+  return `deletion protection ${onOff(deletionProtection)}, ${recovery}${ofStack}`
+}
+
+/** In units per second; absent where nothing is known, as on a local engine. */
+function throughputText({throughput}: TablePart): string | undefined {
+  const {maxReads, maxWrites, warmReads, warmWrites} = throughput
+  const of = (reads: number | null, writes: number | null) =>
+    [reads === null ? [] : `${formatCount(reads)} reads`, writes === null ? [] : `${formatCount(writes)} writes`].flat()
+  const most = of(maxReads, maxWrites)
+  const warm = of(warmReads, warmWrites)
+  const parts = [
+    ...(most.length === 0 ? [] : [`at most ${most.join(' and ')} a second`]),
+    ...(warm.length === 0 ? [] : [`warm for ${warm.join(' and ')} a second`]),
+  ]
+  return parts.length === 0 ? undefined : parts.join(', ')
 }
 
 function streamText({stream, expiry}: TablePart): string {
@@ -138,6 +161,27 @@ function versionsText({schemaVersion, updatedBy, release, isMigrationDue}: Versi
   const by = updatedBy === null ? '' : ` by ${updatedBy}`
   const records = release === null || release === schemaVersion ? '' : `, records of zae-limiter ${release}`
   return `${layout}${by}${records}, ${isMigrationDue ? 'migration is due' : 'no migration due'}`
+}
+
+function driftText(drift: readonly DriftedResource[]): string {
+  return drift.length === 0
+    ? 'none: everything is as the template has it'
+    : `in ${formatPlural(drift.length, 'resource')}`
+}
+
+/** What differs, with both values. */
+function driftLines(drift: readonly DriftedResource[]): string[] {
+  const lines = drift.flatMap(resource => [
+    `  ${resourceName(resource)}${resource.change === 'deleted' ? ': gone' : ''}`,
+    ...resource.properties.map(({path, expected, actual}) => `    ${path}: ${shown(expected)} -> ${shown(actual)}`),
+  ])
+  return lines.length === 0 ? [] : ['', 'Drift', ...lines]
+}
+
+const LONGEST_VALUE = 40
+
+function shown(value: string | null): string {
+  return cutText(printableText(value ?? 'not set'), LONGEST_VALUE)
 }
 
 function localFacts(local: SupervisorFacts | null): Facts {

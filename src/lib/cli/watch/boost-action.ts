@@ -1,22 +1,27 @@
 import {isDeepStrictEqual} from 'node:util'
 import {calendarCheck} from '../../calendar/calendar-check.js'
+import {plainAt} from '../../calendar/in-force.js'
 import {InvalidInput} from '../../core/errors.js'
-import {baseOf, boostedOf, isCalendarReset, type Limit, MAX_TOKENS} from '../../core/limit.js'
+import {type Limit, MAX_TOKENS} from '../../core/limit.js'
+import {limitText} from '../../core/syntax/boost-text.js'
 import {formatLimit, parseLimits} from '../../core/syntax/limit-text.js'
 import {resolveFamily} from '../../inspect/family-limits.js'
+import type {ConfigChange} from '../../repository/limits/change.js'
 import type {ActionQuestion, ActionTarget} from '../../ui/model/actions.js'
+import {scopeWords} from '../base/scope-text.js'
 import {untilOf} from '../flags/until.js'
-import {lossQuestion} from '../limits/effect.js'
-import {scopeWords} from '../limits/presenter.js'
-import {previewSet, type SetRequest, setAsPreviewed, setLines} from '../limits/set.js'
+import {previewSet, type SetRequest, setAsPreviewed, setLines, setQuestion} from '../limits/set.js'
 import {type ActionSource, NO_PROGRESS} from './action-source.js'
 import {changedMeanwhile} from './changed-meanwhile.js'
 
 /** Twice what applies now to the limit of the row, for an hour; the text is edited before it is used. */
-export async function boostDraft({namespace}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
+export async function boostDraft(
+  {namespace, nowMs}: ActionSource,
+  {entity, resource, limit}: ActionTarget,
+): Promise<string> {
   const {own} = await resolveFamily(namespace, entity, resource)
   const chosen = own.limits.find(({name}) => name === limit) ?? own.limits[0]
-  return chosen ? `${formatLimit(doubled(chosen))} --for 1h` : '--for 1h'
+  return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'
 }
 
 /** `zael limits set … --for`, for the entity and the resource of the row. */
@@ -28,40 +33,42 @@ export async function askBoost(
   const {entity, resource} = target
   const words = wordsOf(text)
   const {limits, flags} = boostWords(words)
+  const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
   const request: SetRequest = {
     scope: {level: 'entity', entity, resource},
     limits: parseLimits(limits, calendarCheck),
     options: {until: untilOf(flags, nowMs)},
+    words: [...limits, ...end],
   }
   const previewed = await previewSet(namespace, request, nowMs)
   const {preview, effect} = previewed
-  const loss = lossQuestion(request.scope, effect)
-  const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
+  const loss = setQuestion(request, previewed, where)?.question
   return {
-    command: ['limits', 'set', '--entity', entity, '--resource', resource, ...limits, ...end],
+    command: ['limits', 'set', '--entity', entity, '--resource', resource, ...request.words],
     lines: [
       `This changes the limits of ${scopeWords(request.scope)}:`,
-      ...setLines(preview, effect, request, {dryRun: true, where}).slice(1),
+      ...setLines(preview, effect, request, {dryRun: true, where, nowMs}).slice(1),
       ...(loss === undefined ? [] : ['', loss]),
     ],
     perform: async () => {
       const now = await namespace.configs.preview(request.scope, request.limits, request.options)
-      if (!isDeepStrictEqual([now.before, now.after], [preview.before, preview.after])) throw changedMeanwhile(target)
+      if (!isDeepStrictEqual(shownIn(now), shownIn(preview))) throw changedMeanwhile(target)
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
-      return setLines(change, made, request, {dryRun: false, where})
+      return setLines(change, made, request, {dryRun: false, where, nowMs})
     },
   }
 }
 
-/** In the form in which values until an end are given: without windows of its own. */
-function doubled(limit: Limit): Limit {
-  const present = (limit.boost && !limit.boost.isEnded && boostedOf(limit)) || baseOf(limit)
-  const {schedule: _, timeZone, ...plain} = present
+/** What a question shows of a change. The windows of a boost depend on the hour in which they are made, and mean the same. */
+const shownIn = ({before, after}: ConfigChange): string[][] => [before.map(limitText), after.map(limitText)]
+
+/** In the form in which values until an end are given: without windows, of which one may be open. */
+function doubled(limit: Limit, nowMs: number): Limit {
+  const present = plainAt(limit, nowMs)
   return {
-    ...plain,
-    ...(isCalendarReset(plain.reset) && timeZone !== undefined && {timeZone}),
-    capacity: Math.min(MAX_TOKENS, 2 * plain.capacity),
-    refillAmount: Math.min(MAX_TOKENS, 2 * plain.refillAmount),
+    ...present,
+    capacity: Math.min(MAX_TOKENS, 2 * present.capacity),
+    refillAmount: Math.min(MAX_TOKENS, 2 * present.refillAmount),
   }
 }
 

@@ -1,5 +1,5 @@
-import {type ListingColumn, listingCsv} from '../output/listing.js'
-import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
+import type {WatchedBucketJson} from '../results/watch.js'
 
 type LimitJson = WatchedBucketJson['limits'][number]
 type Column = ListingColumn<WatchedBucketJson>
@@ -12,8 +12,12 @@ const OF_LIMIT: Readonly<Record<string, (limit: LimitJson) => number | null>> = 
 }
 
 /** One row per bucket, with columns of their own for each limit; rates are empty unless the buckets were read twice. */
-export function snapshotCsv({buckets}: WatchResult): Iterable<string> {
-  const names = [...new Set(buckets.flatMap(({limits}) => limits.map(({name}) => name)))].sort()
+export function csvTable(
+  buckets: Iterable<WatchedBucketJson>,
+): (rows: readonly WatchedBucketJson[]) => Listing<WatchedBucketJson> {
+  const found = new Set<string>()
+  for (const {limits} of buckets) for (const {name} of limits) found.add(name)
+  const names = [...found].sort()
   const ofLimits = Object.entries(OF_LIMIT).flatMap(([what, value]) =>
     names.map((name): Column => {
       const cell = (limit: LimitJson | undefined) => limit && value(limit)
@@ -34,5 +38,5 @@ export function snapshotCsv({buckets}: WatchResult): Iterable<string> {
     {name: 'write-pressure', value: ({writePressure}) => writePressure},
     {name: 'shards', value: ({shardCount}) => shardCount},
   ]
-  return listingCsv({rows: buckets, columns, empty: ''}, {'no-header': false})
+  return rows => ({rows, columns, empty: ''})
 }

@@ -7,7 +7,16 @@ import {liveCount, totalsAt} from '../../watch/totals.js'
 import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** The state after a poll. */
-export type PolledData = Pick<WatchData, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
+export type PolledData = Pick<WatchData, 'readings' | 'known' | 'units' | 'problem'> & {readonly lastPoll: PollFacts}
+
+/** A poll whose buckets are computed when they are needed: there may be a hundred thousand. */
+export interface WatchedBuckets {
+  /** Everything but the buckets. */
+  readonly head: Omit<WatchResult, 'buckets'>
+  /** How many there are of them. */
+  readonly count: number
+  readonly buckets: Iterable<WatchedBucketJson>
+}
 
 /** One poll in JSON; lines and tables are made from it. */
 export function watchDocument(
@@ -16,14 +25,25 @@ export function watchDocument(
   selection: Selection,
   top: number | undefined,
 ): WatchResult {
-  const {readings, known, problem, lastPoll} = polled
+  const {head, buckets} = watchedBuckets(polled, nowMs, selection, top)
+  return {...head, buckets: [...buckets]}
+}
+
+/** The same with its buckets one by one. */
+export function watchedBuckets(
+  polled: PolledData,
+  nowMs: number,
+  selection: Selection,
+  top: number | undefined,
+): WatchedBuckets {
+  const {readings, known, units, problem, lastPoll} = polled
   const find = (id: string) => readings.get(id)
   const {ids, rateLimit = null} = ranking(readings.values(), nowMs, selection, find)
   const chosen = ids.flatMap(id => readings.get(id) ?? [])
-  const rows = chosen.slice(0, top).map(reading => rowAt(reading, nowMs, find))
+  const shown = chosen.slice(0, top)
   const {ratePerSecond, ...totals} = totalsAt(chosen, nowMs, find)
   const worst = worstOf(chosen, nowMs, find)
-  return {
+  const head = {
     at: new Date(nowMs).toISOString(),
     poll: lastPoll.number,
     readUnits: lastPoll.readUnits,
@@ -40,12 +60,20 @@ export function watchDocument(
       : null,
     totals: {...totals, ratePerSecond: Object.fromEntries(ratePerSecond)},
     rateLimit,
-    worst: worst ? bucketDocument(rowAt(worst, nowMs, find)) : null,
-    buckets: rows.map(bucketDocument),
+    worst: worst ? bucketDocument(rowAt(worst, nowMs, find), units) : null,
   }
+  const buckets = {
+    *[Symbol.iterator]() {
+      for (const reading of shown) yield bucketDocument(rowAt(reading, nowMs, find), units)
+    },
+  }
+  return {head, count: shown.length, buckets}
 }
 
-function bucketDocument({view, tightest, rates, requests, typical, ...row}: Row): WatchedBucketJson {
+function bucketDocument(
+  {view, tightest, rates, requests, typical, ...row}: Row,
+  units: WatchData['units'],
+): WatchedBucketJson {
   const {entity, resource, status, ratePerSecond, emptyInMs, fullInMs, shardCount, imbalance, writePressure, ageMs} =
     row
   return {
@@ -71,6 +99,7 @@ function bucketDocument({view, tightest, rates, requests, typical, ...row}: Row)
       ...limit,
       ratePerSecond: rates.get(limit.name) ?? null,
       typical: typical.get(limit.name) ?? 1,
+      ...(units.has(limit.name) && {unit: units.get(limit.name)}),
     })),
   }
 }

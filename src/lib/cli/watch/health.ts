@@ -72,6 +72,8 @@ const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> =
     const {schemaVersion, lambdaVersion} = versions
     return [`layout ${schemaVersion ?? 'not recorded'}, aggregator ${lambdaVersion ?? 'not recorded'}`]
   },
+  // The live view does not ask for it.
+  drift: () => [],
 }
 
 function supervisorLines(local: SupervisorFacts, aggregatorState: HealthLine['state']): HealthLine[] {

@@ -6,8 +6,15 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../../core/text.js'
-import {type Listing, type ListingColumn, listingLines} from '../output/listing.js'
+import {amountText} from '../../ui/draw/amount.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
 import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
+import type {WatchedBuckets} from './document.js'
+
+/** All of a poll but its buckets. */
+type Head = WatchedBuckets['head']
+
+type LimitJson = WatchedBucketJson['limits'][number]
 
 /** One poll in one line. */
 export function pollLine(document: WatchResult): string {
@@ -20,28 +27,47 @@ export function pollLine(document: WatchResult): string {
     .join('  ')
 }
 
-/** All buckets in a table, and a line with totals. */
-export async function snapshotLines(document: WatchResult, width: number | undefined): Promise<string[]> {
-  const {buckets} = document
-  const listing: Listing<WatchedBucketJson> = {
-    rows: buckets,
-    columns: columnsOf(document),
-    empty: emptyText(document),
-  }
-  const lines = [...(await listingLines(listing, {'no-header': false}, width))]
-  if (buckets.length === 0) return lines
-  return [...lines, '', `${shownText(document)}${countsText(document)}; ${units(document.readUnits)}`]
+/** The columns of a table of buckets, and what is said when there are none. */
+export function bucketTable(head: Head, rows: readonly WatchedBucketJson[]): Listing<WatchedBucketJson> {
+  return {rows, columns: columnsOf(head, rows), empty: emptyText(head)}
 }
 
-const columnsOf = ({at, rateLimit, buckets}: WatchResult): Listing<WatchedBucketJson>['columns'] => [
+/** What is said below it. */
+export function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): string[] {
+  const total = `${shownText(head, count)}${countsText(head)}; ${units(head.readUnits)}`
+  return [...(count === 0 ? [] : ['', total]), ...sampleLines(head)]
+}
+
+/** Says that not every bucket was read, and how to read all; nothing where all were. */
+function sampleLines({sampled, bucketsWatched, known}: Head): string[] {
+  if (!sampled) return []
+  const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
+  return [`Only ${formatCount(bucketsWatched)} of ${all} buckets were read; to read all: --all`]
+}
+
+const columnsOf = (
+  {at, rateLimit}: Head,
+  buckets: readonly WatchedBucketJson[],
+): Listing<WatchedBucketJson>['columns'] => [
   {name: 'status', value: ({status, refusedBy}) => (refusedBy === 'parent' ? `${status} (parent)` : status)},
   {name: 'entity', value: ({entity}) => entity},
   {name: 'resource', value: ({resource}) => resource},
   {name: 'limit', value: ({limit}) => limit},
   {name: 'level', align: 'right', value: bucket => levelText(bucket)},
-  {name: 'capacity', value: bucket => tightestOf(bucket)?.capacity},
+  {
+    name: 'capacity',
+    align: 'right',
+    value: bucket => amountOf(tightestOf(bucket), 'capacity'),
+    raw: bucket => tightestOf(bucket)?.capacity,
+  },
   {name: 'left', align: 'right', value: bucket => leftText(bucket)},
-  {name: 'debt', fit: 'spare', value: bucket => tightestOf(bucket)?.debt},
+  {
+    name: 'debt',
+    align: 'right',
+    fit: 'spare',
+    value: bucket => amountOf(tightestOf(bucket), 'debt'),
+    raw: bucket => tightestOf(bucket)?.debt,
+  },
   {name: 'refill', header: 'REFILL/S', align: 'right', fit: 'spare', value: bucket => refillText(bucket)},
   ...(isRated(buckets) ? rateColumns(rateLimit) : []),
   {name: 'refused', value: ({refused}) => refused.requests + refused.byParent},
@@ -64,29 +90,37 @@ const rateColumns = (rateLimit: string | null): ListingColumn<WatchedBucketJson>
     name: 'rate',
     header: `${rateLimit ?? 'USED'}/S`,
     align: 'right',
-    value: bucket => rateText(rateOf(bucket, rateLimit)),
+    value: bucket => rateText(ratedOf(bucket, rateLimit)),
   },
   {name: 'empty', header: 'EMPTY IN', align: 'right', value: ({emptyInMs}) => spanText(emptyInMs)},
   {name: 'writes', align: 'right', fit: 'spare', value: ({writePressure}) => formatShortPercent(writePressure)},
 ]
 
-function rateOf({limit, limits}: WatchedBucketJson, rateLimit: string | null): number | null {
-  return limits.find(({name}) => name === (rateLimit ?? limit))?.ratePerSecond ?? null
+function ratedOf({limit, limits}: WatchedBucketJson, rateLimit: string | null): LimitJson | undefined {
+  return limits.find(({name}) => name === (rateLimit ?? limit))
 }
 
-const rateText = (rate: number | null): string | undefined => (rate === null ? undefined : formatRate(rate))
+function rateText(limit: LimitJson | undefined): string | undefined {
+  const rate = limit?.ratePerSecond ?? null
+  return rate === null ? undefined : amountText(rate, limit?.unit, formatRate)
+}
+
+/** A number as it is, or the money that it stands for. */
+function amountOf(limit: LimitJson | undefined, what: 'capacity' | 'debt'): number | string | undefined {
+  return limit?.unit === undefined ? limit?.[what] : amountText(limit[what], limit.unit, String)
+}
 
 const spanText = (ms: number | null): string | undefined => (ms === null ? undefined : formatShortSpan(ms))
 
 const agoText = (at: string | null, nowMs: number): string | undefined =>
   at === null ? undefined : `${formatShortSpan(Math.max(0, nowMs - Date.parse(at)))} ago`
 
-function emptyText(document: WatchResult): string {
-  const {known} = document
+function emptyText(document: Head): string {
+  const {known, bucketsWatched} = document
   const none =
     known.count === 0
       ? 'There are no buckets: nothing has been consumed yet, or all have expired.'
-      : `None of ${formatCount(known.count)} buckets matches the filter.`
+      : `None of ${formatCount(bucketsWatched)} buckets matches the filter.`
   return known.unreadable === 0 ? none : `${none} ${formatCount(known.unreadable)} unreadable.`
 }
 
@@ -94,19 +128,20 @@ const noneText = ({known}: WatchResult): string =>
   `no buckets${known.count === 0 ? ' yet' : ' match'}${unreadableText(known)}`
 
 /** How many of the selected buckets the table shows, unless all. */
-function shownText({buckets, totals, bucketsWatched}: WatchResult): string {
-  if (buckets.length >= totals.buckets) return ''
-  return `${formatCount(buckets.length)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
+function shownText({totals, bucketsWatched}: Head, count: number): string {
+  if (count >= totals.buckets) return ''
+  return `${formatCount(count)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
 }
 
-function countsText({totals, bucketsWatched, known}: WatchResult): string {
-  const {buckets, over, near, overdrawn, inDebt, refusedPerSecond} = totals
+function countsText({totals, bucketsWatched, known}: Head): string {
+  const {buckets, over, near, overdrawn, disabled, inDebt, refusedPerSecond} = totals
   const all = Math.max(buckets, bucketsWatched)
   const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
   const debt = inDebt === 0 ? '' : `, ${formatCount(inDebt)} in debt`
+  const off = disabled === 0 ? '' : `, ${formatCount(disabled)} disabled`
   const soft = overdrawn === 0 ? '' : `, ${formatCount(overdrawn)} overdrawn`
   const refused = refusedPerSecond === 0 ? '' : `, ${formatRate(refusedPerSecond)}/s refused`
-  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${debt}${refused}${unreadableText(known)}`
+  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${off}${debt}${refused}${unreadableText(known)}`
   return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
 }
 
@@ -117,15 +152,18 @@ function worstText(worst: WatchedBucketJson): string {
   const limit = tightestOf(worst)
   if (!limit) return ''
   const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
-  const level = `${levelText(worst)} of ${formatNumber(limit.capacity)} ${limit.name} (${leftText(worst)})`
+  const capacity = amountText(limit.capacity, limit.unit, formatNumber)
+  const level = `${levelText(worst)} of ${capacity} ${limit.name} (${leftText(worst)})`
   const parent = worst.refusedBy === 'parent' ? ', refused by its parent' : ''
   return `worst ${worst.entity} ${worst.resource} ${level}${ends}${parent}`
 }
 
-function ratesText({totals: {ratePerSecond}}: WatchResult): string {
+function ratesText({totals: {ratePerSecond}, worst, buckets}: WatchResult): string {
+  const limits = [...(worst ? [worst] : []), ...buckets].flatMap(bucket => bucket.limits)
+  const units = new Map(limits.flatMap(({name, unit}) => (unit === undefined ? [] : [[name, unit] as const])))
   return Object.entries(ratePerSecond)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, rate]) => `${name} ${formatRate(rate)}/s`)
+    .map(([name, rate]) => `${name} ${amountText(rate, units.get(name), formatRate)}/s`)
     .join(', ')
 }
 
@@ -144,12 +182,12 @@ const tightestOf = ({limit, limits}: WatchedBucketJson) => limits.find(({name}) 
 /** Rounded down: never more than is left. */
 function levelText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && formatNumber(limit.level, 'down')
+  return limit && amountText(limit.level, limit.unit, tokens => formatNumber(tokens, 'down'))
 }
 
 function refillText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && formatRate(limit.refillPerSecond)
+  return limit && amountText(limit.refillPerSecond, limit.unit, formatRate)
 }
 
 function leftText(bucket: WatchedBucketJson): string | undefined {

@@ -7,8 +7,7 @@ import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
 import {withinTime} from '../output/time-limit.js'
-import type {WatchResult} from '../results/watch.js'
-import {watchDocument} from './document.js'
+import {type WatchedBuckets, watchedBuckets} from './document.js'
 import {healthSource} from './health.js'
 import {whySource} from './why.js'
 
@@ -39,20 +38,20 @@ export async function startWatch(
 const RATE_SORTS: ReadonlySet<SortKey> = new Set(['rate', 'empty', 'pressure'])
 
 /**
- * Reads every bucket of a scope once; twice, an interval apart, where the order needs rates. Throws for a resource or entity
- * that does not exist.
+ * Reads buckets of a scope once; twice, an interval apart, where the order needs rates. Throws for a resource or entity that
+ * does not exist.
  */
 export function takeSnapshot(
   stack: StackContext,
-  {scope, selection, forMs, intervalMs}: WatchRequest,
+  {scope, selection, forMs, intervalMs, isWhole}: WatchRequest,
   top: number | undefined,
-): Promise<WatchResult> {
+): Promise<WatchedBuckets> {
   return withinTime(forMs, async signal => {
     const repository = await stack.namespace()
     const againAfterMs = RATE_SORTS.has(selection.sort) ? intervalMs : undefined
-    const result = await takeReadings(repository, stack.table, scope, {signal, againAfterMs})
+    const result = await takeReadings(repository, stack.table, scope, {signal, againAfterMs, isWhole})
     await needScope(repository, scope, result)
-    return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
+    return watchedBuckets({...result, problem: undefined}, stack.table.clock(), selection, top)
   })
 }
 

@@ -1,11 +1,11 @@
 import {ZaelError} from '../../core/errors.js'
-import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatCount, formatList, formatPlural} from '../../core/text.js'
+import {switchExceptions} from '../../inspect/switch-exceptions.js'
 import type {Resolution} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget} from '../../ui/model/actions.js'
-import {scopeWords} from '../limits/presenter.js'
+import {scopeWords} from '../base/scope-text.js'
 import {entityScope, switchEntity} from '../limits/switch.js'
 import {type ActionSource, NO_PROGRESS} from './action-source.js'
 
@@ -13,7 +13,8 @@ import {type ActionSource, NO_PROGRESS} from './action-source.js'
  * `zael entity disable`, for all resources; only for that of the row where the entity has a switch of its own for it, which
  * counts more.
  */
-export async function askBlock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+export async function askBlock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+  const {namespace} = source
   const {access, trace} = await namespace.configs.resolve(entity, resource)
   const disabled = trace.find(({level}) => level === access?.level)
   if (disabled && access?.access === 'disabled')
@@ -31,7 +32,7 @@ export async function askBlock({namespace}: ActionSource, {entity, resource}: Ac
       '',
       'To lift it: X again on this row.',
     ],
-    perform: () => switched(namespace, {id: entity, resource: only}, 'disabled'),
+    perform: () => switched(source, {id: entity, resource: only}, 'disabled'),
   }
 }
 
@@ -39,7 +40,8 @@ export async function askBlock({namespace}: ActionSource, {entity, resource}: Ac
  * Lifts what disables the bucket: `zael entity clear` where it is a switch of the entity, so that nothing of it stays, and
  * `zael entity enable` for this resource where it is that of the resource.
  */
-export async function askUnblock({namespace}: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+export async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+  const {namespace} = source
   const {access, trace} = await namespace.configs.resolve(entity, resource)
   if (access?.access !== 'disabled') throw nothingToDo(`${entity} is not disabled for ${resource} any more.`)
   const {level} = access
@@ -49,7 +51,7 @@ export async function askUnblock({namespace}: ActionSource, {entity, resource}: 
       lines: [
         `This admits requests of ${entity} for ${resource} again, although ${resource} is disabled for all others.`,
       ],
-      perform: () => switched(namespace, {id: entity, resource}, 'enabled'),
+      perform: () => switched(source, {id: entity, resource}, 'enabled'),
     }
   }
   const only = level === 'entity' ? resource : undefined
@@ -63,31 +65,28 @@ export async function askUnblock({namespace}: ActionSource, {entity, resource}: 
         ? [`But not for ${resource}: the switch of ${scopeWords(next.scope)} still refuses them.`]
         : []),
     ],
-    perform: () => switched(namespace, {id: entity, resource: only}, undefined),
+    perform: () => switched(source, {id: entity, resource: only}, undefined),
   }
 }
 
 async function switched(
-  namespace: NamespaceRepository,
+  {namespace, where}: ActionSource,
   whose: Parameters<typeof switchEntity>[1],
   access: AccessSwitch | undefined,
 ): Promise<readonly string[]> {
-  const {lines, warnings} = await switchEntity(namespace, whose, access, NO_PROGRESS)
+  const {lines, warnings} = await switchEntity(namespace, whose, access, {where, progress: NO_PROGRESS})
   return [...lines, ...warnings]
 }
 
 /** What a switch for all resources reaches besides the row, and what it does not. */
 async function entityNotes(namespace: NamespaceRepository, entity: string, resource: string): Promise<string[]> {
-  const [configs, children] = await Promise.all([
-    namespace.configs.ofEntity(entity),
+  const [{found}, children] = await Promise.all([
+    switchExceptions(namespace, entityScope({id: entity, resource: undefined}), 'disabled'),
     namespace.entities.children(entity),
   ])
   const resources = new Set<string>()
   for await (const bucket of namespace.buckets.ofEntity(entity)) resources.add(bucket.resource)
-  const exempt = configs.flatMap(({scope, access}) => {
-    const isOwn = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
-    return isOwn && access !== undefined && access !== 'disabled' ? [`${scope.resource} (${access})`] : []
-  })
+  const exempt = found.map(({scope, access}) => `${scope.resource} (${access})`)
   const others = [...resources].filter(name => name !== resource).sort()
   return [
     ...(others.length === 0

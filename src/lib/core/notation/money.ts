@@ -26,6 +26,12 @@ export function knownCurrencies(): ReadonlySet<string> {
   return known
 }
 
+/** An amount as it is written in a currency: `$12.3k`, `-€1`, `<$0.01`, `500CHF`. */
+export function withCurrency(amount: string, currency: string): string {
+  const sign = SIGNS.get(currency)
+  return sign === undefined ? `${amount}${currency}` : amount.replace(/^([<>]?-?)/, `$1${sign.replace('$', '$$$$')}`)
+}
+
 /**
  * Tokens as money, exactly: `$12.50`, `-€0.000001`, `500CHF`. Cents are shown if there are any. `separators` groups the
  * digits for people; without it the text can be read back as the amount of a limit.
@@ -36,6 +42,5 @@ export function formatMoney(tokens: number, currency: string, {separators = true
   const decimals = digits.slice(-MONEY_DECIMALS).replace(/0+$/, '')
   const shownWhole = separators ? whole.replace(/\B(?=(\d{3})+$)/g, ',') : whole
   const amount = decimals === '' ? shownWhole : `${shownWhole}.${decimals.padEnd(2, '0')}`
-  const sign = SIGNS.get(currency)
-  return `${tokens < 0 ? '-' : ''}${sign === undefined ? `${amount}${currency}` : `${sign}${amount}`}`
+  return withCurrency(`${tokens < 0 ? '-' : ''}${amount}`, currency)
 }

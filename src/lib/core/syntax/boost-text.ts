@@ -9,15 +9,20 @@ export const plainRate = (limit: Limit): string => formatLimit(limit).slice(limi
 export function rateText(limit: Limit): string {
   const boost = boostText(limit)
   if (boost === undefined) return plainRate(limit)
-  return limit.boost?.isEnded ? `${plainRate(limit)} (${boost}, ended)` : `${boost}, then ${plainRate(limit)}`
+  return limit.boost?.isEnded ? `${plainRate(limit)} (${boost}, ended)` : `${boost}, then ${afterBoost(limit)}`
 }
+
+/** What applies after the boost of a limit. */
+export const afterBoost = (limit: Limit): string => (limit.boost?.endsCopy ? NEXT_LEVEL : plainRate(limit))
+
+const NEXT_LEVEL = 'the next level'
 
 /** A limit in the syntax of limits, and what applies instead of it until an end. */
 export function limitText(limit: Limit): string {
   const boost = boostText(limit)
-  return boost === undefined
-    ? formatLimit(limit)
-    : `${formatLimit(limit)} (${boost}${limit.boost?.isEnded ? ', ended' : ''})`
+  if (boost === undefined) return formatLimit(limit)
+  const more = limit.boost?.isEnded ? ', ended' : limit.boost?.endsCopy ? `, then ${NEXT_LEVEL}` : ''
+  return `${formatLimit(limit)} (${boost}${more})`
 }
 
 function boostText(limit: Limit): string | undefined {
@@ -31,6 +36,8 @@ interface BoostForm extends BoostValues {
   /** ISO 8601. */
   readonly until: string
   readonly ended: boolean
+  /** The limits of its scope are a copy that ends with it: the next level applies then. */
+  readonly endsCopy: boolean
 }
 
 /** The values of a limit that end by themselves, as a field of a document; nothing for a limit without such. */
@@ -40,5 +47,6 @@ export function boostField(limit: Limit): {readonly boost?: BoostForm} {
   const {capacity, refillAmount, refillPeriodSeconds} = boosted
   const until = new Date(limit.boost.untilMs).toISOString().replace('.000Z', 'Z')
   const text = formatLimit(boosted)
-  return {boost: {capacity, refillAmount, refillPeriodSeconds, text, until, ended: limit.boost.isEnded}}
+  const {isEnded: ended, endsCopy = false} = limit.boost
+  return {boost: {capacity, refillAmount, refillPeriodSeconds, text, until, ended, endsCopy}}
 }

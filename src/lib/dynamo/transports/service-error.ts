@@ -1,3 +1,4 @@
+import {withoutStack} from '../../core/errors.js'
 import type {HttpAnswer} from './http-answer.js'
 import {fromWire} from './wire-json.js'
 
@@ -5,27 +6,29 @@ import {fromWire} from './wire-json.js'
 export class ServiceError extends Error {
   override readonly name: string
   readonly $metadata: {readonly httpStatusCode: number; readonly requestId: string | undefined}
+  readonly contentType: string | undefined
 
   constructor(name: string, message: string, {status, headers}: HttpAnswer, fields: object = {}) {
     super(message)
     Object.assign(this, fields)
     this.name = name
     this.$metadata = {httpStatusCode: status, requestId: headers.get('x-amzn-requestid')}
+    this.contentType = headers.get('content-type')
   }
 }
 
-/** The error in an answer. One without a readable body, such as that of a proxy, has its status only. */
+/**
+ * The error in an answer. One without a readable body, such as that of a proxy, has its status only. Where it came from,
+ * the error says that it is the cause of.
+ */
 export function serviceError(answer: HttpAnswer): ServiceError {
   const body = bodyOf(answer)
   const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type
   const message = body.message ?? body.Message
   const {Item, CancellationReasons} = body
-  return new ServiceError(
-    typeof type === 'string' ? nameOf(type) : 'UnknownError',
-    typeof message === 'string' ? message : `HTTP status ${answer.status}`,
-    answer,
-    {Item, CancellationReasons},
-  )
+  const name = typeof type === 'string' ? nameOf(type) : 'UnknownError'
+  const text = typeof message === 'string' ? message : `HTTP status ${answer.status}`
+  return withoutStack(() => new ServiceError(name, text, answer, {Item, CancellationReasons}))
 }
 
 /** A success that cannot be read counts as a lost answer, because of its status. */

@@ -106,6 +106,14 @@ export class RefusalTally {
     }
   }
 
+  /** Counts a request of an entity that a switch has refused, its own or that of its parent: no limit is to blame. */
+  noteDisabled(entity: string, refusing: BucketName): void {
+    const {resource} = refusing
+    const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NONE.limits}
+    this.#add(refusing, counts)
+    if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
+  }
+
   /** Whether anything waits for a bucket. */
   isWaiting(bucket: BucketName): boolean {
     const waiting = this.#waiting.get(keyOf(bucket))
@@ -123,8 +131,7 @@ export class RefusalTally {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting || !hasRefusals(waiting.counts)) return undefined
     const {counts} = waiting
-    const taken = {...counts, limits: new Map([...counts.limits].slice(0, LIMITS_PER_WRITE))}
-    const rest = new Map([...counts.limits].slice(LIMITS_PER_WRITE))
+    const {taken, rest} = divide(counts)
     waiting.counts = {...NONE, lastAtMs: counts.lastAtMs, limits: rest}
     if (rest.size === 0 && !isRecent(waiting)) this.#waiting.delete(keyOf(bucket))
     const size = sizeOf(taken)
@@ -259,6 +266,14 @@ export class RefusalRide implements GuardedWrite {
   fail(error: unknown): void {
     this.#end(mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted')
   }
+}
+
+/** What one write can count, and the limits that are left. */
+function divide(counts: RefusalCounts): {taken: RefusalCounts; rest: RefusalCounts['limits']} {
+  if (counts.limits.size <= LIMITS_PER_WRITE) return {taken: counts, rest: NONE.limits}
+  const limits = [...counts.limits]
+  const taken = {...counts, limits: new Map(limits.slice(0, LIMITS_PER_WRITE))}
+  return {taken, rest: new Map(limits.slice(LIMITS_PER_WRITE))}
 }
 
 const keyOf = ({entity, resource}: BucketName): string => `${entity}#${resource}`

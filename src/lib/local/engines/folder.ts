@@ -1,12 +1,16 @@
-import {mkdir, mkdtemp, rmdir, stat} from 'node:fs/promises'
-import {dirname, join, resolve} from 'node:path'
+import {mkdtemp, rmdir} from 'node:fs/promises'
+import {join, resolve} from 'node:path'
 import {InvalidInput} from '../../core/errors.js'
+import {describePathError, makeFolder} from '../../files/folder.js'
+
+/** Mode of folders that only their owner may use. */
+export const PRIVATE_MODE = 0o700
 
 /** Makes sure that the folder exists and is writable; returns its absolute path. */
 export async function prepareDataDir(dataDir: string): Promise<string> {
   const folder = resolve(dataDir)
   try {
-    await makeFolder(folder)
+    await makeFolder(folder, PRIVATE_MODE)
     // Only writing proves it: permission bits do not tell about read-only mounts, access control lists or root.
     await rmdir(await mkdtemp(join(folder, '.write-test-')))
     return folder
@@ -17,31 +21,4 @@ export async function prepareDataDir(dataDir: string): Promise<string> {
       cause,
     })
   }
-}
-
-/** Makes a folder and its parents. Node's `recursive` option is not used: it never returns on file systems such as /proc. */
-export async function makeFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder, {mode: 0o700})
-  } catch (error) {
-    const {code} = error as NodeJS.ErrnoException
-    if (code === 'EEXIST' && (await stat(folder)).isDirectory()) return
-    if (code !== 'ENOENT' || dirname(folder) === folder) throw error
-    await makeFolder(dirname(folder))
-    await mkdir(folder, {mode: 0o700}).catch(again => {
-      if (again.code !== 'EEXIST') throw again
-    })
-  }
-}
-
-/** Why a path cannot be used, in a few words for an error message. */
-export function describePathError(error: unknown): string {
-  const {code, message} = error as NodeJS.ErrnoException
-  if (code === 'EEXIST' || code === 'ENOTDIR') return 'a part of the path is a file'
-  if (code === 'EISDIR') return 'it is a folder, not a file'
-  if (code === 'EACCES' || code === 'EPERM') return 'permission denied'
-  if (code === 'EROFS') return 'the file system is read-only'
-  if (code === 'ENOENT') return 'no folder can be created there'
-  if (code === 'ENOSPC' || code === 'EDQUOT') return 'no space left'
-  return message
 }

@@ -3,13 +3,14 @@ import {open, rename, rm, stat, writeFile} from 'node:fs/promises'
 import type {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/issues.js'
-import {describePathError, makeFolder} from '../engines/folder.js'
+import {describePathError, makeFolder} from '../../files/folder.js'
+import {PRIVATE_MODE} from '../engines/folder.js'
 import {checkPrivate} from './owner.js'
 
 /** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
-    await makeFolder(folder)
+    await makeFolder(folder, PRIVATE_MODE)
   } catch (cause) {
     throw cannotWrite(folder, cause)
   }

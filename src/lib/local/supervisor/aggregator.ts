@@ -48,6 +48,7 @@ export function startStackAggregator(options: StackAggregatorOptions): StackAggr
     transport: table.transport,
     stream,
     handler,
+    idle: () => aggregator.tick(),
     checkpointFile,
     ...(canRelease ? {release: (arn, sequence) => releaseRecords(table.transport, arn, sequence)} : {}),
     clock: Date.now,

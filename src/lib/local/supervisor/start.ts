@@ -4,6 +4,7 @@ import {open} from 'node:fs/promises'
 import {createRequire} from 'node:module'
 import {fileURLToPath, pathToFileURL} from 'node:url'
 import {type ErrorKind, ZaelError} from '../../core/errors.js'
+import {packageFile} from '../../schema/template/package-file.js'
 import {stateDirAt} from '../state-dir/paths.js'
 import {cannotWrite} from '../state-dir/private-file.js'
 import type {StackState} from '../state-dir/state.js'
@@ -78,8 +79,7 @@ function toError({kind, code, message, hint, details}: ErrorReport): Error {
 /** Arguments with which Node runs main: compiled, or from source when this file itself is run from source. */
 export function supervisorProgram(): string[] {
   const isSource = import.meta.url.endsWith('.ts')
-  const entry = fileURLToPath(new URL(`main.${isSource ? 'ts' : 'js'}`, import.meta.url))
-  if (!isSource) return [entry]
+  if (!isSource) return [fileURLToPath(packageFile('dist/lib/local/supervisor/main.js'))]
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
-  return [`--import=${loader}`, entry]
+  return [`--import=${loader}`, fileURLToPath(new URL('main.ts', import.meta.url))]
 }

@@ -1,7 +1,6 @@
 import {groupBy} from '../../core/group-by.js'
-import {keyId} from '../../dynamo/batch.js'
 import {readShardCount} from '../../schema/bucket-record.js'
-import {keys, partitionOf} from '../../schema/keys.js'
+import {keyId, keys, partitionOf} from '../../schema/keys.js'
 import {LITERAL_DEFAULT, legacyKeys, legacySortKeys} from '../../schema/legacy/key.js'
 import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/reads.js'

@@ -1,8 +1,7 @@
 import {isNamespaceId, REGISTRY_NAMESPACE} from '../../core/names.js'
-import {keyOf} from '../../repository/table/query.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {configKey} from '../../schema/config-record.js'
-import {keys, type ParsedKey, parseKey, spellKey} from '../../schema/keys.js'
+import {keyOf, keys, type ParsedKey, parseKey, spellKey} from '../../schema/keys.js'
 import {type LegacyKey, LITERAL_DEFAULT, parseLegacyKey} from '../../schema/legacy/key.js'
 import {flatten, isNested} from '../../schema/legacy/modernise.js'
 import {
@@ -100,6 +99,9 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (isRegistry ? 'namespace' in current : !isNamespaceId(namespace)) return {kind: 'unknown', key}
   if (current.record === 'namespace-by-name' || current.record === 'namespace-by-id') {
     return {kind: 'current', type: 'namespace', namespace}
+  }
+  if (current.record === 'rollups' || current.record === 'rollup-agenda') {
+    return {kind: 'current', type: 'operation', namespace}
   }
   if (current.record === 'units' || current.record === 'boost') return {kind: 'current', type: 'settings', namespace}
   if (current.record === 'operation' || current.record === 'pending-apply') {

@@ -1,13 +1,10 @@
 import {type Item, s} from '../../schema/attribute-value.js'
-import {itemBytes} from '../../schema/item-size.js'
+import {itemBytes, MAX_ITEM_BYTES} from '../../schema/item-size.js'
 import {encodeCopyMark, MIGRATION_MARK} from '../../schema/migration/migration-marks.js'
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'
 import {copyMarkOf} from './marks.js'
-
-/** Item size limit of DynamoDB. A copy has longer keys than the old item, and a mark. */
-const MAX_ITEM_BYTES = 400 * 1024
 
 /** A record that is copied as a whole. */
 interface RecordCopy {
@@ -37,6 +34,7 @@ export function compareCopy(
   const marked = {...copy, [MIGRATION_MARK]: markOf(copy)}
   const behind = (reason: string, write: () => Promise<boolean>): MigrationFinding => {
     const bytes = itemBytes(marked)
+    // A copy has longer keys than the old item, and a mark.
     if (bytes <= MAX_ITEM_BYTES) return {type, sources, state: 'behind', reason, write}
     const tooLarge = `cannot be moved: the copy would have ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
     return {type, sources, state: 'unmovable', reason: tooLarge}

@@ -1,9 +1,6 @@
 import {groupBy} from '../../core/group-by.js'
-import {keyId} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/registry.js'
-import {keyOf} from '../../repository/table/query.js'
-import {wireKey} from '../../repository/table/table.js'
 import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -18,7 +15,7 @@ import {
   hasConfigVersion,
   settingsAttributes,
 } from '../../schema/config-record.js'
-import {partitionOf} from '../../schema/keys.js'
+import {keyId, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'
 import {legacyKeys, legacySortKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {moderniseInto} from '../../schema/legacy/modernise.js'

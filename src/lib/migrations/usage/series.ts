@@ -1,6 +1,4 @@
-import {keyId} from '../../dynamo/batch.js'
-import {keyOf} from '../../repository/table/query.js'
-import {partitionOf, sortPrefix} from '../../schema/keys.js'
+import {keyId, keyOf, partitionOf, sortPrefix} from '../../schema/keys.js'
 import {legacyKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isInvalid} from '../../dynamo/errors.js'
-import {keyOf} from '../../repository/table/query.js'
+import {keyOf} from '../../schema/keys.js'
 import {compareBuckets} from '../buckets/compare.js'
 import {classifyPage} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'

@@ -1,6 +1,5 @@
-import {keyOf} from '../../repository/table/query.js'
 import type {Key} from '../../schema/attribute-value.js'
-import {spellKey} from '../../schema/keys.js'
+import {keyOf, spellKey} from '../../schema/keys.js'
 import type {OldRecordType} from '../records/classify.js'
 import {findingKey, type MigrationFinding} from '../records/finding.js'
 

@@ -1,9 +1,8 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
-import {keyOf} from '../../repository/table/query.js'
-import {wireKey} from '../../repository/table/table.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import {keyOf, wireKey} from '../../schema/keys.js'
 import type {MigrationContext} from '../records/finding.js'
 
 /** Items per page; at most so many are processed again after a crash. */

@@ -15,6 +15,9 @@ export const MAX_SHARDS = 1024
 /** Shards read together; bounds the memory of a listing of a whole namespace. */
 const SHARDS_PER_READ = 100
 
+/** Rows of an index that are read at once; more take their time before the first bucket is there. */
+const ADDRESSES_PER_PAGE = 1000
+
 /** One bucket with all its shards. */
 export interface ShardedBucket {
   readonly entity: string
@@ -35,6 +38,16 @@ interface FoundBucket {
 /** How to stop a listing. */
 interface WalkOptions {
   readonly signal?: AbortSignal | undefined
+}
+
+/** How to list buckets where nothing is decided by what is read. */
+export interface BucketListing extends WalkOptions {
+  /** Only entities after this one. */
+  readonly after?: string | undefined
+  /** Buckets that are wanted at most; all when absent. Not many more are read. */
+  readonly wanted?: number | undefined
+  /** Whether a moment old is good enough, at half the price. */
+  readonly isEventual?: boolean | undefined
 }
 
 /** Limits of a bucket as users know them: without the one that measures write pressure. */
@@ -74,11 +87,8 @@ export class Buckets {
     return this.#gather(this.#addressesOfEntity(entity, undefined, options), options)
   }
 
-  /** All buckets of a resource by entity, from the first entity after `after` on. */
-  ofResource(
-    resource: string,
-    options: WalkOptions & {readonly after?: string | undefined} = {},
-  ): AsyncGenerator<ShardedBucket, void> {
+  /** All buckets of a resource by entity. */
+  ofResource(resource: string, options: BucketListing = {}): AsyncGenerator<ShardedBucket, void> {
     return this.#gather(this.#addresses(ranges.bucketsOfResource(this.#table.namespace, resource), options), options)
   }
 
@@ -94,10 +104,10 @@ export class Buckets {
   /** The addresses in a range of an index. */
   async *#addresses(
     range: Required<KeyRange>,
-    {signal, after}: WalkOptions & {readonly after?: string | undefined},
+    {signal, after, wanted = ADDRESSES_PER_PAGE}: BucketListing,
   ): AsyncGenerator<BucketAddress, void> {
     const {transport, backoff} = this.#table
-    const query = addressQuery(this.#table, range, after)
+    const query = {...addressQuery(this.#table, range, after), Limit: Math.min(ADDRESSES_PER_PAGE, wanted)}
     for await (const item of queryItems(transport, query, {backoff, signal})) {
       const key = parseItemKey(item)
       if (key?.record === 'bucket') yield key
@@ -105,13 +115,14 @@ export class Buckets {
   }
 
   /** In every index the shards of one bucket lie next to each other, so a bucket is complete when another one begins. */
-  async *#gather(addresses: AsyncIterable<BucketAddress>, options: WalkOptions): AsyncGenerator<ShardedBucket, void> {
+  async *#gather(addresses: AsyncIterable<BucketAddress>, options: BucketListing): AsyncGenerator<ShardedBucket, void> {
+    const perRead = Math.min(SHARDS_PER_READ, options.wanted ?? SHARDS_PER_READ)
     let found: FoundBucket[] = []
     let count = 0
     for await (const {entity, resource, shard} of addresses) {
       let bucket = found.at(-1)
       if (bucket?.entity !== entity || bucket.resource !== resource) {
-        if (count >= SHARDS_PER_READ) {
+        if (count >= perRead) {
           yield* await this.#read(found, options)
           found = []
           count = 0
@@ -127,14 +138,15 @@ export class Buckets {
   }
 
   /** Reads the shards that are known, then the others that shard 0 counts. */
-  async #read(found: readonly FoundBucket[], {signal}: WalkOptions): Promise<ShardedBucket[]> {
+  async #read(found: readonly FoundBucket[], {signal, isEventual}: BucketListing): Promise<ShardedBucket[]> {
     const {transport, name, backoff, namespace} = this.#table
     const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as CountedShard[]]))
     const read = async (missing: (bucket: FoundBucket) => Iterable<number>) => {
       const wanted = found.flatMap(bucket =>
         Array.from(missing(bucket), shard => keys.bucket(namespace, bucket.entity, bucket.resource, shard)),
       )
-      for (const item of (await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()) {
+      const options = {backoff, consistent: !isEventual, signal}
+      for (const item of (await batchGet(transport, name, wanted, options)).values()) {
         const stored = countedShard(item)
         if (stored) shardsOf.get(bucketId(addressOf(stored)))?.push(stored)
       }

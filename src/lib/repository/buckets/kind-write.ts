@@ -40,30 +40,39 @@ export function expiryOfPeriod(plan: BucketPlan): number | null | undefined {
   return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, plan.nowMs)
 }
 
-/** Stores what a plan changes in the kinds of limits, and until when the bucket is valid then. */
-export function planKinds(
-  e: ExpressionBuilder,
-  {seen, nowMs, isConfigured, changes}: BucketPlan,
-  isUsed: boolean,
-): void {
-  const {record} = seen
+/** The limits that a bucket has after a plan, undivided. */
+function limitsAfter({seen, changes}: BucketPlan): BucketState {
   const kept = [...changes].filter(([, {kind}]) => kind !== 'remove')
-  const after: BucketState = {...record.state, limits: new Map(kept.map(([name, each]) => [name, each.after]))}
+  return {...seen.record.state, limits: new Map(kept.map(([name, each]) => [name, each.after]))}
+}
+
+/**
+ * Until when a bucket is valid once a plan is written that leaves it with these limits, in epoch ms. Other clients ask by 0
+ * for a write that has read the configuration.
+ */
+export function plannedValidity({seen, nowMs, isConfigured}: BucketPlan, after: BucketState): number | undefined {
+  const isAsked = seen.record.validUntilMs === 0 && !isConfigured
+  return isAsked ? 0 : validityOf(after, nowMs)
+}
+
+/** Stores what a plan changes in the kinds of limits, and until when the bucket is valid then. */
+export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolean): void {
+  const {seen, changes} = plan
+  const {record} = seen
+  const after = limitsAfter(plan)
   const isPlain = !hasKinds(after) && !hasKinds(record.state)
   if (isPlain && record.validUntilMs === undefined) {
     if (isUsed) requireNumber(e, names.validUntil, undefined)
     return
   }
-  // Another client asks for a write that has read the configuration.
-  const isAsked = record.validUntilMs === 0 && !isConfigured
-  const untilMs = isAsked ? 0 : validityOf(after, nowMs)
+  const untilMs = plannedValidity(plan, after)
   // A change of limits that another client has announced since must not be covered up.
   requireNumber(e, names.validUntil, record.validUntilMs)
   if (untilMs !== record.validUntilMs) store(e, names.validUntil, untilMs === undefined ? undefined : n(untilMs))
   if (isPlain) return
   for (const [name, change] of changes) planKind(e, name, change, record)
   if (![...changes].some(([name, change]) => isRedefined(name, change, record))) return
-  const kinds = new Map(kept.map(([name, each]) => [name, each.after.kind]))
+  const kinds = new Map([...after.limits].map(([name, {kind}]) => [name, kind]))
   for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)
 }
 
@@ -75,8 +84,12 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
     return
   }
   if (!before && !after.kind) return
-  // Another shard may have opened a window since.
-  if (before?.quota?.session) requireNumber(e, kindAttribute(name, 'sessionStart'), before.quota.session.startMs)
+  const session = before?.quota?.session
+  if (session) {
+    // Another shard may have opened a window since, or another client made it another kind of quota.
+    requireNumber(e, kindAttribute(name, 'sessionStart'), session.startMs)
+    requireNumber(e, kindAttribute(name, 'sessionSeconds'), session.lengthMs / 1000)
+  }
   const stored = encodeKindState(name, before)
   for (const [attribute, value] of encodeKindState(name, after.kind)) {
     if (JSON.stringify(value) !== JSON.stringify(stored.get(attribute))) store(e, attribute, value)

@@ -5,6 +5,7 @@ import type {Limit} from '../../core/limit.js'
 import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket, shareOfLimit} from '../../core/shards.js'
+import type {Rate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
 
 /** A bucket as it was read; limits that need repair are kept apart. */
@@ -71,17 +72,18 @@ export function planBucket(
     }
     const credited = below(advanced.capacityMilli, taken.get(name) ?? 0n, stored, advanced)
     const kind = rate.kind && withStateOf(rate.kind, credited.kind, shardCount)
-    const after: LimitState = {...stored, ...parametersOf(rate), kind}
+    const after = limitWith(rate, stored, kind)
     const opened = opensSessions && !stored.kind?.quota?.session ? openedAnew(name, after, record, nowMs) : undefined
-    const ceiling = ceilingOf(name, after, record, rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs}))
     // What was in force of a limit that had a kind may have been more than its stored capacity.
     const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
-    const isClamped = isLowered && credited.tokensMilli > ceiling
+    const rulesMs = rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs})
+    const ceiling = isLowered ? ceilingOf(name, after, record, rulesMs) : credited.tokensMilli
+    const isClamped = credited.tokensMilli > ceiling
     const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : credited.tokensMilli)
     const remainder = isClamped || rate.refillPeriodMs !== stored.refillPeriodMs ? 0n : credited.remainder
     changes.set(name, {
       kind: 'keep',
-      after: plainOrKinded({...after, tokensMilli, remainder, kind: opened?.kind ?? kind}),
+      after: limitWith(rate, {tokensMilli, remainder, consumedMilli: stored.consumedMilli}, opened?.kind ?? kind),
       creditMilli: tokensMilli - stored.tokensMilli,
       parametersChanged: !isSameLimit(rate, stored),
     })
@@ -202,10 +204,13 @@ function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount:
 }
 
 /** Plain limits have no kind at all. */
-function plainOrKinded(limit: LimitState): LimitState {
-  if (limit.kind) return limit
-  const {kind: _, ...plain} = limit
-  return plain
+function limitWith(
+  {capacityMilli, refillAmountMilli, refillPeriodMs}: Rate,
+  {tokensMilli, remainder, consumedMilli}: Pick<LimitState, 'tokensMilli' | 'remainder' | 'consumedMilli'>,
+  kind: LimitKind | undefined,
+): LimitState {
+  const plain = {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, remainder, consumedMilli}
+  return kind ? {...plain, kind} : plain
 }
 
 /** Millitokens of each limit that this shard can give after the plan; a soft limit gives whatever is asked. */

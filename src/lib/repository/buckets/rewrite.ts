@@ -1,13 +1,15 @@
+import type {Amounts} from '../../core/bucket.js'
 import {pause} from '../../dynamo/retry.js'
-import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
+import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
 import {requireSupported} from '../table/unsupported-feature.js'
+import {plannedValidity} from './kind-write.js'
 import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
 import {type BucketUpdate, newMark, type PlannedWrite, plannedUpdate, type WriteMark} from './writes.js'
 
 /** Attempts on a bucket that other clients keep writing. */
-const ATTEMPTS = 10
+const ATTEMPTS = 25
 
 /** Decides how to change a bucket as it is now; `undefined` when it needs no change. */
 export type Rewrite = (
@@ -75,4 +77,19 @@ export async function stampStoredBucket(
     if (!applied) await pause(attempt, table.backoff, signal)
   }
   return 'contended'
+}
+
+/** A planned bucket as it will be stored once the amounts are taken. */
+export function plannedRecord(plan: BucketPlan, taken: Amounts = new Map()): BucketRecord {
+  const {seen, refilledAtMs, changes} = plan
+  const limits = new Map(
+    [...changes].flatMap(([name, {kind, after}]) =>
+      kind === 'remove' ? [] : [[name, {...after, tokensMilli: after.tokensMilli - (taken.get(name) ?? 0n)}] as const],
+    ),
+  )
+  return {
+    ...seen.record,
+    validUntilMs: plannedValidity(plan, {...seen.record.state, limits}),
+    state: {refilledAtMs, limits},
+  }
 }

@@ -1,24 +1,21 @@
 import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
-import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
-import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
 import {decodeEntity, type EntityRecord, encodeEntity, entityDetails} from '../../schema/entity-record.js'
 import {isoSeconds} from '../../schema/instant.js'
 import type {Json} from '../../schema/json-attribute.js'
-import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
+import {keys} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import {type SyncResult, syncBuckets} from '../sync/bucket-sync.js'
 import {familySync} from '../sync/family-sync.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
-import {type PageRequest, type RecordPage, readPage} from '../table/query.js'
+import type {PageRequest, RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {isRefused, putNew, transact} from '../table/transact.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
 import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
-import {childrenAfter, type EntityFilter, entityQuery, searchEntities, similarIds} from './search.js'
+import {type EntityFilter, entitiesWanted, type SearchOptions, searchEntities, similarIds} from './search.js'
 import {changedMetadata, entityUpdate, entityUpdated, type MetadataChange} from './update.js'
 
 // Each of several concurrent changes costs the others one attempt.
@@ -114,25 +111,26 @@ export class Entities {
     return [...items.values()].flatMap(item => decodeEntity(item) ?? [])
   }
 
-  /** The entities of the namespace, by id. */
+  /** The entities of the namespace, by id; eventually consistent. */
   async list(request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
-    const {namespace, transport, name, backoff} = this.#table
-    const e = new ExpressionBuilder()
-    e.filter(`${e.name(attributes.key.sort)} = ${e.value(s(sortKeys.entity))}`)
-    const page = await readPage(this.#table, entityQuery(namespace), request, e)
-    const wanted = page.records.flatMap(metaKey)
-    const items = await batchGet(transport, name, wanted, {backoff, consistent: true})
-    return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}
+    return searchEntities(this.#table, {}, request)
   }
 
-  /** The entities that a filter matches, by id. Reads all entities up to the end of the page; with a parent, its children. */
-  async search(filter: EntityFilter, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
-    const {parent} = filter
-    const list =
-      parent === undefined
-        ? (page: PageRequest) => this.list(page)
-        : async ({cursor}: PageRequest) => childrenAfter(this.#table, await this.children(parent), cursor)
-    return searchEntities(this.#table, list, filter, request)
+  /**
+   * The entities that a filter matches, by id; eventually consistent. Reads all entities up to the end of the page; with a
+   * parent its children, and with a prefix only ids that begin with it.
+   */
+  async search(
+    filter: EntityFilter,
+    request: PageRequest = {},
+    options: SearchOptions = {},
+  ): Promise<RecordPage<EntityRecord>> {
+    return searchEntities(this.#table, filter, request, options)
+  }
+
+  /** The same without pages, as they are read: however many there are, only some hundreds are in memory. */
+  async *walk(filter: EntityFilter = {}, options: SearchOptions = {}): AsyncGenerator<EntityRecord, void> {
+    for await (const records of entitiesWanted(this.#table, filter, undefined, undefined, options)) yield* records
   }
 
   /** Ids with the same beginning, for suggestions: as many as one request finds. */
@@ -222,9 +220,4 @@ export class Entities {
 function nextGeneration(record: EntityRecord): EntityRecord {
   const {moves = 0, incarnation} = record.parentGeneration ?? {}
   return {...record, parentGeneration: {moves: moves + 1, incarnation}}
-}
-
-function metaKey(item: Item): Key[] {
-  const key = parseItemKey(item)
-  return key?.record === 'entity' ? [keys.entity(key.namespace, key.entity)] : []
 }

@@ -6,21 +6,26 @@ import {ranges, wireStartKey} from '../../schema/ranges.js'
 import {badCursor, decodeCursor} from '../table/cursor.js'
 import {checkPageLimit, cursorAfter, type PageRequest, queryInput, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
+import {stepsOfNamespace, stepsOfParent, walkEntities} from './walk.js'
 
 // The maximum of one BatchGetItem.
 const ENTITIES_PER_READ = 100
+/** Four such requests at once. */
+const MOST_PER_STEP = 400
 
 // A suggestion costs one request: ids with the same first letters, which are rarely mistyped, up to a number of items.
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 
 /** The listing of the entities of a namespace, by id. */
-export function entityQuery(namespace: string) {
+function entityQuery(namespace: string) {
   return {kind: 'entities', ...ranges.entities(namespace)} as const
 }
 
 /** Which entities are wanted; all that is given must be true of them. */
 export interface EntityFilter {
+  /** Beginning of the id: nothing else is read. */
+  readonly prefix?: string | undefined
   /** Part of the id or the name, in any case. */
   readonly text?: string | undefined
   readonly parent?: string | undefined
@@ -29,8 +34,10 @@ export interface EntityFilter {
 }
 
 /** Whether an entity is wanted. */
-function matches({text = '', parent, metadata = {}}: EntityFilter, record: EntityRecord): boolean {
+function matches({prefix = '', text = '', parent, metadata = {}}: EntityFilter, record: EntityRecord): boolean {
   const wanted = text.toLowerCase()
+  // Some engines ignore case in a range of keys.
+  if (!record.entity.startsWith(prefix)) return false
   if (parent !== undefined && record.parent !== parent) return false
   if (![record.entity, record.name].some(each => each.toLowerCase().includes(wanted))) return false
   return Object.entries(metadata).every(([key, value]) => {
@@ -39,39 +46,70 @@ function matches({text = '', parent, metadata = {}}: EntityFilter, record: Entit
   })
 }
 
-/** One page of the entities that are wanted. The index has ids only, so the records are read. */
+/** How far a search has come. */
+export interface SearchProgress {
+  /** Entities that were read. */
+  readonly read: number
+  /** Those of them that are wanted. */
+  readonly found: number
+}
+
+/** How to follow a search, and how to stop it. */
+export interface SearchOptions {
+  /** Called after each step. */
+  readonly onProgress?: ((progress: SearchProgress) => void) | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The entities that are wanted, step by step. The index has ids only, so the records are read. */
+export async function* entitiesWanted(
+  table: NamespaceTable,
+  filter: EntityFilter,
+  after: string | undefined,
+  wanted: number | undefined,
+  {onProgress, signal}: SearchOptions,
+): AsyncGenerator<EntityRecord[], void> {
+  const {parent, prefix} = filter
+  const steps = parent === undefined ? stepsOfNamespace(table) : stepsOfParent(table, parent)
+  let [read, found] = [0, 0]
+  for await (const records of walkEntities(steps, {after, prefix, signal}, wanted)) {
+    const matching = records.filter(record => matches(filter, record))
+    read += records.length
+    found += matching.length
+    yield matching
+    onProgress?.({read, found})
+  }
+}
+
+/** One page of the entities that are wanted. */
 export async function searchEntities(
   table: NamespaceTable,
-  list: (request: PageRequest) => Promise<RecordPage<EntityRecord>>,
   filter: EntityFilter,
   {limit, cursor}: PageRequest,
+  options: SearchOptions = {},
 ): Promise<RecordPage<EntityRecord>> {
   const atMost = checkPageLimit(limit)
   const found: EntityRecord[] = []
-  let from = cursor
-  do {
-    const page = await list({limit: ENTITIES_PER_READ, cursor: from})
-    for (const record of page.records) {
-      if (!matches(filter, record)) continue
-      // One more than wanted shows that there is a next page.
+  const after = cursor === undefined ? undefined : entityIn(table, cursor)
+  // One more than wanted shows that there is a next page.
+  const perStep = isFilter(filter) ? ENTITIES_PER_READ : Math.min(MOST_PER_STEP, atMost + 1)
+  for await (const records of entitiesWanted(table, filter, after, perStep, options)) {
+    for (const record of records) {
       if (found.length === atMost) return {records: found, next: cursorAfterEntity(table, found.at(-1))}
       found.push(record)
     }
-    from = page.next
-  } while (from !== undefined)
+  }
   return {records: found, next: undefined}
 }
 
-/** Children from where a page before ended; they are read all at once. */
-export function childrenAfter(
-  {namespace}: NamespaceTable,
-  children: readonly EntityRecord[],
-  cursor: string | undefined,
-): RecordPage<EntityRecord> {
-  if (cursor === undefined) return {records: children, next: undefined}
+/** Whether entities are read that may not be wanted. */
+const isFilter = ({text, metadata}: EntityFilter): boolean => text !== undefined || metadata !== undefined
+
+/** The entity at which a page ended. */
+function entityIn({namespace}: NamespaceTable, cursor: string): string {
   const last = parseItemKey(wireStartKey(decodeCursor('entities', cursor), undefined))
   if (last?.record !== 'entity' || last.namespace !== namespace) throw badCursor(cursor)
-  return {records: children.filter(({entity}) => entity > last.entity), next: undefined}
+  return last.entity
 }
 
 /** Ids of entities with the same first letters. */

@@ -26,7 +26,8 @@ export function checkUntil(until: Date, nowMs: number): number {
     throw new InvalidInput('until.past', `The end, ${isoMinute(untilMs)}, is not in the future.`, {
       details: {until: isoMinute(untilMs)},
     })
-  if (untilMs - nowMs > LONGEST_UNTIL_DAYS * DAY_MS)
+  // Without the rounding: so many days are not too many.
+  if (ms - nowMs > LONGEST_UNTIL_DAYS * DAY_MS)
     throw new InvalidInput(
       'until.far',
       `The end, ${isoMinute(untilMs)}, is more than ${LONGEST_UNTIL_DAYS} days away.`,
@@ -73,13 +74,14 @@ export function boosted(
   return present.map(limit => {
     const value = values.get(limit.name)
     if (!value) return limit
-    checkSameKind(baseOf(limit), value)
+    checkSameKind(scope, limit, value)
     const {crons} = windowsUntil(zone, end.nowMs, end.untilMs)
     return withBoost(limit, value, {crons, timeZone: zone, untilMs: end.untilMs})
   })
 }
 
-function checkSameKind(base: Limit, given: Limit): void {
+function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
+  const base = baseOf(limit)
   const {name} = base
   if (given.schedule)
     throw new InvalidInput('until.windows', `The limit "${name}" cannot have windows and an end at once.`, {
@@ -103,10 +105,16 @@ function checkSameKind(base: Limit, given: Limit): void {
         details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
       },
     )
-  const isSame = (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
+  // With windows of its own, even what it is without them is something else.
+  const isSame =
+    !base.schedule &&
+    (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
   if (isSame)
     throw new InvalidInput('until.same', `The limit "${name}" is ${formatLimit(base)} without an end already.`, {
-      hint: 'To end a boost now, end it instead of setting what applies after it.',
+      hint: limit.boost
+        ? 'To end its boost now, end it instead of setting what applies after it.'
+        : 'Give the amounts that shall apply until the end.',
+      details: {scope, limit: name, boosted: limit.boost !== undefined},
     })
 }
 
@@ -151,6 +159,13 @@ export function tidied<T extends ScopedLimits>(scoped: T, nowMs: number): T {
 /** The same for boosts that are ended now. */
 export function withoutBoosts<T extends ScopedLimits>(scoped: T, isEnded: (limit: Limit) => boolean): T {
   const limits = scoped.limits.map(limit => (isEnded(limit) ? baseOf(limit) : limit))
-  const isCopyOver = scoped.isForBoost === true && limits.every(({boost}) => !boost)
-  return isCopyOver ? {...scoped, limits: [], isForBoost: undefined} : {...scoped, limits}
+  if (scoped.copiedUntilMs === undefined) return {...scoped, limits}
+  const copiedUntilMs = lastEndMs(limits)
+  return {...scoped, limits: copiedUntilMs === undefined ? [] : limits, copiedUntilMs}
+}
+
+/** When the last of the boosts of limits ends, in epoch ms; `undefined` if there are none. */
+export function lastEndMs(limits: readonly Limit[]): number | undefined {
+  const ends = limits.flatMap(({boost}) => boost?.untilMs ?? [])
+  return ends.length === 0 ? undefined : Math.max(...ends)
 }

@@ -1,12 +1,10 @@
-import {createHash} from 'node:crypto'
 import {formatWindows} from '../../calendar/stored-schedule.js'
-import {baseOf, type Limit, type ReplacedWindow} from '../../core/limit.js'
+import type {Limit, ReplacedWindow} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BoostRecord, boostKey, decodeBoosts, encodeBoosts, type StoredBoost} from '../../schema/boost-record.js'
-import {encodeConfigLimits} from '../../schema/config-limits.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {isoSeconds} from '../../schema/instant.js'
 import {keyId, wireKey} from '../../schema/keys.js'
@@ -15,12 +13,12 @@ import {readAll} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
-/** The limits of a scope, and whether it has them only for the time of a boost. */
+/** The limits of a scope. */
 export interface ScopedLimits {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
-  /** They were copied from another level for a boost, and are removed when it has ended. */
-  readonly isForBoost?: boolean | undefined
+  /** They were copied from another level for boosts, and count before this instant only, in epoch ms. */
+  readonly copiedUntilMs?: number | undefined
 }
 
 /** The boosts of a scope, as stored now. */
@@ -64,9 +62,18 @@ export function described<T extends ScopedLimits>(scoped: T, record: BoostRecord
     if (!windows) return limit
     return {...limit, boost: {untilMs: stored.untilMs, windows, isEnded: stored.untilMs <= nowMs}}
   })
-  const isBoosted = limits.some(({boost}) => boost)
-  const isForBoost = isBoosted && record.copy !== undefined && record.copy === digestOf(limits)
-  return {...scoped, limits, ...(isForBoost && {isForBoost})}
+  return withCopyEnd({...scoped, limits})
+}
+
+/** Tells which boosts end together with the copy that was made for them. */
+export function withCopyEnd<T extends ScopedLimits>(scoped: T): T {
+  const {limits, copiedUntilMs} = scoped
+  const told = (limit: Limit): Limit => {
+    const {endsCopy = false, ...boost} = limit.boost ?? {untilMs: undefined}
+    if (boost.untilMs === undefined || endsCopy === (boost.untilMs === copiedUntilMs)) return limit
+    return {...limit, boost: endsCopy ? boost : {...boost, endsCopy: true}}
+  }
+  return {...scoped, limits: limits.map(told)}
 }
 
 /** How many of its first windows are those of a boost; `undefined` if it does not begin with them. */
@@ -76,19 +83,11 @@ function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: Store
   return timeZone === zone && leading.length === count && formatWindows(leading) === windows ? count : undefined
 }
 
-/** What limits are without their boosts, in short: whether somebody else has changed them. */
-function digestOf(limits: readonly Limit[]): string {
-  const text = JSON.stringify(encodeConfigLimits(limits.map(baseOf)))
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22)
-}
-
 /** What is to be kept about the boosts of a scope. */
 export interface BoostsAfter {
   readonly scope: ConfigScope
   /** All its limits, with their boosts. */
   readonly limits: readonly Limit[]
-  /** Whether it has limits only for the time of its boosts. */
-  readonly isForBoost: boolean
   readonly by: string | undefined
 }
 
@@ -96,7 +95,7 @@ export interface BoostsAfter {
 export function boostWrites(
   table: NamespaceTable,
   before: BoostRecord | undefined,
-  {scope, limits, isForBoost, by}: BoostsAfter,
+  {scope, limits, by}: BoostsAfter,
 ): TransactItem[] {
   const boosted = limits.filter(({boost}) => boost)
   if (boosted.length === 0 && !before) return []
@@ -119,7 +118,6 @@ export function boostWrites(
     namespace: table.namespace,
     scope,
     boosts: new Map(boosts),
-    copy: isForBoost ? digestOf(limits) : undefined,
     revision: Buffer.from(table.randomBytes(8)).toString('base64url'),
   }
   return [{Put: {TableName: table.name, Item: encodeBoosts(record), ...e.write()}}]

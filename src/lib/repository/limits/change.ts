@@ -69,9 +69,9 @@ export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 /** What a change is decided from. */
 export interface StoredConfig {
   readonly item: Item | undefined
-  /** As if boosts that have ended were tidied up. */
+  /** What counts now, as if boosts that have ended were tidied up. */
   readonly before: ConfigRecord | undefined
-  /** Before that. */
+  /** All that is stored. */
   readonly untidied: ConfigRecord | undefined
   readonly boosts: BoostRecord | undefined
   readonly units: UnitsByLimit

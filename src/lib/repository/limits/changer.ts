@@ -9,9 +9,11 @@ import {
   type ConfigRecord,
   type ConfigScope,
   configKey,
+  countingAt,
   decodeConfig,
   hasMoreThanLimits,
   holdsOnlyPolicies,
+  isCopyOver,
   type Policies,
 } from '../../schema/config-record.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
@@ -20,12 +22,12 @@ import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosting.js'
-import {type BoostsAfter, boostWrites, described, readBoosts} from './boosts.js'
+import {boostWrites, described, readBoosts, withCopyEnd} from './boosts.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions, StoredConfig} from './change.js'
 import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
 import {boostEndedEvent, deletedEvent, policyEvent, removedPolicies, setEvent} from './events.js'
 import type {InheritedLimits} from './inherited.js'
-import {mergeConfig} from './merge.js'
+import {keptCopy, mergeConfig} from './merge.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {inUnits, readLimitUnits, type UnitsByLimit, unitWrites} from './units.js'
 import {clearConfig, deleteConfig, updateConfig, updatePolicies} from './writes.js'
@@ -122,16 +124,18 @@ export class ConfigChanger {
       if (kept.length === 0 && scope.level !== 'system' && !hasMoreThanLimits(item, [limitName]))
         return this.#deletion(stored, before)
       const limits = inOneZone(kept, this.#table.clock())
-      const record = {...before, limits, isForBoost: undefined}
+      const record = {...before, limits, copiedUntilMs: undefined}
+      const copied = before.copiedUntilMs === undefined ? undefined : await keptCopy(this.#table, scope, kept)
       const update = await this.#update(stored, record, name => name === limitName)
-      return {writes: [...update, await this.#options.audit.put(setEvent(record, before))], record}
+      return {writes: [...update, await this.#options.audit.put(setEvent(record, before))], record, copied}
     })
   }
 
   /** Ends boosts of a scope now: of the limits named, or all. Where the limits were copied for them, these go too. */
   async endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
-      const {before} = stored
+      // One that has ended can be removed as well.
+      const {untidied: before} = stored
       const boostedNames = (before?.limits ?? []).flatMap(({name, boost}) => (boost ? [name] : []))
       const unknown = limitNames?.find(name => !boostedNames.includes(name))
       if (!before || boostedNames.length === 0 || unknown !== undefined) throw notBoosted(scope, unknown, boostedNames)
@@ -146,14 +150,15 @@ export class ConfigChanger {
    */
   async tidy(scope: ConfigScope): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
-      const {before, untidied, boosts} = stored
+      const {untidied, boosts} = stored
+      const tidy = untidied && tidied(untidied, this.#table.clock())
       const isOrphan = boosts !== undefined && !untidied?.limits.some(({boost}) => boost)
       if (isOrphan) {
         const nothing = {scope, limits: []}
-        return {writes: await this.#boostWrites(boosts, nothing), record: before}
+        return {writes: await this.#boostWrites(boosts, nothing), record: tidy, previous: tidy}
       }
-      if (!before || !untidied || before === untidied) return {writes: [], record: before}
-      return this.#boostsEnded(stored, untidied, before)
+      if (!tidy || !untidied || tidy === untidied) return {writes: [], record: tidy, previous: tidy}
+      return this.#boostsEnded(stored, untidied, tidy)
     })
   }
 
@@ -202,7 +207,7 @@ export class ConfigChanger {
     const others = [...(await this.#boostWrites(boosts, {scope, limits: []})), await this.#options.audit.put(event)]
     const stored = item as Item
     if (scope.level === 'system' || (!withPolicies && hasPolicies(before))) {
-      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined, isForBoost: undefined}
+      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined, copiedUntilMs: undefined}
       return {writes: [clearConfig(this.#table, stored, before), ...others], record, previous: before}
     }
     const registry = await unregisterConfig(this.#table, scope, stored)
@@ -233,11 +238,10 @@ export class ConfigChanger {
 
   async #boostWrites(
     before: BoostRecord | undefined,
-    {scope, limits, isForBoost = false}: Pick<ConfigRecord, 'scope' | 'limits' | 'isForBoost'>,
+    {scope, limits}: Pick<ConfigRecord, 'scope' | 'limits'>,
   ): Promise<TransactItem[]> {
     const by = limits.some(({boost}) => boost) ? await this.#options.audit.author() : undefined
-    const after: BoostsAfter = {scope, limits, isForBoost, by}
-    return boostWrites(this.#table, before, after)
+    return boostWrites(this.#table, before, {scope, limits, by})
   }
 
   /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
@@ -253,8 +257,10 @@ export class ConfigChanger {
     const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
     const nowMs = this.#table.clock()
     const untidied = decoded && described(inUnits(decoded, units) as ConfigRecord, boosts, nowMs)
-    const before = untidied && tidied(untidied, nowMs)
-    const hasLimits = unreadable > 0 || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
+    const counting = countingAt(untidied, nowMs)
+    const before = counting && tidied(counting, nowMs)
+    const hasUnreadable = unreadable > 0 && !(untidied && isCopyOver(untidied, nowMs))
+    const hasLimits = hasUnreadable || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
     return {item, before, untidied, boosts, units, hasLimits}
   }
 
@@ -298,6 +304,7 @@ function changeOf(
   record: ConfigRecord | undefined,
   copied: InheritedLimits | undefined,
 ): ConfigChange {
-  const [before, after] = [previous?.limits ?? [], record?.limits ?? []]
-  return {scope, before, after, previous, record, ...(copied && {copied})}
+  const told = record && withCopyEnd(record)
+  const [before, after] = [previous?.limits ?? [], told?.limits ?? []]
+  return {scope, before, after, previous, record: told, ...(copied && {copied})}
 }

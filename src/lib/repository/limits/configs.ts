@@ -6,6 +6,7 @@ import {
   type ConfigRecord,
   type ConfigScope,
   configKey,
+  countingAt,
   decodeConfig,
   type OnUnavailable,
 } from '../../schema/config-record.js'
@@ -13,11 +14,11 @@ import {keyId} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {allBoosts, withBoosts} from './boosts.js'
+import {allBoosts, type ScopedLimits, withBoosts} from './boosts.js'
 import {ConfigCache} from './cache.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './change.js'
 import {ConfigChanger} from './changer.js'
-import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
+import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs, walkEntityConfigs} from './listing.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
 import {inUnits, readLimitUnits, type UnitsByLimit, withUnits} from './units.js'
 
@@ -67,12 +68,17 @@ export class Configs {
       getItem(this.#table, configKey(this.#table.namespace, scope)),
       this.units(),
     ])
-    const record = item && inUnits(decodeConfig(item), units)
+    const record = inUnits(this.#counting(item && decodeConfig(item)), units)
     return record && (await withBoosts(this.#table, [record]))[0]
   }
 
   /** What is stored for each scope, in the order asked; a hundred to a request. */
   async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
+    const records = await this.#storedMany(scopes, signal)
+    return records.map(record => this.#counting(record))
+  }
+
+  async #storedMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
     const {namespace, transport, name, backoff} = this.#table
     const wanted = scopes.map(scope => configKey(namespace, scope))
     const [items, units] = await Promise.all([
@@ -91,11 +97,12 @@ export class Configs {
   }
 
   /**
-   * The limits that can be read at each scope, in the order asked; never from the cache.
+   * The limits that can be read at each scope, and whether it has them only for the time of a boost, in the order asked; never
+   * from the cache.
    *
    * @internal
    */
-  async readableLimits(scopes: readonly ConfigScope[]): Promise<(readonly Limit[])[]> {
+  async readableLimits(scopes: readonly ConfigScope[]): Promise<ScopedLimits[]> {
     const {namespace, transport, name, backoff} = this.#table
     const wanted = scopes.map(scope => configKey(namespace, scope))
     const [items, units] = await Promise.all([
@@ -103,16 +110,12 @@ export class Configs {
       this.units(),
     ])
     const readable = scopes.map((scope, at) => {
-      const item = items.get(keyId(wanted[at] as (typeof wanted)[number])) ?? {}
-      return {
-        scope,
-        limits: withUnits(
-          readConfigLimits(item, () => {}),
-          units,
-        ),
-      }
+      const item = items.get(keyId(wanted[at] as (typeof wanted)[number]))
+      const record = this.#counting(item && decodeConfig(item, each => readConfigLimits(each, () => {})))
+      const {limits = [], copiedUntilMs} = record ?? {}
+      return {scope, limits: withUnits(limits, units), copiedUntilMs}
     })
-    return (await withBoosts(this.#table, readable)).map(({limits}) => limits)
+    return withBoosts<ScopedLimits>(this.#table, readable)
   }
 
   /**
@@ -129,9 +132,10 @@ export class Configs {
   /** Limits of the namespace that have other values until an instant; those that ended are listed until they are tidied up. */
   async boosts(): Promise<BoostedLimit[]> {
     const stored = await allBoosts(this.#table)
-    const records = await this.getMany(stored.map(({scope}) => scope))
+    const records = await this.#storedMany(stored.map(({scope}) => scope))
     return stored.flatMap(({scope, boosts}, at) => {
-      const {limits = [], isForBoost = false} = records[at] ?? {}
+      const {limits = [], copiedUntilMs} = records[at] ?? {}
+      const isForBoost = copiedUntilMs !== undefined
       return limits.flatMap(limit => {
         const boost = limit.boost && boosts.get(limit.name)
         return boost ? [{scope, limit, since: boost.since, by: boost.by, isForBoost}] : []
@@ -176,10 +180,15 @@ export class Configs {
     return this.#allInUnits(await configsOfEntity(this.#table, entity))
   }
 
-  /** Entities with limits of their own for a resource, or for `_default_`. */
+  /** Entities with limits of their own for a resource, or for `_default_`; eventually consistent. */
   async entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
-    const {records, next} = await entityConfigs(this.#table, resource, page)
+    const {records, next} = await entityConfigs(this.#table, resource, page, {isEventual: true})
     return {records: await this.#allInUnits(records), next}
+  }
+
+  /** The same without pages, by entity, as they are read: however many there are, only some hundreds are in memory. */
+  async *walkEntities(resource: string, signal?: AbortSignal): AsyncGenerator<ConfigRecord, void> {
+    for await (const records of walkEntityConfigs(this.#table, resource, signal)) yield* await this.#allInUnits(records)
   }
 
   /**
@@ -242,11 +251,16 @@ export class Configs {
     return this.#changes.delete(scope, options)
   }
 
+  /** What was copied for a boost that has ended does not count, although it may still be stored. */
+  #counting(record: ConfigRecord | undefined): ConfigRecord | undefined {
+    return countingAt(record, this.#table.clock())
+  }
+
   async #allInUnits(records: readonly ConfigRecord[]): Promise<ConfigRecord[]> {
     const units = await this.units()
     return withBoosts(
       this.#table,
-      records.map(record => inUnits(record, units) as ConfigRecord),
+      records.flatMap(record => inUnits(this.#counting(record), units) ?? []),
     )
   }
 }

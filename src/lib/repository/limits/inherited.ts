@@ -1,7 +1,7 @@
 import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
-import {type ConfigScope, configKey, decodeConfig, levelOf} from '../../schema/config-record.js'
+import {type ConfigScope, configKey, countingAt, decodeConfig, levelOf} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {NamespaceTable} from '../table/table.js'
@@ -48,7 +48,7 @@ export async function readInherited(
     const key = keys[at] as (typeof keys)[number]
     const item = items.get(keyId(key))
     checks.push(unchangedCheck(table, key, item))
-    const record = item && decodeConfig(item)
+    const record = countingAt(item && decodeConfig(item), table.clock())
     if (!record) continue
     const {limits, unsupported} = record
     if (unsupported && hasLimitFeature(unsupported))

@@ -8,6 +8,9 @@ import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/r
 import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 
+/** Records that are read at once: four requests of a hundred keys. */
+const CONFIGS_PER_STEP = 400
+
 /**
  * Every resource with limits of its own, by name. The registry may miss some: the Python client writes it in a second
  * step, its declarative tool not at all, and the items of that tool are missing in the namespace index as well (D-44).
@@ -43,6 +46,46 @@ export async function entityConfigs(
   table: NamespaceTable,
   resource: string,
   request: PageRequest = {},
+  options: ReadOptions = {},
+): Promise<RecordPage<ConfigRecord>> {
+  const unlisted = request.cursor === undefined ? await unlistedConfigs(table, resource) : []
+  const {records, next} = await indexedConfigs(table, resource, request, options)
+  return {records: [...unlisted, ...records], next}
+}
+
+/** The same, all of them by entity, a page at a time; eventually consistent. */
+export async function* walkEntityConfigs(
+  table: NamespaceTable,
+  resource: string,
+  signal?: AbortSignal,
+): AsyncGenerator<readonly ConfigRecord[], void> {
+  const unlisted = (await unlistedConfigs(table, resource)).sort((a, b) => (entityOf(a) < entityOf(b) ? -1 : 1))
+  let cursor: string | undefined
+  do {
+    const page = await indexedConfigs(table, resource, {limit: CONFIGS_PER_STEP, cursor}, {isEventual: true, signal})
+    const last = page.next === undefined ? undefined : page.records.at(-1)
+    const due = unlisted.findIndex(record => last !== undefined && entityOf(record) > entityOf(last))
+    const before = unlisted.splice(0, due < 0 ? unlisted.length : due)
+    const merged = [...before, ...page.records]
+    yield before.length === 0 ? merged : merged.sort((a, b) => (entityOf(a) < entityOf(b) ? -1 : 1))
+    cursor = page.next
+  } while (cursor !== undefined)
+}
+
+const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
+
+/** How to read. */
+interface ReadOptions {
+  /** Whether a moment old is good enough, at half the price. */
+  readonly isEventual?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+async function indexedConfigs(
+  table: NamespaceTable,
+  resource: string,
+  request: PageRequest,
+  options: ReadOptions,
 ): Promise<RecordPage<ConfigRecord>> {
   const {namespace} = table
   const query = {kind: 'entity-configs', ...ranges.entityConfigsOfResource(namespace, resource)} as const
@@ -51,8 +94,7 @@ export async function entityConfigs(
     const key = parseItemKey(row)
     return key?.record === 'entity-config' ? [keys.entityConfig(namespace, key.entity, key.resource)] : []
   })
-  const unlisted = request.cursor === undefined ? await unlistedConfigs(table, resource) : []
-  return {records: [...unlisted, ...(await readKeys(table, wanted)).flatMap(decoded)], next}
+  return {records: (await readKeys(table, wanted, options)).flatMap(decoded), next}
 }
 
 /** How many entities have limits of their own, by resource; `_default_` stands for all resources of an entity. */
@@ -82,8 +124,12 @@ async function provisioner(table: NamespaceTable) {
   return item && decodeProvisioner(item)
 }
 
-async function readKeys(table: NamespaceTable, wanted: readonly Key[]): Promise<Item[]> {
-  const items = await batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true})
+async function readKeys(
+  {transport, name, backoff}: NamespaceTable,
+  wanted: readonly Key[],
+  {isEventual = false, signal}: ReadOptions = {},
+): Promise<Item[]> {
+  const items = await batchGet(transport, name, wanted, {backoff, consistent: !isEventual, signal})
   return [...items.values()]
 }
 

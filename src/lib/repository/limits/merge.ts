@@ -2,7 +2,7 @@ import type {Limit} from '../../core/limit.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
-import {boosted, checkUntil, inOneZone, rebased, tidied} from './boosting.js'
+import {boosted, checkUntil, inOneZone, lastEndMs, rebased, tidied} from './boosting.js'
 import type {SetOptions, StoredConfig} from './change.js'
 import {checkLimitsTogether, nameOf} from './checks.js'
 import {type InheritedLimits, readInherited} from './inherited.js'
@@ -29,18 +29,26 @@ export async function mergeConfig(
   const {inherited, checks} = await readCopied(table, scope, limits, options, stored)
   const names = new Set(limits.map(({name}) => name))
   const others = inherited?.limits.filter(({name}) => !names.has(name)) ?? []
-  const copied = inherited && others.length > 0 ? {scope: inherited.scope, limits: others} : undefined
   const nowMs = table.clock()
   const present = before?.limits ?? []
-  const kept = replace ? [] : present.filter(limit => !names.has(limit.name))
+  const wasCopy = before?.copiedUntilMs !== undefined
+  // That nothing is configured for good says nothing about a copy, which ends with its boosts.
+  const isLeft = keepsBoosts && wasCopy && limits.length === 0
+  const kept = replace && !isLeft ? [] : present.filter(limit => !names.has(limit.name))
   const given = keepsBoosts ? rebased(limits, present) : limits
   const merged =
     until === undefined
       ? [...kept, ...others, ...given]
       : boosted(scope, inherited?.limits ?? present, limits, {untilMs: checkUntil(until, nowMs), nowMs})
   const after = inOneZone(merged, nowMs).sort((a, b) => (a.name < b.name ? -1 : 1))
-  checkLimitsTogether(after, copied && {names: others.map(({name}) => name), from: nameOf(copied.scope)})
-  const isForBoost = until !== undefined && (inherited !== undefined || before?.isForBoost === true)
+  const copied =
+    wasCopy && until === undefined && limits.length > 0
+      ? await keptCopy(table, scope, kept)
+      : inherited && others.length > 0
+        ? {scope: inherited.scope, limits: others}
+        : undefined
+  checkLimitsTogether(after, copied && {names: copied.limits.map(({name}) => name), from: nameOf(copied.scope)})
+  const isCopy = wasCopy ? until !== undefined || limits.length === 0 : until !== undefined && inherited !== undefined
   const record = {
     namespace: table.namespace,
     scope,
@@ -50,9 +58,19 @@ export async function mergeConfig(
     access: before?.access,
     cascade: before?.cascade,
     ...policies,
-    ...(isForBoost && {isForBoost}),
+    ...(isCopy && {copiedUntilMs: lastEndMs(after)}),
   }
   return {record, copied, checks}
+}
+
+/** Limits that were copied for a boost and now stay, and the level that they do not follow from now on. */
+export async function keptCopy(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  limits: readonly Limit[],
+): Promise<InheritedLimits | undefined> {
+  const {inherited} = limits.length === 0 ? {} : await readInherited(table, scope)
+  return inherited && {scope: inherited.scope, limits}
 }
 
 /** The limits that apply at a scope without limits of its own, and the conditions for that; none when it has its own. */

@@ -42,6 +42,23 @@ export async function configPage(
   return resource === undefined ? everything(configs, request) : ofResource(configs, resource, request)
 }
 
+/** The same without pages, as they are read. */
+export async function* walkConfigs(configs: Configs, selection: ConfigSelection): AsyncGenerator<ConfigRecord, void> {
+  const {system, resource, entity} = selection
+  if (system || entity !== undefined) {
+    yield* (await configPage(configs, selection, {})).records
+    return
+  }
+  if (resource !== undefined) {
+    yield* whole([await configs.get({level: 'resource', resource})]).records
+    yield* configs.walkEntities(resource)
+    return
+  }
+  yield* whole([await configs.get({level: 'system'})]).records
+  yield* await configs.resources()
+  for (const each of (await configs.entityCounts()).keys()) yield* configs.walkEntities(each)
+}
+
 /** The resource's own limits come first. */
 async function ofResource(
   configs: Configs,

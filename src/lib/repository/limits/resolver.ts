@@ -8,6 +8,7 @@ import {
   type ConfigRecord,
   type ConfigScope,
   configKey,
+  countingAt,
   type OnUnavailable,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
@@ -29,6 +30,8 @@ export interface Resolution {
   readonly cascade?: {readonly cascade: boolean; readonly level: Level} | undefined
   /** What applies here and zael cannot honour: then the limits must not be used. Absent when there is nothing. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
+  /** These limits were copied for a boost: from this instant on, in epoch ms, those of the next level apply. */
+  readonly copiedUntilMs?: number | undefined
   /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
 }
@@ -39,6 +42,8 @@ export interface LevelTrace {
   readonly scope: ConfigScope
   /** Empty when the level has none, or no record at all. */
   readonly limits: readonly Limit[]
+  /** As in the resolution. */
+  readonly copiedUntilMs?: number | undefined
   /** The switch of this level; absent where the next one decides. */
   readonly access?: AccessSwitch | undefined
   /** Whether requests are charged to the parent too; absent where the next level decides. */
@@ -49,6 +54,20 @@ export interface LevelTrace {
 export interface ResolveOptions {
   readonly signal?: AbortSignal | undefined
 }
+
+/** How to resolve; `atMs` is the instant whose limits are asked for, in epoch ms, where it is not now. */
+interface CachedResolveOptions extends CachedReadOptions {
+  readonly atMs?: number | undefined
+}
+
+/** What is resolved. */
+export interface ResolvedPair {
+  readonly entity: string
+  readonly resource: string
+}
+
+/** What applies to one of several that were read together; at an instant in epoch ms, by default now. */
+export type KnownResolutions = (pair: ResolvedPair, atMs?: number) => Resolution
 
 /** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
 export class ConfigResolver {
@@ -64,17 +83,36 @@ export class ConfigResolver {
   }
 
   /** The most specific level that has limits wins as a whole. */
-  async resolve(entity: string, resource: string, options: CachedReadOptions = {}): Promise<Resolution> {
+  async resolve(entity: string, resource: string, options: CachedResolveOptions = {}): Promise<Resolution> {
     const scopes = scopesOf(entity, resource)
     const records = await this.#read(
       LEVELS.map(level => scopes[level]),
       options,
     )
-    return resolutionOf(scopes, records)
+    return resolutionOf(scopes, records, options.atMs ?? this.#table.clock())
+  }
+
+  /** The same for several, with a hundred records to a request: as a function that knows them at any instant. */
+  async resolveMany(pairs: readonly ResolvedPair[], options: CachedReadOptions = {}): Promise<KnownResolutions> {
+    const scopes = new Map<string, ConfigScope>()
+    for (const {entity, resource} of pairs) {
+      for (const scope of Object.values(scopesOf(entity, resource))) scopes.set(this.#id(scope), scope)
+    }
+    const records = await this.#read([...scopes.values()], options)
+    const known = new Map([...scopes.keys()].map((id, at) => [id, records[at]]))
+    return ({entity, resource}, atMs = this.#table.clock()) => {
+      const own = scopesOf(entity, resource)
+      const levels = LEVELS.map(level => known.get(this.#id(own[level])))
+      return resolutionOf(own, levels, atMs)
+    }
+  }
+
+  #id(scope: ConfigScope): string {
+    return keyId(configKey(this.#table.namespace, scope))
   }
 
   /** The same if it is cached; makes no call. */
-  peek(entity: string, resource: string): Resolution | undefined {
+  peek(entity: string, resource: string, atMs = this.#table.clock()): Resolution | undefined {
     const scopes = scopesOf(entity, resource)
     const keys = LEVELS.map(level => configKey(this.#table.namespace, scopes[level]))
     const records = this.#cache.peek(keys)
@@ -83,6 +121,7 @@ export class ConfigResolver {
       resolutionOf(
         scopes,
         keys.map(key => records.get(keyId(key))),
+        atMs,
       )
     )
   }
@@ -116,13 +155,19 @@ export function requireSupportedLimits(
   throw new UnsupportedFeature(subject, unsupported, {entity, resource, level: source ?? null})
 }
 
-function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (ConfigRecord | undefined)[]): Resolution {
+function resolutionOf(
+  scopes: Record<Level, ConfigScope>,
+  stored: readonly (ConfigRecord | undefined)[],
+  atMs: number,
+): Resolution {
+  const records = stored.map(record => countingAt(record, atMs))
   const trace = LEVELS.map((level, at): LevelTrace => {
-    const {limits = [], access, cascade} = records[at] ?? {}
+    const {limits = [], access, cascade, copiedUntilMs} = records[at] ?? {}
     return {
       level,
       scope: scopes[level],
       limits,
+      ...(copiedUntilMs !== undefined && {copiedUntilMs}),
       ...(access !== undefined && {access}),
       ...(cascade !== undefined && {cascade}),
     }
@@ -131,7 +176,7 @@ function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (Con
   const at = records.findIndex(record => record && (record.limits.length > 0 || hasLimitFeature(record.unsupported)))
   const applied = records[at]
   const {access, cascade} = decidedBy(records)
-  const unsupported = applied?.unsupported
+  const {unsupported, copiedUntilMs} = applied ?? {}
   return {
     source: applied && LEVELS[at],
     limits: applied?.limits ?? [],
@@ -139,6 +184,7 @@ function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (Con
     ...(access && {access}),
     ...(cascade && {cascade}),
     ...(unsupported && {unsupported}),
+    ...(copiedUntilMs !== undefined && {copiedUntilMs}),
     trace,
   }
 }

@@ -47,6 +47,7 @@ export function updateConfig(
     name => !(name in written) && (isReplaced(limitOfAttribute(name)) || isOtherForm(name, written)),
   )
   for (const name of [...stale, ...staleTimeZone(before ?? {}, stale, written)]) e.remove(name)
+  if (before && names.copiedUntil in before && !(names.copiedUntil in written)) e.remove(names.copiedUntil)
   storePolicies(e, policies)
   return revisedUpdate(table, after, e)
 }
@@ -60,7 +61,9 @@ export function updatePolicies(
 ): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
-  const identity = withoutKey(encodeConfig({...after, limits: [], cascade: undefined, access: undefined}))
+  const identity = withoutKey(
+    encodeConfig({...after, limits: [], cascade: undefined, access: undefined, copiedUntilMs: undefined}),
+  )
   for (const [name, value] of Object.entries(identity)) e.setIfMissing(name, value)
   storePolicies(e, policies)
   return revisedUpdate(table, after, e)
@@ -78,7 +81,8 @@ export function clearConfig(table: NamespaceTable, before: Item, {namespace, sco
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
   const limits = limitAttributesIn(before)
-  for (const name of [...limits, ...staleTimeZone(before, limits), names.onUnavailable]) e.remove(name)
+  for (const name of [...limits, ...staleTimeZone(before, limits), names.onUnavailable, names.copiedUntil])
+    e.remove(name)
   return revisedUpdate(table, {namespace, scope}, e)
 }
 

@@ -1,4 +1,4 @@
-import {forEachConcurrently} from '../../dynamo/concurrency.js'
+import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -6,11 +6,14 @@ import {addressOf, Buckets} from '../buckets/buckets.js'
 import {bucketsOfScope} from '../buckets/of-scope.js'
 import type {RewriteOutcome} from '../buckets/rewrite.js'
 import {ConfigCache} from '../limits/cache.js'
-import {ConfigResolver} from '../limits/resolver.js'
+import {ConfigResolver, type Resolution, type ResolvedPair} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 
 const CONCURRENT_WRITES = 8
+
+/** Shards whose configurations are read together. */
+const SHARDS_PER_READ = 100
 
 /** How many bucket shards were checked, updated, and could not be updated. */
 export interface SyncResult {
@@ -26,13 +29,20 @@ export interface SyncOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** What applies, and an instant not later than its read, in epoch ms. */
+type ReadResolution = Resolution & {readonly readAtMs: number}
+
 /** What a shard is brought in line with. */
 export interface SyncContext {
   readonly table: NamespaceTable
   /** Where something has changed. */
   readonly scope: ConfigScope
-  /** Without a cache: configurations are read after the bucket was, so that they are newer than what it has (decision 25). */
-  readonly resolver: ConfigResolver
+  /**
+   * What applies to a shard as it was found, or after a write has shown it again. Configurations are read after the bucket was,
+   * so that they are newer than what it has (decision 25): once for all shards that were read together, and then without a
+   * cache for each.
+   */
+  readonly resolve: (pair: ResolvedPair, isAsFound: boolean, atMs?: number) => Promise<ReadResolution>
   readonly signal: AbortSignal | undefined
 }
 
@@ -56,30 +66,55 @@ export async function syncBuckets(
   syncs: readonly BucketSync[],
   {onProgress, signal}: SyncOptions = {},
 ): Promise<SyncResult> {
-  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
-  const context = {table, scope, resolver, signal}
   const result = {checked: 0, updated: 0, failed: 0}
   const isThorough = syncs.some(sync => sync.isThorough)
   const done = new Set<string>()
   let isMore = syncs.length > 0
   while (isMore) {
     const before = done.size
-    await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async shard => {
-      const {entity, resource, shard: number} = addressOf(shard)
-      const id = `${entity}#${resource}#${number}`
-      if (done.has(id)) return
-      done.add(id)
-      const outcomes: Outcome[] = []
-      for (const {align} of syncs) outcomes.push(await outcomeOf(align(context, shard)))
-      if (outcomes.every(outcome => outcome === 'unaffected')) return
-      result.checked++
-      if (outcomes.includes('failed')) result.failed++
-      else if (outcomes.includes('written')) result.updated++
-      onProgress?.({...result})
-    })
+    for await (const shards of chunksOf(liveShards(table, scope, signal), SHARDS_PER_READ)) {
+      const fresh = shards.filter(shard => !done.has(idOf(shard)))
+      if (fresh.length === 0) continue
+      const resolve = await resolutionsOf(table, fresh, signal)
+      await forEachConcurrently(chunksOf(fresh, 1), CONCURRENT_WRITES, async ([shard]) => {
+        if (shard) await align(shard, {table, scope, resolve, signal})
+      })
+    }
     isMore = isThorough && done.size > before
   }
   return result
+
+  async function align(shard: StoredBucket, context: SyncContext): Promise<void> {
+    done.add(idOf(shard))
+    const outcomes: Outcome[] = []
+    for (const {align} of syncs) outcomes.push(await outcomeOf(align(context, shard)))
+    if (outcomes.every(outcome => outcome === 'unaffected')) return
+    result.checked++
+    if (outcomes.includes('failed')) result.failed++
+    else if (outcomes.includes('written')) result.updated++
+    onProgress?.({...result})
+  }
+}
+
+/** Where the records of all cannot be read together, those of each are read by themselves: a failure concerns one shard. */
+async function resolutionsOf(
+  table: NamespaceTable,
+  shards: readonly StoredBucket[],
+  signal: AbortSignal | undefined,
+): Promise<SyncContext['resolve']> {
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
+  const foundAtMs = table.clock()
+  const known = await resolver.resolveMany(shards.map(addressOf), {signal}).catch(() => undefined)
+  return async (pair, isAsFound, atMs) => {
+    if (isAsFound && known && !signal?.aborted) return {...known(pair, atMs), readAtMs: foundAtMs}
+    const readAtMs = table.clock()
+    return {...(await resolver.resolve(pair.entity, pair.resource, {signal, atMs})), readAtMs}
+  }
+}
+
+function idOf(stored: StoredBucket): string {
+  const {entity, resource, shard} = addressOf(stored)
+  return `${entity}#${resource}#${shard}`
 }
 
 type Outcome = 'written' | 'unchanged' | 'failed' | 'unaffected'

@@ -13,14 +13,14 @@ import type {AlignShard, BucketSync} from './bucket-sync.js'
  * one ends up in the bucket. The generation of a move is stamped as well, and never lowered: a client that has read the
  * entity before the move then cannot undo it.
  */
-const alignFamily: AlignShard = async ({table, resolver, signal}, shard) => {
+const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
   return stampStoredBucket(
     table,
     shard,
-    async ({record}) => {
+    async ({record}, isAsFound) => {
       const [{cascade}, item] = await Promise.all([
-        resolver.resolve(entity, resource, {signal}),
+        resolve({entity, resource}, isAsFound),
         getItem(table, keys.entity(table.namespace, entity), {signal}),
       ])
       const family = familyOf(item && decodeEntity(item), cascade?.cascade)

@@ -12,11 +12,14 @@ import type {AlignShard, BucketSync} from './bucket-sync.js'
  * blocks requests (S9). A bucket to which no limits apply any more stays as it is. A bucket that could not be updated gets
  * the limits with its next slow request.
  */
-const alignLimits: AlignShard = async ({table, scope, resolver, signal}, shard) => {
+const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
   let isAffectedHere = true
+  let isAsFound = true
   const align: Rewrite = async (seen, nowMs) => {
-    const resolution = await resolver.resolve(entity, resource, {signal})
+    const atMs = Math.max(nowMs, seen.record.state.refilledAtMs)
+    const resolution = await resolve({entity, resource}, isAsFound, atMs)
+    isAsFound = false
     isAffectedHere = isAffected(levelOf(scope), resolution.source)
     if (!isAffectedHere) return undefined
     requireSupportedLimits(resolution, {entity, resource})

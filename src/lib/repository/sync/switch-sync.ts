@@ -4,15 +4,14 @@ import {stampUpdate} from '../buckets/switch-write.js'
 import type {AlignShard, BucketSync} from './bucket-sync.js'
 
 /** Buckets are stamped with the switch that applies to them, which may be one of another level. */
-const stampSwitch: AlignShard = async ({table, resolver, signal}, shard) => {
+const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
   const address = addressOf(shard)
   const {entity, resource} = address
   return stampStoredBucket(
     table,
     shard,
-    async ({record}) => {
-      const readAtMs = table.clock()
-      const {access} = await resolver.resolve(entity, resource, {signal})
+    async ({record}, isAsFound) => {
+      const {access, readAtMs} = await resolve({entity, resource}, isAsFound)
       return mark => stampUpdate(table, address, {access: access?.access ?? 'enabled', readAtMs}, mark, record)
     },
     {signal},

@@ -6,6 +6,8 @@ export type RecordKind =
   | 'namespace-by-name'
   | 'namespace-by-id'
   | 'version'
+  | 'rollups'
+  | 'rollup-agenda'
   | 'entity'
   | 'bucket'
   | 'entity-config'

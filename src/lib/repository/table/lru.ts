@@ -27,11 +27,18 @@ export class Lru<V extends {}> {
   get(key: string): V | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
-    this.#entries.delete(key)
-    const ageMs = this.#options.clock() - entry.storedAtMs
+    const {clock, ttlMs, maxEntries} = this.#options
+    const ageMs = ttlMs === Infinity ? 0 : clock() - entry.storedAtMs
     // After the clock was set back, a value must not live longer than its time.
-    if (ageMs < 0 || ageMs >= this.#options.ttlMs) return undefined
-    this.#entries.set(key, entry)
+    if (ageMs < 0 || ageMs >= ttlMs) {
+      this.#entries.delete(key)
+      return undefined
+    }
+    // As long as the cache is not half full, it does not matter which entry was used last.
+    if (this.#entries.size > maxEntries / 2) {
+      this.#entries.delete(key)
+      this.#entries.set(key, entry)
+    }
     return entry.value
   }
 

@@ -10,7 +10,6 @@ import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} 
 import type {Table} from './table.js'
 
 // Until src/lib/migrations imports it from schema.
-export {keyOf} from '../../schema/keys.js'
 
 /** What to query. Reads of the table itself are strongly consistent. */
 export interface RangeQuery extends KeyRange {

@@ -64,7 +64,7 @@ function aggregatorTooOld(lambdaVersion: string, feature: MarkedFeature, needed:
   const {what} = PEER_FEATURES[feature]
   const reason = `The aggregator of the stack is of zae-limiter ${lambdaVersion}, which cannot keep a record that ${what}; ${needed} or newer can.`
   return new ZaelError('conflict', 'aggregator.too-old', reason, {
-    hint: 'Upgrade it with zae-limiter, or hand the stack over to zael: see docs/deploying.md.',
+    hint: 'Upgrade it with zae-limiter, or hand the stack over to zael: see docs/operations.md.',
     details: {lambdaVersion, feature, needed},
   })
 }

@@ -5,7 +5,6 @@ import type {Item, Key} from '../../schema/attribute-value.js'
 import {wireKey} from '../../schema/keys.js'
 
 // Until src/lib/migrations imports it from schema.
-export {wireKey} from '../../schema/keys.js'
 
 /** The table, with everything that its users depend on: clock, randomness, way of waiting. */
 export interface Table {

@@ -25,7 +25,7 @@ export interface GlyphSet extends GaugeGlyphs {
 
 export const BLOCK_GLYPHS: GlyphSet = {
   ...BLOCKS,
-  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', gone: '○'},
+  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', disabled: '⊘', gone: '○'},
   cursor: '▸',
   paused: '‖',
   ascending: '↑',
@@ -53,7 +53,7 @@ export const ASCII_GLYPHS: GlyphSet = {
   overfull: '>',
   heights: '_.:-=+*#',
   noSample: ' ',
-  status: {ok: 'o', overdrawn: 'd', near: '!', over: 'X', gone: '-'},
+  status: {ok: 'o', overdrawn: 'd', near: '!', over: 'X', disabled: '#', gone: '-'},
   cursor: '>',
   paused: '||',
   ascending: '^',

@@ -2,7 +2,7 @@ import {printableText} from '../../core/printable.js'
 import {textStart, textWidth} from '../../core/text-width.js'
 
 /** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
-export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'history' | 'chosen'
+export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'disabled' | 'history' | 'chosen'
 
 /** Text of one tone. */
 export interface Segment {

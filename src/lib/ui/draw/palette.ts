@@ -9,7 +9,7 @@ export interface Style {
 /** The style of each tone; empty: the terminal's default. */
 export type Palette = Readonly<Record<Tone, Style>>
 
-type Colour = 'ok' | 'near' | 'over' | 'history'
+type Colour = 'ok' | 'near' | 'over' | 'disabled' | 'history'
 
 const sgr = (parameters: string): string => `\u001b[${parameters}m`
 const style = (open: string, close: string): Style => ({open: sgr(open), close: sgr(close)})
@@ -25,11 +25,12 @@ const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
   ok: [0x56, 0xb4, 0xe9],
   near: [0xe6, 0x9f, 0x00],
   over: [0xd5, 0x5e, 0x00],
+  disabled: [0xcc, 0x79, 0xa7],
   history: [0x00, 0x72, 0xb2],
 }
 
-/** Cyan, yellow, red, blue: never red against green. */
-const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', history: '34'}
+/** Cyan, yellow, red, magenta, blue: never red against green. */
+const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', disabled: '35', history: '34'}
 
 /** The palette for a terminal's colour depth in bits. Without colours, symbols alone convey the meaning. */
 export function paletteFor(colourBits: number): Palette {
@@ -45,6 +46,7 @@ export function paletteFor(colourBits: number): Palette {
     ok: NONE,
     near: NONE,
     over: NONE,
+    disabled: NONE,
     history: NONE,
   }
 }
@@ -52,7 +54,14 @@ export function paletteFor(colourBits: number): Palette {
 function palette(of: (colour: Colour) => string): Palette {
   const coloured = (colour: Colour) => style(of(colour), DEFAULT_COLOUR)
   const over = {open: BOLD.open + coloured('over').open, close: coloured('over').close + BOLD.close}
-  return {...SHAPES, ok: coloured('ok'), near: coloured('near'), over, history: coloured('history')}
+  return {
+    ...SHAPES,
+    ok: coloured('ok'),
+    near: coloured('near'),
+    over,
+    disabled: coloured('disabled'),
+    history: coloured('history'),
+  }
 }
 
 /** Colours 16 to 231 are a cube with these six steps per channel. */

@@ -8,17 +8,20 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../../core/text.js'
+import {textStart, textWidth} from '../../core/text-width.js'
 import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
 import {drainOf} from '../../watch/children.js'
 import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
+import {amountText} from '../draw/amount.js'
 import type {GlyphSet} from '../draw/glyphs.js'
-import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import {cell, columnsOf, type Line, seg, wrapPieces} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS, untilText} from './overview.js'
 import {usageChart} from './usage-chart.js'
 
+/** Names of limits have at least this width. */
 const NAME_WIDTH = 12
 const SHARD_GAUGE_WIDTH = 10
 const GAP = '  '
@@ -41,19 +44,20 @@ export function detailLines(frame: Frame): Line[] {
   const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
   const {glyphs} = settings
   const detail = data.detail?.id === row.id ? data.detail : undefined
-  const width = gaugeWidth(size.columns)
+  const drawn = {glyphs, units: detail?.units ?? data.units}
+  const space = {...limitWidths(row.view.limits, size.columns), ...drawn}
   return [
-    titleLine(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), glyphs),
-    ...section('Limits', limitLines(row, reading, {levelsAtMs, width, glyphs})),
+    ...titleLines(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), size.columns, glyphs),
+    ...section('Limits', limitLines(row, reading, levelsAtMs, space)),
     [
       seg('  in use, last polls  ', 'dim'),
       seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
     ],
     ...drainLines(row, data, glyphs),
-    ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, glyphs)),
+    ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, space)),
     ...(detail
       ? [
-          ...parentLines(withLatestParent(detail, data), levelsAtMs, width, glyphs),
+          ...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn),
           ...loadedLines(detail, {nowMs, width: size.columns, glyphs}),
         ]
       : [[], [seg('Loading the rest.', 'dim')]]),
@@ -66,7 +70,15 @@ function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
   return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
 }
 
-const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns - 72))
+/** Names are shown whole where there is room for them beside the smallest gauge. */
+function limitWidths(limits: readonly LimitLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
+  const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
+  const longest = Math.max(NAME_WIDTH, ...limits.map(({name}) => textWidth(name)))
+  const nameWidth = Math.min(longest, NAME_WIDTH + spare)
+  return {nameWidth, gaugeWidth: Math.max(LEAST_GAUGE_WIDTH, Math.min(40, columns - 72 - (nameWidth - NAME_WIDTH)))}
+}
+
+const LEAST_GAUGE_WIDTH = 8
 
 const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
 
@@ -76,62 +88,85 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
   return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
 }
 
-function titleLine(row: Row, name: string | undefined, age: string, glyphs: GlyphSet): Line {
+/** In one line, or the id alone in as many as it needs. */
+function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
   const {view, status, shardCount, refusedBy} = row
   const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
   const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
   const access = switchWord(view)
   const [until, tone] = untilText(row, glyphs)
-  return [
-    seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
-    seg(`${row.entity}${name === undefined ? '' : ` (${name})`} ${glyphs.dot} ${row.resource}`, 'title'),
+  const mark = seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status])
+  const title = seg(`${row.entity}${name === undefined ? '' : ` (${name})`} ${glyphs.dot} ${row.resource}`, 'title')
+  const rest = [
     seg(
       `  ${formatPlural(shardCount, 'shard')}${charged}${refused}${access === undefined ? '' : `, ${access}`}, ${age}  `,
     ),
     seg(until, tone),
   ]
+  if (columnsOf([mark, title, ...rest]) <= columns) return [[mark, title, ...rest]]
+  const parts = textParts(title.text, columns - columnsOf([mark]))
+  return [...parts.map((part, at): Line => [at === 0 ? mark : seg('  '), seg(part, 'title')]), rest]
 }
 
-/** Where and for when limits are drawn. */
+/** A text in parts of at most `width` columns. */
+function textParts(text: string, width: number): string[] {
+  const start = textStart(text, Math.max(1, width))
+  return start === text || start === '' ? [text] : [start, ...textParts(text.slice(start.length), width)]
+}
+
+/** Where limits are drawn. */
 interface LimitSpace {
-  readonly levelsAtMs: number
+  /** Columns of the names. */
+  readonly nameWidth: number
   /** Columns of the gauges. */
-  readonly width: number
+  readonly gaugeWidth: number
   readonly glyphs: GlyphSet
+  /** Currencies by limit. */
+  readonly units: Detail['units']
 }
 
-function limitLines({view: {limits}}: Row, reading: Reading, {levelsAtMs, width, glyphs}: LimitSpace): Line[] {
+function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number, space: LimitSpace): Line[] {
   return limits.map(limit => {
     const rate = reading.ratePerSecond.get(limit.name)
-    const used = rate === undefined ? '' : `, used ${formatShortNumber(rate)}/s`
-    return [...levelPieces(limit, width, glyphs), seg(`  ${refillText(limit, levelsAtMs)}${used}`, 'dim')]
+    const unit = space.units.get(limit.name)
+    const used = rate === undefined ? '' : `, used ${amountText(rate, unit, formatShortNumber)}/s`
+    return [...levelPieces(limit, space), seg(`  ${refillText(limit, unit, levelsAtMs)}${used}`, 'dim')]
   })
 }
 
 /** A quota gains nothing until it resets. */
-function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, nowMs: number): string {
-  if (!quota) return `refills ${formatRate(refillPerSecond)}/s`
+function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, unit: string | undefined, nowMs: number): string {
+  if (!quota) return `refills ${amountText(refillPerSecond, unit, formatRate)}/s`
   if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
   return 'starts with its next use'
 }
 
-function levelPieces({name, level, capacity, debt, soft}: LimitLevel, width: number, glyphs: GlyphSet): Line {
+function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: LimitSpace): Line {
+  const {glyphs, nameWidth, gaugeWidth, units} = space
+  const unit = units.get(name)
+  const amount = (tokens: number) => amountText(tokens, unit, formatNumber)
   const owes = soft ? 'overdrawn' : 'in debt'
-  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${formatNumber(debt)} ${owes}`, soft ? 'near' : 'over')] : []
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${amount(debt)} ${owes}`, soft ? 'near' : 'over')] : []
   return [
-    seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
-    seg(gauge(level, capacity, width, glyphs), levelTone(level, soft)),
-    seg(` ${formatNumber(level, 'down')} of ${formatNumber(capacity)}`),
+    seg(`  ${cell(name, nameWidth, glyphs.ellipsis)} `),
+    seg(gauge(level, capacity, gaugeWidth, glyphs), levelTone(level, soft)),
+    seg(` ${amountText(level, unit, tokens => formatNumber(tokens, 'down'))} of ${amount(capacity)}`),
     ...owed,
   ]
 }
 
-function parentLines({parent}: Detail, atMs: number, width: number, glyphs: GlyphSet): Line[] {
+function parentLines(
+  {parent}: Detail,
+  atMs: number,
+  columns: number,
+  drawn: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line[] {
   if (!parent) return []
   const {entity, view} = rowAt(parent, atMs)
+  const space = {...limitWidths(view.limits, columns), ...drawn}
   return section(
     `Parent ${entity}`,
-    view.limits.map(limit => levelPieces(limit, width, glyphs)),
+    view.limits.map(limit => levelPieces(limit, space)),
   )
 }
 
@@ -169,7 +204,7 @@ interface LoadedSpace {
 
 /** The parts that polls do not read. */
 function loadedLines(
-  {limits, usage, audit, problems, loadedAtMs}: Detail,
+  {limits, units, usage, audit, problems, loadedAtMs}: Detail,
   {nowMs, width, glyphs}: LoadedSpace,
 ): Line[] {
   const age = agoText(loadedAtMs, nowMs)
@@ -182,8 +217,10 @@ function loadedLines(
     ...section(
       'Usage',
       [
-        ...usageChart(usage, {nowMs, width, glyphs}),
-        ...usage.slice(0, LISTED_HOURS).map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each))]),
+        ...usageChart(usage, {nowMs, width, glyphs, units}),
+        ...usage
+          .slice(0, LISTED_HOURS)
+          .map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each, units))]),
       ],
       age,
     ),
@@ -202,8 +239,10 @@ function loadedLines(
 /** Windows listed below the chart. */
 const LISTED_HOURS = 6
 
-function usageText({counters, requests, refused}: Detail['usage'][number]): string {
-  const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${formatNumber(amount)}`)
+function usageText({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string {
+  const amounts = Object.entries(counters).map(
+    ([name, amount]) => `${name} ${amountText(amount, units.get(name), formatNumber)}`,
+  )
   const counted = requests === null ? [] : [formatPlural(requests, 'request')]
   return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])].join(', ')
 }
@@ -213,12 +252,12 @@ function shardLines(
   shards: readonly ShardView[],
   writePressures: Reading['writePressures'],
   columns: number,
-  glyphs: GlyphSet,
+  space: Pick<LimitSpace, 'glyphs' | 'units'>,
 ): Line[] {
   return shards.flatMap(view => {
     const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
     if (view.isGhost) return [[seg(`${number}left over from a refund to a deleted shard`, 'dim')]]
-    const pieces = shardPieces(view, writePressures.get(view.shard), glyphs)
+    const pieces = shardPieces(view, writePressures.get(view.shard), space)
     return wrapPieces(pieces, columns - INDENT, GAP).map((line, at) => [
       seg(at === 0 ? number : ' '.repeat(INDENT)),
       ...line,
@@ -226,12 +265,16 @@ function shardLines(
   })
 }
 
-function shardPieces({limits, incomplete}: ShardView, pressure: number | undefined, glyphs: GlyphSet): Line[] {
+function shardPieces(
+  {limits, incomplete}: ShardView,
+  pressure: number | undefined,
+  space: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line[] {
   const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
   return [
-    ...tightestFirst.map(limit => shardLevel(limit, glyphs)),
+    ...tightestFirst.map(limit => shardLevel(limit, space)),
     incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
-    [seg(`writes ${pressure === undefined ? glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
+    [seg(`writes ${pressure === undefined ? space.glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
   ]
 }
 
@@ -240,10 +283,15 @@ const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? 
 
 const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
 
-function shardLevel({name, level, capacity, soft}: LimitLevel, glyphs: GlyphSet): Line {
+function shardLevel(
+  {name, level, capacity, soft}: LimitLevel,
+  {glyphs, units}: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line {
+  const unit = units.get(name)
+  const left = amountText(level, unit, tokens => formatShortNumber(tokens, 'down'))
   return [
     seg(`${name} `, 'dim'),
     seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), levelTone(level, soft)),
-    seg(` ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)}`),
+    seg(` ${left}/${amountText(capacity, unit, formatShortNumber)}`),
   ]
 }

@@ -1,4 +1,11 @@
-import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
+import {
+  formatCount,
+  formatPlural,
+  formatShortNumber,
+  formatShortSpan,
+  formatShortTokens,
+  formatTimeOfDay,
+} from '../../core/text.js'
 import {filterProblem} from '../../watch/filter.js'
 import type {WatchData} from '../../watch/model.js'
 import {joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
@@ -30,20 +37,21 @@ function positionOf({state, data, ranking, cursor, heights, settings}: Frame): L
 }
 
 /** Totals over the selected buckets. */
-function totalsLine({ranking, settings}: Frame): Line {
+function totalsLine({ranking, settings, data}: Frame): Line {
   const {all, totals} = ranking
-  const {buckets, over, near, overdrawn, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
+  const {buckets, over, near, overdrawn, disabled, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
   const selected =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
   const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
-  const used = rates.map(([name, rate]) => `${name} ${formatShortNumber(rate)}/s`).join(', ')
+  const used = rates.map(([name, rate]) => `${name} ${formatShortTokens(rate, data.units.get(name))}/s`).join(', ')
   return joinPieces(
     [
       [seg(selected, 'strong')],
       [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
       [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
       refusedPerSecond === 0 ? [] : [seg(`refused ${formatShortNumber(refusedPerSecond)}/s`, 'over')],
+      disabled === 0 ? [] : [seg(`${status.disabled} ${formatCount(disabled)} disabled`, 'disabled')],
       overdrawn === 0 ? [] : [seg(`${status.overdrawn} ${formatCount(overdrawn)} overdrawn`, 'near')],
       [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
       used === '' ? [] : [seg(`used ${used}`)],

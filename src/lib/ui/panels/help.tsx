@@ -58,6 +58,7 @@ function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
       [seg(`${status.over} refusing`, 'over')],
       [seg(`${fills} parent its parent is`, 'over')],
       [seg(`${status.overdrawn} soft and empty`, 'near')],
+      [seg(`${status.disabled} disabled`, 'disabled')],
       [seg(`${status.gone} gone`, 'dim')],
     ],
     [

@@ -1,11 +1,13 @@
 import {memo, useMemo} from 'react'
 import {gauge, sparkline} from '../../core/gauge.js'
+import {MONEY_DECIMALS} from '../../core/notation/money.js'
 import {printableText} from '../../core/printable.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
 import {
   formatShortNumber,
   formatShortPercent,
   formatShortSpan,
+  formatShortTokens,
   SHORT_NUMBER_WIDTH,
   SHORT_SPAN_WIDTH,
 } from '../../core/text.js'
@@ -88,6 +90,9 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
     ['limit', 10],
     ['entity', 36],
     ['gauge', 24],
+    ['resource', 40],
+    ['entity', 256],
+    ['resource', 64],
   ],
   margin: MARGIN,
 }
@@ -119,6 +124,7 @@ export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
   overdrawn: 'near',
   near: 'near',
   over: 'over',
+  disabled: 'disabled',
   gone: 'dim',
 }
 
@@ -156,8 +162,10 @@ export function Overview({frame}: {readonly frame: Frame}) {
   const {rows, cursor, size, state, settings, data, ranking} = frame
   const columns = useMemo(() => overviewColumns(size.columns, state.isWide), [size.columns, state.isWide])
   const selectedId = ranking.ids[cursor.index]
+  const isByRate = state.selection.sort === 'rate'
   const rateOf = ({rates, ratePerSecond}: Row): number | null =>
-    state.selection.sort === 'rate' ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
+    isByRate ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
+  const unitOf = (name: string | undefined) => (name === undefined ? undefined : data.units.get(name))
   return (
     <>
       <ScreenLine line={overviewTitles(frame, columns)} />
@@ -171,6 +179,8 @@ export function Overview({frame}: {readonly frame: Frame}) {
             key={at}
             row={row}
             ratePerSecond={rateOf(row)}
+            unit={unitOf(row.tightest?.name)}
+            rateUnit={unitOf(isByRate ? ranking.rateLimit : row.tightest?.name)}
             columns={columns}
             glyphs={settings.glyphs}
             name={data.names.get(row.entity)}
@@ -193,6 +203,9 @@ interface RowProps {
   readonly row: Row
   /** Of the limit that the rows are sorted by, or of the tightest one. */
   readonly ratePerSecond: number | null
+  /** The currency of its tightest limit, and of the rate; `undefined`: tokens. */
+  readonly unit: string | undefined
+  readonly rateUnit: string | undefined
   readonly columns: readonly OverviewColumn[]
   readonly glyphs: GlyphSet
   /** Of the entity; `undefined`: none but its id. */
@@ -208,15 +221,17 @@ const OverviewRow = memo(function OverviewRow(props: RowProps) {
   return <ScreenLine line={props.isGone ? line.map(({text}) => seg(text, 'dim')) : line} />
 })
 
-function rowLine({ratePerSecond, columns, glyphs, name, isSelected, isOld, ...rest}: RowProps): Line {
+function rowLine(props: RowProps): Line {
+  const {ratePerSecond, columns, glyphs, name, isSelected, isOld, unit, rateUnit, ...rest} = props
   const row = {...rest.row, ratePerSecond}
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
   const reason = reasonBesidesLevel(row, glyphs)
   const insteadOf = reason && reasonColumn(columns)
   const cells = columns.map(column => {
-    if (reason && column.key === insteadOf) return [seg(cell(reason, column.width, glyphs.ellipsis), 'over')]
-    if (column.key !== 'entity') return [cellOf(row, column, glyphs, isSelected)]
+    if (reason && column.key === insteadOf)
+      return [seg(cell(reason, column.width, glyphs.ellipsis), row.status === 'disabled' ? 'disabled' : 'over')]
+    if (column.key !== 'entity') return [cellOf(row, column, {glyphs, isSelected, unit, rateUnit})]
     return entityCell(row.entity, name, column.width, glyphs, isSelected)
   })
   return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
@@ -248,7 +263,11 @@ function entityCell(
 /** Less of a name says nothing. */
 const LEAST_NAME_WIDTH = 3
 
-function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSelected: boolean): Segment {
+function cellOf(
+  row: Row,
+  {key, width}: OverviewColumn,
+  {glyphs, isSelected, unit, rateUnit}: Pick<RowProps, 'glyphs' | 'isSelected' | 'unit' | 'rateUnit'>,
+): Segment {
   const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
   const name = (text: string) => seg(cell(text, width, glyphs.ellipsis), isSelected ? 'chosen' : 'plain')
   const {tightest, ratePerSecond, status} = row
@@ -261,11 +280,11 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
       if (!tightest) return seg(' '.repeat(width))
       return seg(gauge(tightest.level, tightest.capacity, width, glyphs), TONE_OF_STATUS[status])
     case 'level':
-      return seg(cell(tightest ? levelText(tightest) : `${glyphs.dash} no limit`, width, glyphs.ellipsis))
+      return seg(cell(tightest ? levelText(tightest, unit) : `${glyphs.dash} no limit`, width, glyphs.ellipsis))
     case 'limit':
       return seg(cell(tightest?.name ?? '', width, glyphs.ellipsis), 'dim')
     case 'rate':
-      return right(ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond))
+      return right(ratePerSecond === null ? glyphs.dash : formatShortTokens(ratePerSecond, rateUnit))
     case 'refused': {
       const refused = refusedPerSecond(row.requests)
       return right(refused === null ? glyphs.dash : formatShortNumber(refused), refused ? 'over' : 'plain')
@@ -289,9 +308,15 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSele
   }
 }
 
-/** `  12.3k/100k  `: aligned at the slash. */
-export function levelText({level, capacity}: {readonly level: number; readonly capacity: number}): string {
-  return `${formatShortNumber(level, 'down').padStart(SHORT_NUMBER_WIDTH)}/${formatShortNumber(capacity).padEnd(SHORT_NUMBER_WIDTH)}`
+/** `  12.3k/100k  `: aligned at the slash. Money has its currency twice, `$12.3k/$100k`, or once where there is no room. */
+export function levelText(
+  {level, capacity}: {readonly level: number; readonly capacity: number},
+  unit: string | undefined,
+): string {
+  const [left, most] = [formatShortTokens(level, unit, 'down'), formatShortTokens(capacity, unit)]
+  const hasRoom = unit === undefined || `${left}/${most}`.length <= LEVEL_WIDTH
+  const shown = hasRoom ? left : formatShortNumber(level / 10 ** MONEY_DECIMALS, 'down')
+  return `${shown.padStart(SHORT_NUMBER_WIDTH)}/${most.padEnd(SHORT_NUMBER_WIDTH)}`
 }
 
 /** When it will be empty at the current rate; otherwise when it will be full. */

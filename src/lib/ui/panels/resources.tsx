@@ -1,5 +1,5 @@
 import {gauge} from '../../core/gauge.js'
-import {formatCount, formatShortNumber, SHORT_NUMBER_WIDTH} from '../../core/text.js'
+import {formatCount, formatShortNumber, formatShortTokens, SHORT_NUMBER_WIDTH} from '../../core/text.js'
 import {textWidth} from '../../core/text-width.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../../watch/model.js'
@@ -9,6 +9,8 @@ import {ScreenLine, ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import {LEVEL_WIDTH, levelText, REFUSED_WIDTH} from './overview.js'
+
+type Units = Frame['data']['units']
 
 type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'refused' | 'over' | 'near' | 'top'
 
@@ -76,12 +78,17 @@ function resourceLines({ranking, cursor, heights, settings, data, size}: Frame):
   const visible = ranking.resources.slice(cursor.top, cursor.top + heights.body)
   return visible.map((row, position) => {
     const isSelected = cursor.top + position === cursor.index
-    const cells = columns.map(column => cellOf(row, column, glyphs, isSelected))
+    const cells = columns.map(column => cellOf(row, column, {glyphs, units: data.units}, isSelected))
     return [seg(isSelected ? glyphs.cursor : ' ', 'strong'), ...cells.flatMap(each => [seg(' '), each])]
   })
 }
 
-function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: GlyphSet, isSelected: boolean): Segment {
+function cellOf(
+  row: ResourceRow,
+  column: PanelColumn<ResourceKey>,
+  {glyphs, units}: {readonly glyphs: GlyphSet; readonly units: Units},
+  isSelected: boolean,
+): Segment {
   const {key, width} = column
   const text = (what: string, tone: Tone = 'plain') => seg(fitted(what, column, glyphs), tone)
   const limit = tightestOf(row.limits)
@@ -93,12 +100,12 @@ function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: Glyp
     case 'gauge':
       return limit ? seg(gauge(limit.level, limit.capacity, width, glyphs), toneOf(row)) : text('')
     case 'level':
-      return text(limit ? levelText(limit) : '')
+      return text(limit ? levelText(limit, units.get(limit.name)) : '')
     case 'limit':
       return text(limit?.name ?? '', 'dim')
     case 'rate': {
       const rate = limit && row.ratePerSecond.get(limit.name)
-      return text(rate === undefined ? glyphs.dash : formatShortNumber(rate))
+      return text(rate === undefined ? glyphs.dash : formatShortTokens(rate, units.get(limit?.name ?? '')))
     }
     case 'refused':
       return text(formatShortNumber(row.refusedPerSecond), row.refusedPerSecond > 0 ? 'over' : 'plain')
@@ -106,7 +113,7 @@ function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: Glyp
     case 'near':
       return row[key] > 0 ? text(`${glyphs.status[key]}${formatCount(row[key])}`, key) : text('0', 'dim')
     case 'top':
-      return text(topText(row.top, width, glyphs))
+      return text(topText(row.top, units, width, glyphs))
   }
 }
 
@@ -115,16 +122,17 @@ function fitted(text: string, {key, width}: PanelColumn<ResourceKey>, {ellipsis}
 }
 
 /** As many consumers as fit; at least the rate of the first, and as much of its name as fits. */
-function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): string {
+function topText(top: ResourceRow['top'], units: Units, width: number, {ellipsis}: GlyphSet): string {
   const [first] = top
   if (!first) return ''
   const limit = ` (${first.limit})`
-  const all = top.map(({entity, ratePerSecond}) => `${entity} ${formatShortNumber(ratePerSecond)}/s`)
+  const rateText = (perSecond: number) => `${formatShortTokens(perSecond, units.get(first.limit))}/s`
+  const all = top.map(({entity, ratePerSecond}) => `${entity} ${rateText(ratePerSecond)}`)
   for (let named = all.length; named > 0; named--) {
     const text = all.slice(0, named).join(', ') + limit
     if (textWidth(text) <= width) return text
   }
-  const rate = ` ${formatShortNumber(first.ratePerSecond)}/s`
+  const rate = ` ${rateText(first.ratePerSecond)}`
   const room = width - rate.length - textWidth(limit)
   // A long limit name must leave room for the consumer's name.
   const ending = room < MIN_NAME_WIDTH ? rate : rate + limit

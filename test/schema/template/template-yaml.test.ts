@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseTemplate} from '../../src/lib/schema/template-yaml.js'
+import {parseTemplate} from '../../../src/lib/schema/template/template-yaml.js'
 
 it('reads short forms of functions as their long forms, one inside the other', () => {
   const text = `

@@ -1,6 +1,12 @@
 import {option} from '@oclif/core/flags'
 
-export const OUTPUT_FORMATS = ['table', 'json', 'csv', 'yaml'] as const
+export const OUTPUT_FORMATS = ['table', 'json', 'jsonl', 'csv', 'yaml'] as const
+
+/** Formats that have rows, so only lists can be printed in them. */
+const ROW_FORMATS: ReadonlySet<string> = new Set(['jsonl', 'csv'])
+
+export const isRowFormat = (format: OutputFormat | undefined): boolean =>
+  format !== undefined && ROW_FORMATS.has(format)
 
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number]
 
@@ -8,7 +14,7 @@ export const outputFlags = {
   output: option({
     char: 'o',
     options: OUTPUT_FORMATS,
-    description: 'Output format; --json is short for --output json.',
+    description: 'Output format; --json is short for --output json. Of lists, jsonl prints one JSON document per row.',
     helpGroup: 'GLOBAL',
   })(),
 }

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {formatIn} from '../../../src/lib/cli/base/output-format.js'
+import {formatIn} from '../../../src/lib/cli/output/output-format.js'
 
 describe('the requested output format', () => {
   it.each([

@@ -1,0 +1,130 @@
+import {batchGet} from '../../dynamo/batch.js'
+import {type ItemPage, queryPages} from '../../dynamo/paging.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {keyNames} from '../../schema/attributes.js'
+import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
+import {keys, parseItemKey} from '../../schema/keys.js'
+import {type KeyRange, rangeAfter, ranges} from '../../schema/ranges.js'
+import {readString} from '../../schema/read.js'
+import {queryInput} from '../table/query.js'
+import type {NamespaceTable} from '../table/table.js'
+
+/** Where a walk over entities is, and which of them it passes. */
+export interface EntityWalk {
+  /** Only ids after this one. */
+  readonly after?: string | undefined
+  /** Only ids that begin with this text. */
+  readonly prefix?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A step of a walk. */
+export interface EntityStep {
+  readonly records: readonly EntityRecord[]
+  /** The last id that was considered; `undefined` when nothing is left. */
+  readonly last: string | undefined
+}
+
+/** Takes the next step of a walk: about as many entities as wanted, perhaps none although there are more. */
+export type TakeStep = (walk: EntityWalk, wanted: number) => Promise<EntityStep>
+
+/**
+ * Index rows that cost one eventually consistent read of 4 KB, about 150 bytes each. Where an entity has more, it is cheaper
+ * to begin again after it than to read the rest.
+ */
+const ROWS_PER_UNIT = 25
+const MOST_ROWS = 1000
+/** Rows of an entity before anything is known: its record, and limits of its own. */
+const LIKELY_ROWS = 2
+/** Four requests of a hundred keys, which are made at once. */
+const ENTITIES_PER_STEP = 400
+
+/** Entities by id, step by step; never more in memory than one step. Eventually consistent. */
+export async function* walkEntities(
+  take: TakeStep,
+  {after, ...walk}: EntityWalk = {},
+  wanted = ENTITIES_PER_STEP,
+): AsyncGenerator<readonly EntityRecord[], void> {
+  let last = after
+  do {
+    const step = await take({...walk, after: last}, wanted)
+    yield step.records
+    last = step.last
+  } while (last !== undefined)
+}
+
+/**
+ * Steps over all entities of a namespace. Its index has the keys of all records of an entity, also of its usage, in no
+ * particular order: rows after the first ones of an entity are skipped by beginning again behind it.
+ */
+export function stepsOfNamespace(table: NamespaceTable): TakeStep {
+  let rowsPerEntity = LIKELY_ROWS
+  let mostRows = MOST_ROWS
+  return async ({after, prefix = '', signal}, wanted) => {
+    const limit = Math.max(ROWS_PER_UNIT, Math.min(mostRows, Math.ceil((wanted + 1) * rowsPerEntity)))
+    const range = ranges.entities(table.namespace)
+    const page = await readRows(table, range, {after, prefix, signal}, limit)
+    const found = entitiesIn(page, range)
+    if (found.length > 0) rowsPerEntity = page.items.length / found.length
+    // Growing slowly: some entities may have few rows, and the next one very many.
+    mostRows = rowsPerEntity >= ROWS_PER_UNIT ? ROWS_PER_UNIT : Math.min(MOST_ROWS, 2 * limit)
+    const taken = found.slice(0, wanted)
+    const isCut = taken.length < found.length
+    const {namespace, transport, name, backoff} = table
+    const records = taken.flatMap(({id, mayExist}) => (mayExist ? [keys.entity(namespace, id)] : []))
+    const items = await batchGet(transport, name, records, {backoff, signal})
+    return {
+      records: [...items.values()].flatMap(item => decodeEntity(item) ?? []),
+      last: isCut || page.next !== undefined ? taken.at(-1)?.id : undefined,
+    }
+  }
+}
+
+/** Steps over the children of an entity, whose index has the whole records. */
+export function stepsOfParent(table: NamespaceTable, parent: string): TakeStep {
+  return async ({after, prefix = '', signal}, wanted) => {
+    const range = ranges.children(table.namespace, parent)
+    const {items, next} = await readRows(table, range, {after, prefix, signal}, wanted)
+    const records = items.flatMap(item => decodeEntity(item) ?? [])
+    return {records, last: next === undefined ? undefined : idIn(items.at(-1), range)}
+  }
+}
+
+/** The next rows of an index behind an entity. */
+async function readRows(
+  table: NamespaceTable,
+  range: Required<KeyRange>,
+  {after, prefix = '', signal}: EntityWalk,
+  limit: number,
+): Promise<ItemPage> {
+  const nothing = {items: [], next: undefined}
+  const isBehind = after !== undefined && after >= prefix
+  if (isBehind && !after.startsWith(prefix)) return nothing
+  const query = {...range, prefix: range.prefix + prefix}
+  const input = queryInput(table, isBehind ? rangeAfter(query, range.prefix + after) : query)
+  for await (const page of queryPages(table.transport, input, {backoff: table.backoff, signal, limit})) {
+    // The end is where nothing follows, not where a page is empty.
+    if (page.items.length > 0 || page.next === undefined) return page
+  }
+  return nothing
+}
+
+/** The entities in a page of rows. Where all rows of one were read and its record is none of them, it has no record. */
+function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): {id: string; mayExist: boolean}[] {
+  const withRecord = new Map<string, boolean>()
+  for (const item of items) {
+    const id = idIn(item, range)
+    const key = parseItemKey(item)
+    // An item of another namespace with a wrong index key (S11) is passed by.
+    const hasRecord = key?.record === 'entity' && key.entity === id && key.namespace === range.partition
+    withRecord.set(id, withRecord.get(id) === true || hasRecord)
+  }
+  const found = Array.from(withRecord, ([id, mayExist]) => ({id, mayExist}))
+  const last = found.at(-1)
+  if (last && next !== undefined) last.mayExist = true
+  return found
+}
+
+function idIn(item: Item | undefined, {index, prefix}: Required<KeyRange>): string {
+  return (item && readString(item, keyNames(index)[1]))?.slice(prefix.length) ?? ''
+}

@@ -1,0 +1,133 @@
+import {beforeEach, expect, it} from 'vitest'
+import {plainAt} from '../../../src/lib/calendar/in-force.js'
+import {remedies} from '../../../src/lib/cli/acquire/remedies.js'
+import {formatLimit, parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {explain} from '../../../src/lib/inspect/explain.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {admittedUntilRefused} from '../../limiter/visit.js'
+
+const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
+const OPEN = '"* 14 * * *"'
+const CLOSED = '"* 3 * * *"'
+const MIDNIGHT = '"* 0 * * *"'
+
+describeOnEngine('a proposed command', () => {
+  const table = useTable()
+  const resource = {level: 'resource', resource: 'gpt-4'} as const
+  const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+  let scene: Scene
+  let repository: NamespaceRepository
+
+  beforeEach(() => {
+    scene = new Scene(table)
+    scene.nowMs = NOW_MS
+    repository = new NamespaceRepository(scene.tenant, 'tester')
+  })
+
+  const set = (...texts: string[]) => repository.setLimits(resource, texts.map(parseLimit))
+  const boost = (text: string, until: string, scope: typeof resource | typeof entity = resource) =>
+    repository.setLimits(scope, [parseLimit(text)], {until: new Date(until)})
+
+  /** What is proposed for one more request of a bucket that was just emptied, or for a larger one. */
+  async function proposed(asked?: number, name = 'tpm'): Promise<string[]> {
+    const limiter = scene.limiter()
+    await admittedUntilRefused(limiter, {[name]: 1}, 100)
+    const question = {entity: 'user-1', resource: 'gpt-4', consume: {[name]: asked ?? 1}}
+    const {limits} = await explain(repository, question, () => scene.nowMs)
+    return limits.flatMap(limit => remedies(limit, scene.nowMs)).map(([command]) => command)
+  }
+
+  /** The values of the limit that apply to the entity at an instant. */
+  async function valuesAt(atMs: number, name = 'tpm') {
+    const {limits} = await new NamespaceRepository(scene.tenant, 'tester').configs.resolve('user-1', 'gpt-4')
+    const limit = limits.find(each => each.name === name)
+    if (!limit) throw new Error('no limit')
+    const {capacity, refillAmount, refillPeriodSeconds} = plainAt(limit, atMs)
+    return {capacity, rate: refillAmount / refillPeriodSeconds}
+  }
+
+  /** Runs a proposed `limits set` as the command does. */
+  async function run(command: string | undefined): Promise<void> {
+    const [, text, until] = /gpt-4 '?([^']*?)'?(?: --until (\S+))?$/.exec(command ?? '') ?? []
+    await repository.setLimits(entity, [parseLimit(text ?? '')], until ? {until: new Date(until)} : {})
+  }
+
+  const prefix = 'zael limits set --entity user-1 --resource gpt-4'
+
+  it.each([
+    ['without windows', 'tpm=10/min', undefined, 'tpm=20/min'],
+    ['with a window that is closed', `tpm=10/min,3/min@${CLOSED}`, undefined, `'tpm=20/min,3/min@"* 3 * * *"'`],
+    ['with a window that is open', `tpm=10/min,30/min@${OPEN}`, undefined, `'tpm=10/min,60/min@"* 14 * * *"'`],
+    ['with a scale that is in force', `tpm=10/min,x0.5@${OPEN}`, undefined, `'tpm=10/min,10/min@"* 14 * * *"'`],
+    ['with less than is asked for', `tpm=100/min,3/min@${OPEN}`, 50, `'tpm=100/min,3/min:50@"* 14 * * *"'`],
+    ['that holds more in its window', `tpm=10/min,30/min@${OPEN}`, 50, `'tpm=10/min,30/min:50@"* 14 * * *"'`],
+  ])('raises what is in force of a limit %s', async (_, text, asked, expected) => {
+    await set(text)
+    const before = await valuesAt(NOW_MS)
+    const others = await valuesAt(Date.parse('2026-11-17T03:00Z'))
+    const commands = await proposed(asked)
+    expect(commands.at(-1)).toBe(`${prefix} ${expected}`)
+    expect(commands).toHaveLength(asked ? 1 : 2)
+    await run(commands.at(-1))
+    const after = await valuesAt(NOW_MS)
+    expect(after.capacity).toBeGreaterThan(before.capacity)
+    expect(after.rate).toBeGreaterThanOrEqual(before.rate)
+    expect((await valuesAt(Date.parse('2026-11-17T03:00Z'))).capacity).toBeGreaterThanOrEqual(others.capacity)
+  })
+
+  it('raises the window of a quota that its next reset falls into', async () => {
+    await set(`tpm=10/day@UTC,30/day@${MIDNIGHT},3/day@${OPEN}`)
+    const commands = await proposed()
+    expect(commands[0]).toBe('zael bucket top-up user-1 gpt-4 tpm=1')
+    expect(commands.at(-1)).toBe(`${prefix} 'tpm=10/day@UTC,60/day@"* 0 * * *",3/day@"* 14 * * *"'`)
+    await run(commands.at(-1))
+    expect((await valuesAt(Date.parse('2026-11-17T00:00Z'))).capacity).toBe(60)
+  })
+
+  it('raises a boost until its end, whatever window is open', async () => {
+    await set(`tpm=10/min,3/min@${OPEN}`)
+    await boost('tpm=20/min', '2026-11-16T15:00Z')
+    const commands = await proposed()
+    expect(commands.at(-1)).toBe(`${prefix} tpm=40/min --until 2026-11-16T15:00Z`)
+    await run(commands.at(-1))
+    expect((await valuesAt(NOW_MS)).capacity).toBe(40)
+    expect((await valuesAt(Date.parse('2026-11-16T15:00Z'))).capacity).toBe(10)
+  })
+
+  it('makes no copy permanent that was made for a boost', async () => {
+    await set('rpm=5/min', `tpm=10/min,8/min@${OPEN}`)
+    await boost('rpm=20/min', '2026-11-16T15:00Z', entity)
+    const commands = await proposed()
+    expect(commands.at(-1)).toBe(`${prefix} tpm=16/min --until 2026-11-16T15:00Z`)
+    await run(commands.at(-1))
+    scene.nowMs = Date.parse('2026-11-16T15:00Z')
+    expect((await repository.configs.resolve('user-1', 'gpt-4')).source).toBe('resource')
+  })
+
+  it('raises what applies when a copy for a boost has ended, not the copy', async () => {
+    await set('tpm=10/min')
+    await boost('tpm=40/min', '2026-11-16T15:00Z', entity)
+    await set('tpm=60/min:60')
+    scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
+    expect((await proposed()).at(-1)).toBe(`${prefix} tpm=120/min`)
+  })
+
+  it.each([
+    ['of a quota that is reset after the end', 'tpm=10/day@UTC', 'tpm=20/day@UTC', 2],
+    ['that would be what follows it', 'tpm=10/min', 'tpm=5/min', 1],
+  ])('does not raise a boost %s', async (_, base, boosted, others) => {
+    await set(base)
+    await boost(boosted, '2026-11-16T15:00Z')
+    const commands = await proposed()
+    expect(commands.filter(command => command.includes('limits set'))).toEqual([])
+    expect(commands).toHaveLength(others)
+  })
+
+  it('can be typed as it is', async () => {
+    await set(`tpm=10/min,30/min@${OPEN}`)
+    const [, text = ''] = /'(.*)'/.exec((await proposed()).at(-1) ?? '') ?? []
+    expect(formatLimit(parseLimit(text))).toBe(text)
+  })
+})

@@ -1,0 +1,52 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {withKnownProfiles} from '../../../src/lib/cli/base/aws-profiles.js'
+import {Denied, Throttled} from '../../../src/lib/dynamo/errors.js'
+
+let folder = ''
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-profiles-'))
+  await writeFile(join(folder, 'config'), '[default]\n[profile ops]\n  region = x\n[ profile "two words" ]\n')
+  await writeFile(join(folder, 'credentials'), '[keys]\naws_access_key_id = a\n')
+})
+
+afterAll(() => rm(folder, {recursive: true, force: true}))
+
+const env = () => ({
+  AWS_CONFIG_FILE: join(folder, 'config'),
+  AWS_SHARED_CREDENTIALS_FILE: join(folder, 'credentials'),
+})
+const anonymous = new Denied('GetItem', Object.assign(new Error('none'), {name: 'CredentialsProviderError'}))
+const chosen = (value: string) => ({value, from: '--profile'})
+
+describe('a profile without credentials', () => {
+  it('that does not exist is named as what it is, with the nearest ones', async () => {
+    expect(await withKnownProfiles(anonymous, chosen('opps'), env())).toMatchObject({
+      code: 'aws.profile',
+      exitCode: 4,
+      message: 'There is no AWS profile "opps" (--profile).',
+      hint: expect.stringMatching(/^Did you mean "ops"\?.*aws configure list-profiles/),
+      details: {known: ['default', 'keys', 'ops', 'two words']},
+    })
+    const fromVariable = await withKnownProfiles(
+      anonymous,
+      {value: undefined, from: undefined},
+      {...env(), AWS_PROFILE: 'gone'},
+    )
+    expect(fromVariable).toMatchObject({message: 'There is no AWS profile "gone" (AWS_PROFILE).'})
+  })
+
+  it.each(['ops', 'two words', 'keys'])('that exists keeps its error: %s', async name => {
+    expect(await withKnownProfiles(anonymous, chosen(name), env())).toBe(anonymous)
+  })
+
+  it('is not blamed for other errors, nor where the files cannot be read', async () => {
+    const other = new Throttled('GetItem')
+    expect(await withKnownProfiles(other, chosen('gone'), env())).toBe(other)
+    expect(await withKnownProfiles(anonymous, chosen('gone'), {...env(), AWS_CONFIG_FILE: folder})).toBe(anonymous)
+    expect(await withKnownProfiles(anonymous, {value: undefined, from: undefined}, env())).toBe(anonymous)
+  })
+})

@@ -1,0 +1,148 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+
+describeOnEngine('limits of live buckets that a change alters although nobody named them', () => {
+  const table = useTable()
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  const cli = tableCli(table)
+  let folder = ''
+  let spaces = 0
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-altered-'))
+  })
+  afterAll(async () => {
+    await rm(folder, {recursive: true})
+  })
+
+  /** The system has rpm and tpm, gpt-4 more of both, mini a quota of its own; acme uses gpt-4 and whisper. */
+  const open = async (): Promise<{name: string; tenant: NamespaceRepository}> => {
+    const name = `altered-${++spaces}`
+    await repository.namespaces.register(name)
+    const tenant = await repository.namespace(name)
+    await tenant.setLimits({level: 'system'}, parseLimits(['rpm=100/min', 'tpm=10k/min']))
+    await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/min', 'tpm=90k/min']))
+    await tenant.setLimits({level: 'resource', resource: 'mini'}, parseLimits(['tpm=10k/min', 'rpd=5/day']), {
+      replace: true,
+    })
+    const connection = {stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({...connection, namespace: name})
+    for (const resource of ['gpt-4', 'whisper'])
+      await limiter.acquire({entity: 'acme', resource, consume: {rpm: 1, tpm: 5}})
+    await limiter.close()
+    return {name, tenant}
+  }
+  const capacityOf = async (tenant: NamespaceRepository, resource: string, limit: string) => {
+    const bucket = await tenant.bucket('acme', resource)
+    return bucket?.limits.find(({name}) => name === limit)?.capacity
+  }
+  const alteredIn = (told: {altered: unknown[]}) =>
+    (told.altered as Record<'resource' | 'name' | 'before' | 'after' | 'buckets', never>[]).map(
+      ({resource, name, before, after, buckets}) => [resource, name, textOf(before), textOf(after), buckets],
+    )
+  const textOf = (limit: {text: string} | null) => limit?.text ?? null
+
+  it.each(['', ' --for 1h'])('set for every resource%s tells them, asks, and proposes the one resource', async end => {
+    const {name, tenant} = await open()
+    const command = `limits set --entity acme rpm=500${end} -n ${name}`
+    const refused = await cli.fail(command)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('also changes tpm for gpt-4 from 90k/min to 10k/min (1 live bucket)')
+    expect(refused.error.hint).toContain(
+      `zael limits set --entity acme --resource gpt-4 rpm=500${end} --stack ${table.name} --namespace ${name}`,
+    )
+    expect(await tenant.configs.ofEntity('acme')).toEqual([])
+
+    const expected = [
+      ['gpt-4', 'tpm', 'tpm=90k/min', 'tpm=10k/min', 1],
+      ['mini', 'rpd', 'rpd=5/day', null, 0],
+      ['mini', 'rpm', null, 'rpm=500/min', 0],
+    ]
+    const dry = await cli.tell(`${command} --dry-run`)
+    expect(alteredIn(dry)).toEqual(expected)
+    expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(90_000)
+    const told = await cli.tell(`${command} --yes`)
+    expect(alteredIn(told)).toEqual(expected)
+    expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(10_000)
+  })
+
+  it('shows them to people, live buckets first, with the command that leaves them alone', async () => {
+    const {name} = await open()
+    const shown = await cli.show(`limits set --entity acme rpm=500 --dry-run -n ${name}`, 200)
+    expect(shown).toContain(
+      'also changes  tpm for gpt-4 from 90k/min to 10k/min (1 live bucket); rpd for mini from 5/day to (none); rpm for mini from (none) to 500/min\n',
+    )
+    expect(shown).toContain(
+      `To leave the others as they are: zael limits set --entity acme --resource gpt-4 rpm=500 --stack ${table.name}`,
+    )
+  })
+
+  it('a value that is named counts too, where it is not changed as shown', async () => {
+    const {name, tenant} = await open()
+    await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=1k/min', 'tpm=10k/min']))
+    const refused = await cli.fail(`limits set --entity acme rpm=500 -n ${name}`)
+    expect(refused.error.message).toContain('also changes rpm for gpt-4 from 1k/min to 500/min (1 live bucket)')
+  })
+
+  it('nothing is asked where an entity has limits of its own for that resource', async () => {
+    const {name, tenant} = await open()
+    await tenant.setLimits({level: 'entity', entity: 'acme', resource: 'gpt-4'}, parseLimits(['tpm=90k/min']))
+    const told = await cli.tell(`limits set --entity acme rpm=500 -n ${name}`)
+    expect(alteredIn(told).map(([resource]) => resource)).toEqual(['mini', 'mini'])
+  })
+
+  it('unset of the last limit asks before others appear or change', async () => {
+    const {name, tenant} = await open()
+    await tenant.setLimits({level: 'entity', entity: 'acme', resource: 'gpt-4'}, parseLimits(['rpm=500/min']), {
+      replace: true,
+    })
+    const command = `limits unset rpm --entity acme --resource gpt-4 -n ${name}`
+    const refused = await cli.fail(command)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('also changes tpm for gpt-4 from (none) to 90k/min (1 live bucket)')
+    expect(alteredIn(await cli.tell(`${command} --yes`))).toEqual([['gpt-4', 'tpm', null, 'tpm=90k/min', 1]])
+
+    const own = {level: 'entity', entity: 'acme', resource: '_default_'} as const
+    await tenant.setLimits(own, parseLimits(['rpm=500/min', 'tpm=10k/min']))
+    const all = await cli.fail(`limits unset --all --entity acme -n ${name}`)
+    expect(all.error.message).toContain('tpm for gpt-4 from 10k/min to 90k/min (1 live bucket)')
+    expect(all.error.message).toContain('rpm for whisper from 500/min to 100/min (1 live bucket)')
+  })
+
+  it('a manifest asks before it creates or deletes limits that cover others', async () => {
+    const {name, tenant} = await open()
+    const file = join(folder, `${name}.yaml`)
+    const state = (...lines: string[]) => writeFile(file, [`namespace: ${name}`, ...lines, ''].join('\n'))
+    await state('entities: {acme: {limits: {rpm: 500/min, tpm: 10k/min}}}')
+    const [gpt4] = alteredIn(await cli.tell(`limits plan -f ${file}`))
+    expect(gpt4).toEqual(['gpt-4', 'tpm', 'tpm=90k/min', 'tpm=10k/min', 1])
+    const refused = await cli.fail(`limits apply -f ${file}`)
+    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(refused.error.message).toContain('also changes tpm for gpt-4 from 90k/min to 10k/min (1 live bucket)')
+    expect(await tenant.configs.ofEntity('acme')).toEqual([])
+    await cli.tell(`limits apply -f ${file} --yes`)
+
+    await state('entities: {}')
+    expect(await cli.show(`limits plan -f ${file}`, 200)).toContain(
+      'Also changes rpm for gpt-4 from 500/min to 100/min (1 live bucket); tpm for gpt-4 from 10k/min to 90k/min (1 live bucket)',
+    )
+  })
+
+  it('nothing is said about what does not change, or changes as it was named', async () => {
+    const {name} = await open()
+    for (const command of [
+      'limits set --entity acme --resource gpt-4 rpm=500',
+      'limits set --entity acme --resource gpt-4 rpm=600 --for 1h',
+      'limits set --resource gpt-4 tpm=95k',
+      'limits set --system rpm=5',
+    ])
+      expect([command, alteredIn(await cli.tell(`${command} -n ${name}`))]).toEqual([command, []])
+  })
+})

@@ -1,0 +1,78 @@
+import {expect, it} from 'vitest'
+import {windowsUntil} from '../../../src/lib/calendar/windows-until.js'
+import {endLines} from '../../../src/lib/cli/limits/boost.js'
+import {withBoost} from '../../../src/lib/core/limit.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+
+const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
+
+/** What is said about a limit that has another value until an end. */
+function said(base: string, boost: string, until: string): string[] {
+  const untilMs = Date.parse(until)
+  const [limit, value] = [parseLimit(base), parseLimit(boost)]
+  const timeZone = limit.timeZone ?? 'UTC'
+  const after = [withBoost(limit, value, {crons: windowsUntil(timeZone, NOW_MS, untilMs).crons, timeZone, untilMs})]
+  const scope = {level: 'entity', entity: 'e1', resource: 'r'} as const
+  const change = {scope, before: [limit], after, previous: undefined, record: undefined}
+  return endLines(change, {given: [value], until: new Date(until), nowMs: NOW_MS}, ' --stack x')
+    .slice(2)
+    .filter(line => line !== '')
+}
+
+it.each([
+  [
+    'is reset before the end',
+    ['rpd=10k/day@UTC', 'rpd=20k/day@UTC', '2026-11-17T12:00Z'],
+    'rpd has 20,000 from its next reset on, at 2026-11-17 00:00 UTC. At the end, what is left of it above 10,000 is lost.',
+  ],
+  [
+    'is reset at the end',
+    ['rpd=10k/day@UTC', 'rpd=20k/day@UTC', '2026-11-17T00:00Z'],
+    'rpd gets no more from this: a quota is given with its reset, and the next, at 2026-11-17 00:00 UTC, comes after the end. Only a bucket that is not in use yet starts with 20,000.',
+  ],
+  [
+    'is reset after the end',
+    ['usd=$5/month@UTC', 'usd=$50/month@UTC', '2026-11-17T14:36Z'],
+    'usd gets no more from this: a quota is given with its reset, and the next, at 2026-12-01 00:00 UTC, comes after the end. Only a bucket that is not in use yet starts with $50.',
+  ],
+  [
+    'is of a session',
+    ['s=200/5hour!', 's=400/5hour!', '2026-11-17T00:00Z'],
+    's has 400 in sessions that begin before the end; those under way keep what they have. At the end, what is left of it above 200 is lost.',
+  ],
+  [
+    'is less',
+    ['rpd=10k/day@UTC', 'rpd=4k/day@UTC', '2026-11-17T12:00Z'],
+    'rpd is less at once: buckets that have more than 4,000 left are cut to that. The end gives nothing back; their next reset after it does.',
+  ],
+])('what becomes of a quota is said where it %s', (_, [base = '', boost = '', until = ''], expected) => {
+  const lines = said(base, boost, until)
+  expect(lines[0]).toBe(expected)
+  expect(lines.slice(1).join()).toMatch(
+    base.includes('10k') && boost.includes('4k') ? /^$/ : /zael bucket top-up e1 r /,
+  )
+})
+
+it('nothing is said of quotas where there is none', () => {
+  expect(said('rpm=10/min', 'rpm=20/min', '2026-11-17T12:00Z')).toEqual([])
+})
+
+it.each([
+  [
+    'with the boost',
+    '2026-11-17T12:00Z',
+    'entity e1 for r has no limits of its own, and those of the next level apply',
+  ],
+  ['with another one, later', '2026-11-18T12:00Z', 'what is shown after "then" applies'],
+])('what follows the end of a boost is told where the copy ends %s', (_, copyEnd, then) => {
+  const untilMs = Date.parse('2026-11-17T12:00Z')
+  const [limit, value] = [parseLimit('rpm=10/min'), parseLimit('rpm=20/min')]
+  const {crons} = windowsUntil('UTC', NOW_MS, untilMs)
+  const after = [withBoost(limit, value, {crons, timeZone: 'UTC', untilMs})]
+  const scope = {level: 'entity', entity: 'e1', resource: 'r'} as const
+  const unset = {onUnavailable: undefined, auditRetentionDays: undefined}
+  const record = {namespace: 'n', scope, limits: after, copiedUntilMs: Date.parse(copyEnd), ...unset}
+  const change = {scope, before: [limit], after, previous: undefined, record}
+  const lines = endLines(change, {given: [value], until: new Date(untilMs), nowMs: NOW_MS}, '')
+  expect(lines[1]).toContain(`Ends by itself at 2026-11-17 12:00 UTC: from then on ${then}.`)
+})

@@ -1,0 +1,72 @@
+import {expect, it} from 'vitest'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newTenant, put} from '../../repository/namespace-table.js'
+
+const RANGE = '--since 2026-11-02 --until 2026-11-03'
+
+describeOnEngine('zael limits impact', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const last = async (command: string) => (await cli.show(`${command} ${RANGE}`, 300)).trimEnd().split('\n')
+
+  it('says what was found, or why nothing can be said, and which names are new', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    const {id} = (await repository.namespaces.register('default')).namespace
+    await cli.run('limits set --resource gpt-4 rpm=1000')
+    await cli.run('limits set --resource video rpm=1000')
+    await cli.run('limits set --entity own --resource video rpm=9000')
+    const tenant = {...newTenant(table), namespace: id}
+    const start = '2026-11-02T05:00:00Z'
+    for (const [entity, resource] of [
+      ['large', 'gpt-4'],
+      ['own', 'video'],
+    ] as const) {
+      const counted = {tokens: new Map([['rpm', 9000]]), totalEvents: 1, ttlSeconds: undefined}
+      await put(tenant, encodeUsage({namespace: id, entity, resource, window: 'hourly', start, ...counted}))
+    }
+    const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'
+    expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
+      `Compared with 1 hourly window of usage of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 came near.`,
+    )
+    expect(await last('limits impact --resource gtp-4 rpm=100')).toEqual([
+      'There is nothing that the limits could be compared with.',
+      '',
+      `No usage of what the limits would apply to is recorded ${time}, so nothing can be said. \`zael status\` tells whether usage is recorded.`,
+      'Nothing has used before: resource gtp-4 (did you mean gpt-4?)',
+    ])
+    expect(await last('limits impact --resource video rpm=100')).toContain(
+      `Nothing can be said: usage of 1 entity is recorded ${time}, and more specific limits apply to all of them.`,
+    )
+    expect(await last('limits impact --resource gpt-4 rpm=1000')).toContain(
+      `The limits are as they are now for 1 entity with usage ${time}: nothing would change.`,
+    )
+    expect(await last('limits impact --resource gpt-4 rmp=5')).toEqual([
+      'There is nothing that the limits could be compared with.',
+      '',
+      `No usage is recorded under rmp, so nothing can be said about it. Usage of 1 entity was looked at, ${time}.`,
+      'Nothing has used before: limit rmp (did you mean rpm?)',
+    ])
+    expect(await last('limits impact --resource gpt-4 rpm=100 rmp=5')).toContain(
+      'No usage is recorded under rmp, so nothing can be said about it.',
+    )
+    expect(await cli.tell(`limits impact --resource gtp-4 rmp=5 ${RANGE}`)).toMatchObject({
+      entities: 0,
+      others: 0,
+      windows: 0,
+      found: [],
+      new: [
+        {kind: 'resource', name: 'gtp-4', nearest: ['gpt-4']},
+        {kind: 'limit', name: 'rmp', nearest: ['rpm']},
+      ],
+    })
+    await cli.run('limits set --entity large --resource gpt-4 rpm=5000 --for 1h')
+    expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
+      '1 of them has a boost now: what is shown applies when it has ended (`zael limits boosts`).',
+    )
+    const {found} = await cli.tell(`limits impact --resource gpt-4 rpm=100 ${RANGE}`)
+    expect(Date.parse(found[0].boostedUntil)).toBeGreaterThan(Date.now())
+  })
+})

@@ -1,0 +1,25 @@
+import {expect, it} from 'vitest'
+import {withoutStack} from '../../src/lib/core/errors.js'
+import {classifyError} from '../../src/lib/dynamo/classify.js'
+import {ConditionFailed} from '../../src/lib/dynamo/errors.js'
+
+const framesOf = (error: Error) => (error.stack ?? '').split('\n').filter(line => /^\s+at /.test(line))
+
+it('makes an error without a stack, and leaves others theirs', () => {
+  expect(framesOf(withoutStack(() => new Error('often')))).toEqual([])
+  expect(framesOf(new Error('seldom')).length).toBeGreaterThan(0)
+})
+
+it('leaves others their stack when no error could be made', () => {
+  const fail = () => {
+    throw new RangeError('no error')
+  }
+  expect(() => withoutStack(fail)).toThrow('no error')
+  expect(framesOf(new Error('seldom')).length).toBeGreaterThan(0)
+})
+
+it('captures no stack for a write that was refused, which is an outcome', () => {
+  const error = classifyError({name: 'ConditionalCheckFailedException'}, 'UpdateItem')
+  expect(error).toBeInstanceOf(ConditionFailed)
+  expect(framesOf(error)).toEqual([])
+})

@@ -1,0 +1,24 @@
+import {readFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {expect, it} from 'vitest'
+import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
+import {usageIdentity} from '../../src/lib/schema/usage-record.js'
+import {ROOT} from '../helpers/run-command.js'
+
+const TEXT = await readFile(join(ROOT, 'docs', 'load.md'), 'utf8')
+
+it('names the indexes that a new usage record has entries in', () => {
+  const record = {namespace: 'n', entity: 'e', resource: 'r', window: 'hourly', start: '2026-11-16T10:00:00Z'} as const
+  const indexes = Object.keys(usageIdentity({...record, ttlSeconds: undefined})).flatMap(
+    name => /^(GSI\d)PK$/.exec(name)?.[1] ?? [],
+  )
+  expect(indexes).toEqual(['GSI2', 'GSI4'])
+  expect(TEXT).toContain('| 2: `GSI2` (its resource), `GSI4` (its namespace) |')
+})
+
+it('names options that there are, and their defaults', () => {
+  const flags = [...TEXT.matchAll(/--([a-z][a-z-]+[a-z])/g)].map(([, flag]) => flag)
+  expect(flags.length).toBeGreaterThan(5)
+  expect(flags.filter(flag => !STACK_OPTIONS.some(option => option.flag === flag))).toEqual([])
+  expect(STACK_OPTIONS.find(({flag}) => flag === 'batch-window')?.default).toBe(5)
+})

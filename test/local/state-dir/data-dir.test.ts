@@ -1,10 +1,12 @@
 import {mkdir, mkdtemp, readdir, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
+import {setTimeout as sleep} from 'node:timers/promises'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {dynamodbLocal} from '../../../src/lib/local/engines/dynamodb-local.js'
 import {dynoxide} from '../../../src/lib/local/engines/dynoxide.js'
-import {checkData, enginesForData, hasData, wipeData} from '../../../src/lib/local/state-dir/data-dir.js'
+import {checkData, enginesForData, hasData, openDataDir, wipeData} from '../../../src/lib/local/state-dir/data-dir.js'
+import {type Lock, takeLock} from '../../../src/lib/local/state-dir/lock-file.js'
 
 const DATABASE = 'SQLite format 3\0 and so on'
 let folder = ''
@@ -66,5 +68,15 @@ describe('the data folder', () => {
     }
     await writeFile(join(folder, 'dynoxide.db'), '')
     await checkData(folder, dynoxide)
+  })
+
+  it('is waited for while an earlier supervisor of the same stack ends, and refused while another stack uses it', async () => {
+    const lock = (await takeLock(join(folder, 'zael.lock'), 0, '/home/a')) as Lock
+    await expect(openDataDir(folder, 'dynoxide', '/home/b')).rejects.toMatchObject({code: 'local.data-in-use'})
+    const opening = openDataDir(folder, 'dynoxide', '/home/a')
+    await Promise.race([opening, sleep(200)]) // time enough to be refused
+    await lock.release()
+    await (await opening).lock.release()
+    expect(await readdir(folder)).toEqual([])
   })
 })

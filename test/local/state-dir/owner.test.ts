@@ -82,7 +82,7 @@ describe.skipIf(own !== 0 || process.getuid === undefined)('what belongs to anot
     await chown(dataDir, OTHER_UID, OTHER_UID)
     const refusal = {code: 'local.owner', hint: 'Name a folder of your own with --data-dir.'}
     await expect(enginesForData(dataDir)).rejects.toMatchObject(refusal)
-    await expect(openDataDir(dataDir, undefined)).rejects.toMatchObject(refusal)
+    await expect(openDataDir(dataDir, undefined, folder)).rejects.toMatchObject(refusal)
     await expect(wipeData(dataDir)).rejects.toMatchObject(refusal)
     expect(await readdir(dataDir)).toEqual(['dynoxide.db'])
   })

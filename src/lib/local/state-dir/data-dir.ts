@@ -17,6 +17,9 @@ export const DATA_NAMES = {
   archive: 'zael-archive',
 } as const
 
+// An engine that is being started has to be stopped again, on a busy machine too.
+const ENDING_WAIT_MS = 30_000
+
 const SQLITE_HEADER = 'SQLite format 3\0'
 
 /** The engines that can read the data in a folder: all of them when it holds no tables or does not exist. */
@@ -33,12 +36,18 @@ interface OpenDataDir {
   readonly lock: Lock
 }
 
-/** Checks that the folder is writable, that no other stack uses it, and that the engine can read its data; locks it. */
-export async function openDataDir(dataDir: string, engine: EngineName | undefined): Promise<OpenDataDir> {
+/**
+ * Checks that the folder is writable, that no other stack uses it, and that the engine can read its data; locks it for the
+ * stack of a state directory.
+ */
+export async function openDataDir(
+  dataDir: string,
+  engine: EngineName | undefined,
+  stateDir: string,
+): Promise<OpenDataDir> {
   const {kind} = await pickEngine(engine, await enginesForData(dataDir))
   const folder = await prepareDataDir(dataDir)
-  const lock = await takeLock(join(folder, DATA_NAMES.lock), 0)
-  if (!('release' in lock)) throw dataInUse(folder, lock.pid)
+  const lock = await lockFolder(folder, stateDir)
   try {
     await checkData(folder, kind)
   } catch (error) {
@@ -46,6 +55,18 @@ export async function openDataDir(dataDir: string, engine: EngineName | undefine
     throw error
   }
   return {folder, engine: kind.name, lock}
+}
+
+/**
+ * A stack is started only when none runs, so another supervisor of the same stack is about to end: the command that started
+ * it was killed before it was ready.
+ */
+async function lockFolder(folder: string, stateDir: string): Promise<Lock> {
+  const file = join(folder, DATA_NAMES.lock)
+  let lock = await takeLock(file, 0, stateDir)
+  if ('stateDir' in lock && lock.stateDir === stateDir) lock = await takeLock(file, ENDING_WAIT_MS, stateDir)
+  if ('release' in lock) return lock
+  throw dataInUse(folder, lock.pid)
 }
 
 /** Whether a folder holds data of a local stack. */

@@ -18,11 +18,11 @@ const POLL_INTERVAL_MS = 25
 
 /**
  * Takes the lock, waiting for it up to the given time; resolves with its holder when it stays held. A lock whose holder is
- * no longer running counts as free.
+ * no longer running counts as free. The state directory, if any, tells others which stack the lock is held for.
  */
-export async function takeLock(file: string, waitMs: number): Promise<Lock | LockHolder> {
+export async function takeLock(file: string, waitMs: number, stateDir?: string): Promise<Lock | LockHolder> {
   const limit = AbortSignal.timeout(waitMs)
-  const own: LockHolder = {...(await ownIdentity()), token: randomUUID()}
+  const own: LockHolder = {...(await ownIdentity()), token: randomUUID(), ...(stateDir !== undefined && {stateDir})}
   for (;;) {
     if (await tryTake(file, own)) return lockOf(file, own)
     const holder = await readHolder(file)

@@ -26,7 +26,11 @@ export const processIdentitySchema = z.object({
   began: lineSchema,
 })
 
-export const lockHolderSchema = processIdentitySchema.extend({token: z.string().min(1).max(200)})
+export const lockHolderSchema = processIdentitySchema.extend({
+  token: z.string().min(1).max(200),
+  /** State directory of the stack that it is held for; absent in locks of older versions. */
+  stateDir: z.string().optional(),
+})
 
 /** Name of the local stack, and of its table. */
 const stackName = z.literal('local')

@@ -57,7 +57,8 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
   let state: StackState | undefined
   let reason: string | null = null
   try {
-    const data = options.dataDir === null ? undefined : await openDataDir(options.dataDir, options.engine)
+    const data =
+      options.dataDir === null ? undefined : await openDataDir(options.dataDir, options.engine, stateDir.folder)
     if (data) cleanups.push(() => data.lock.release())
     await rm(stateDir.volatileDir, {recursive: true, force: true})
     cleanups.push(() => rm(stateDir.volatileDir, {recursive: true, force: true}))

@@ -314,30 +314,44 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       }
     }
 
-    it('decides again on a bucket that changed in between, without another read', async () => {
+    it('S9 decides again at once on a bucket that is written all the time: nothing is read, and nothing waited for', async () => {
       await many()
+      refillBefore(40)
+      const slept: number[] = []
+      const patient = {...tenant.backoff, sleep: async (ms: number) => void slept.push(ms)}
       tenant.transport.calls.length = 0
-      refillBefore(3)
-      expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 3, failed: 0})
-      expect(tenant.transport.count('UpdateItem')).toBe(6)
+      expect(await syncLimits({...tenant, backoff: patient}, system)).toEqual({checked: 3, updated: 3, failed: 0})
+      expect(tenant.transport.count('UpdateItem')).toBe(43)
       expect(tenant.transport.count('GetItem')).toBe(0)
+      expect(tenant.transport.count('BatchGetItem')).toBe(2) // the buckets, and their configurations
+      expect(slept).toEqual([])
     })
 
-    it('reads the configuration again for a bucket that changed in between', async () => {
-      await many()
-      refillBefore(1)
-      const refill = tenant.transport.before
-      tenant.transport.before = async (operation, input) => {
-        if (operation === 'UpdateItem' && tenant.transport.count('UpdateItem') === 1) {
-          const others = new Configs({...tenant, transport: table.transport}, {audit: newAudit(tenant)})
-          await others.set(system, limits('rpm=70/min'), {replace: true})
+    it.each(['with a revision', 'by a client without revisions'])(
+      'reads the configuration again for a bucket whose limits were changed in between, %s',
+      async how => {
+        await many()
+        refillBefore(1)
+        const refill = tenant.transport.before
+        tenant.transport.before = async (operation, input) => {
+          if (operation === 'UpdateItem' && tenant.transport.count('UpdateItem') === 1) {
+            const others = new Configs({...tenant, transport: table.transport}, {audit: newAudit(tenant)})
+            await others.set(system, limits('rpm=70/min'), {replace: true})
+            const isRevised = how === 'with a revision'
+            await table.transport.send('UpdateItem', {
+              TableName: tenant.name,
+              Key: {PK: {S: keys.bucket(tenant.namespace, 'e', 'r', 0).PK}, SK: {S: '#STATE'}},
+              UpdateExpression: isRevised ? 'SET lr = :lr' : 'SET b_rpm_cp = :cp',
+              ExpressionAttributeValues: isRevised ? {':lr': {S: 'theirs'}} : {':cp': {N: '60000'}},
+            })
+          }
+          await refill(operation, input)
         }
-        await refill(operation, input)
-      }
-      tenant.transport.calls.length = 0
-      await syncLimits(tenant, system)
-      expect(totalOf(await find(), 'rpm', 'capacityMilli')).toBe(70)
-    })
+        tenant.transport.calls.length = 0
+        await syncLimits(tenant, system)
+        expect(totalOf(await find(), 'rpm', 'capacityMilli')).toBe(70)
+      },
+    )
 
     it('gives up on a bucket that always changes in between and goes on with the others', async () => {
       await many()

@@ -1,5 +1,4 @@
 import type {Amounts} from '../../core/bucket.js'
-import {pause} from '../../dynamo/retry.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
 import {requireSupported} from '../table/unsupported-feature.js'
@@ -8,8 +7,11 @@ import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
 import {type BucketUpdate, newMark, type PlannedWrite, plannedUpdate, type WriteMark} from './writes.js'
 
-/** Attempts on a bucket that other clients keep writing. */
-const ATTEMPTS = 25
+/**
+ * Attempts on a bucket that other clients keep writing. A refusal shows the bucket as it is, and every wait would make that
+ * older: so the next attempt follows at once, and has the same chance as each of the processes that write.
+ */
+const ATTEMPTS = 100
 
 /** Decides how to change a bucket as it is now; `undefined` when it needs no change. */
 export type Rewrite = (
@@ -74,7 +76,6 @@ export async function stampStoredBucket(
     if (applied && !isRepeated) return 'written'
     isWritten ||= applied
     seen = item && decodeBucket(item)
-    if (!applied) await pause(attempt, table.backoff, signal)
   }
   return 'contended'
 }

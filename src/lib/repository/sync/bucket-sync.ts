@@ -38,9 +38,9 @@ export interface SyncContext {
   /** Where something has changed. */
   readonly scope: ConfigScope
   /**
-   * What applies to a shard as it was found, or after a write has shown it again. Configurations are read after the bucket was,
-   * so that they are newer than what it has (decision 25): once for all shards that were read together, and then without a
-   * cache for each.
+   * What applies to a shard that is as it was found, or that somebody has changed since. Configurations are read after the bucket
+   * was, so that they are newer than what it has (decision 25): once for all shards that were read together, and then without
+   * a cache for each.
    */
   readonly resolve: (pair: ResolvedPair, isAsFound: boolean, atMs?: number) => Promise<ReadResolution>
   readonly signal: AbortSignal | undefined

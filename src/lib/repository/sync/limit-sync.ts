@@ -1,4 +1,6 @@
+import {isSameLimit} from '../../core/limit-kind.js'
 import {LEVELS, type Level} from '../../core/resolve.js'
+import type {StoredBucket} from '../../schema/bucket-record.js'
 import {levelOf} from '../../schema/config-record.js'
 import {addressOf} from '../buckets/buckets.js'
 import {shardExpiry} from '../buckets/expiry.js'
@@ -15,11 +17,11 @@ import type {AlignShard, BucketSync} from './bucket-sync.js'
 const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
   let isAffectedHere = true
-  let isAsFound = true
   const align: Rewrite = async (seen, nowMs) => {
     const atMs = Math.max(nowMs, seen.record.state.refilledAtMs)
-    const resolution = await resolve({entity, resource}, isAsFound, atMs)
-    isAsFound = false
+    // While it has the limits that it was found with, what was read after that is newer. Under traffic a read would make
+    // every attempt too late.
+    const resolution = await resolve({entity, resource}, hasSameLimits(seen, shard), atMs)
     isAffectedHere = isAffected(levelOf(scope), resolution.source)
     if (!isAffectedHere) return undefined
     requireSupportedLimits(resolution, {entity, resource})
@@ -30,6 +32,19 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
 }
 
 export const limitSync: BucketSync = {align: alignLimits, isThorough: false}
+
+/** Whether nobody has changed the limits of a shard since: other clients of the table change no revision. */
+function hasSameLimits({record}: SeenBucket, found: StoredBucket): boolean {
+  if (found.kind !== 'bucket' || record.limitsRevision !== found.record.limitsRevision) return false
+  const [now, before] = [record.state.limits, found.record.state.limits]
+  return (
+    now.size === before.size &&
+    [...now].every(([name, limit]) => {
+      const other = before.get(name)
+      return other !== undefined && isSameLimit(limit, other)
+    })
+  )
+}
 
 /** Limits of a more specific level override the change. */
 function isAffected(changed: Level, source: Level | undefined): boolean {

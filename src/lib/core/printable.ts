@@ -14,6 +14,9 @@ const isHidden = new RegExp(`^${HIDDEN}|^\\p{M}`, 'u')
 const needsEscape = new RegExp(`${HIDDEN}|^\\p{M}`, 'u')
 const emojiOrHidden = new RegExp(`${EMOJI}|${HIDDEN}|^\\p{M}`, 'gu')
 
+/** Most text: a test without Unicode properties takes a fraction of the time. */
+const isPlain = /^[ -~]*$/
+
 const SHORT_ESCAPES: Readonly<Record<string, string>> = {'\n': '\\n', '\r': '\\r', '\t': '\\t'}
 
 /**
@@ -26,7 +29,7 @@ export function printableText(text: string): string {
 
 /** The text with every hidden character as another notation writes it. */
 export function escapeHidden(text: string, escaped: (character: string) => string): string {
-  if (!needsEscape.test(text)) return text
+  if (isPlain.test(text) || !needsEscape.test(text)) return text
   return text.replace(emojiOrHidden, found => (isHidden.test(found) ? escaped(found) : found))
 }
 

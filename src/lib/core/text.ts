@@ -10,7 +10,17 @@ type Rounding = 'nearest' | 'down'
 
 /** A whole number with separators: `1,200`. */
 export function formatCount(count: number): string {
-  return count.toLocaleString('en')
+  return numberFormat(3).format(count)
+}
+
+/** To make one takes longer than to write a hundred numbers: a table of many rows has one number in each cell. */
+const numberFormats = new Map<number, Intl.NumberFormat>()
+
+function numberFormat(maximumFractionDigits: number): Intl.NumberFormat {
+  let format = numberFormats.get(maximumFractionDigits)
+  format ??= new Intl.NumberFormat('en', {maximumFractionDigits, signDisplay: 'negative'})
+  numberFormats.set(maximumFractionDigits, format)
+  return format
 }
 
 /** Whole tokens, or the money that they stand for: `1,200`, `$12.50`. */
@@ -29,7 +39,7 @@ export function formatPlural(count: number, singular: string, plural = `${singul
 /** A number with separators and at most `decimals` decimals: `34,655.75`. Never `-0`. */
 export function formatNumber(value: number, rounding: Rounding = 'nearest', decimals = 2): string {
   const shown = rounding === 'down' ? roundTo(value, 10 ** decimals, 'down') : value
-  return shown.toLocaleString('en', {maximumFractionDigits: decimals, signDisplay: 'negative'})
+  return numberFormat(decimals).format(shown)
 }
 
 /** Widest text of {@link formatShortNumber}. */

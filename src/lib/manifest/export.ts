@@ -4,6 +4,7 @@ import {DEFAULT_RESOURCE} from '../core/names.js'
 import {printableText} from '../core/printable.js'
 import {formatLimit} from '../core/syntax/limit-text.js'
 import {formatMinute} from '../core/text.js'
+import {plainYaml} from '../documents/plain-yaml.js'
 import {mergeSorted} from '../dynamo/merge-sorted.js'
 import {nameOf} from '../repository/limits/checks.js'
 import type {BoostedLimit} from '../repository/limits/configs.js'
@@ -35,7 +36,10 @@ export const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
 export async function* manifestTexts(
   repository: NamespaceRepository,
   namespace: string,
-  {yaml = form => stringify(form, MANIFEST_YAML), signal}: {yaml?: (form: Form) => string; signal?: AbortSignal} = {},
+  {
+    yaml = form => plainYaml(form) ?? stringify(form, MANIFEST_YAML),
+    signal,
+  }: {yaml?: (form: Form) => string; signal?: AbortSignal} = {},
 ): AsyncGenerator<string, void> {
   const [{head, entities}, boosts] = await Promise.all([
     openExport(repository, namespace, signal),

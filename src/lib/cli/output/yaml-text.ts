@@ -1,8 +1,11 @@
 import {Document, isScalar, stringify, visit} from 'yaml'
 import {escapeHidden} from '../../core/printable.js'
+import {plainYaml} from '../../documents/plain-yaml.js'
 
 /** YAML that affects no terminal: strings with hidden characters are quoted and have escapes, which read as the same. */
 export function yamlText(value: unknown, options: {lineWidth?: number; compat?: 'yaml-1.1'} = {}): string {
+  const plain = plainYaml(value)
+  if (plain !== undefined) return plain
   const text = stringify(value, options)
   return hasHidden(text) ? quoted(new Document(value, options), options) : text
 }

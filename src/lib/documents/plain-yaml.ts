@@ -1,0 +1,73 @@
+/**
+ * Text that means the same in every version of YAML and needs no quotes: it begins with a letter, or is a rate such as
+ * `600k/min`, and ends with a letter or digit.
+ */
+const PLAIN = /^(?:[A-Za-z](?:(?:[\w./@ -]|:(?! ))*[A-Za-z\d])?|\d+[a-zA-Z]?\/[a-z\d]+)$/
+
+/** Words that are a value in some version of YAML. */
+const VALUES = /^(?:y|n|yes|no|on|off|true|false|null|inf|nan)$/i
+
+/** A longer line may be folded at a space, and a longer key stands in a line of its own. */
+const LONGEST = 60
+
+/** Objects in objects. */
+const DEEPEST = 10
+
+/**
+ * YAML of simple values: the text that the `yaml` package makes of them, in a fraction of its time. `undefined` where a value
+ * is not simple, and the package has to write all of it. Simple are objects and lists that are not empty, plain text,
+ * whole numbers, booleans and null.
+ */
+export function plainYaml(value: unknown): string | undefined {
+  return block(value, '', new Set())
+}
+
+/** An object or a list in lines of its own. */
+function block(value: unknown, indent: string, seen: Set<object>): string | undefined {
+  if (typeof value !== 'object' || value === null || indent.length > 2 * DEEPEST) return undefined
+  // An object in two places has an anchor.
+  if (seen.has(value)) return undefined
+  seen.add(value)
+  const text = Array.isArray(value) ? listBlock(value, indent, seen) : objectBlock(value, indent, seen)
+  return text === '' ? undefined : text
+}
+
+function objectBlock(value: object, indent: string, seen: Set<object>): string | undefined {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return undefined
+  let text = ''
+  for (const [key, each] of Object.entries(value)) {
+    if (each === undefined) continue
+    if (!isPlain(key) || key.length > LONGEST) return undefined
+    const inline = scalar(each, indent.length + key.length)
+    const below = inline === undefined ? block(each, `${indent}  `, seen) : undefined
+    if (inline !== undefined) text += `${indent}${key}: ${inline}\n`
+    else if (below === undefined) return undefined
+    else text += `${indent}${key}:\n${below}`
+  }
+  return text
+}
+
+function listBlock(list: readonly unknown[], indent: string, seen: Set<object>): string | undefined {
+  let text = ''
+  for (const each of list) {
+    const inline = scalar(each, indent.length)
+    const below = inline === undefined ? block(each, `${indent}  `, seen) : undefined
+    if (inline !== undefined) text += `${indent}- ${inline}\n`
+    else if (below === undefined) return undefined
+    else text += `${indent}- ${below.slice(indent.length + 2)}`
+  }
+  return text
+}
+
+/** `before`: characters in front of it. */
+function scalar(value: unknown, before: number): string | undefined {
+  if (typeof value === 'string') {
+    const isShort = before + value.length <= LONGEST || !value.includes(' ')
+    return isShort && isPlain(value) ? value : undefined
+  }
+  if (value === null || typeof value === 'boolean') return String(value)
+  return Number.isSafeInteger(value) && !Object.is(value, -0) ? String(value) : undefined
+}
+
+const isPlain = (text: string): boolean => PLAIN.test(text) && !VALUES.test(text)

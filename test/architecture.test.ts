@@ -75,7 +75,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
-  limiter: {refusals: [], clock: [], '.': ['refusals', 'clock']},
+  limiter: {refusals: [], clock: [], observation: [], '.': ['refusals', 'clock', 'observation']},
   aggregator: {'.': ['rollup'], rollup: [], 'local-stream': ['.']},
   migrations: {
     records: [],

@@ -1,6 +1,16 @@
-import {RateLimitExceeded, RequestTooLarge, type ResourceDisabled} from './errors.js'
+import {Aborted} from '../dynamo/errors.js'
+import {
+  LimiterClosed,
+  longestWait,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  RequestTooLarge,
+  type ResourceDisabled,
+} from './errors.js'
 import type {HeaderFields, LimitBalances} from './headers.js'
-import type {Lease} from './lease.js'
+import {Lease} from './lease.js'
+import type {DecisionReason, DecisionSummary, RefusingLimit} from './observation/decision-event.js'
+import type {AcquireOutcome} from './waiting.js'
 
 /** The request was admitted and charged. */
 export interface AdmittedDecision<Name extends string = string> {
@@ -62,14 +72,11 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
  * The decision for a refused request. One that is too large is refused as well, and no error: its size usually comes from
  * the caller's own client, who must be answered either way, and `retryAfterMs` makes the difference.
  */
-export function refusedDecision<Name extends string>(
-  error: RateLimitExceeded | RequestTooLarge | ResourceDisabled,
-  waitedMs: number,
-): RefusedDecision<Name> {
+export function refusedDecision<Name extends string>(error: Refusal, waitedMs: number): RefusedDecision<Name> {
   const exceeded = error instanceof RateLimitExceeded ? error : undefined
   return {
     admitted: false,
-    reason: exceeded ? 'exceeded' : error instanceof RequestTooLarge ? 'too-large' : 'disabled',
+    reason: refusalReason(error),
     retryAfterMs: exceeded?.retryAfterMs ?? null,
     waitedMs,
     error,
@@ -78,4 +85,58 @@ export function refusedDecision<Name extends string>(
     },
     headers: () => exceeded?.headers() ?? {},
   }
+}
+
+type Refusal = RateLimitExceeded | RequestTooLarge | ResourceDisabled
+
+function refusalReason(error: Refusal): RefusedDecision['reason'] {
+  return error instanceof RateLimitExceeded ? 'exceeded' : error instanceof RequestTooLarge ? 'too-large' : 'disabled'
+}
+
+/** An outcome as `onDecision` is told; `entity` is the one that asked. */
+export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSummary {
+  if (!(outcome instanceof Lease)) {
+    const retryAfterMs = outcome instanceof RateLimitExceeded ? outcome.retryAfterMs : null
+    const refusedBy = Object.freeze(refusingLimit(outcome, entity))
+    return {outcome: 'refused', reason: refusalReason(outcome), refusedBy, retryAfterMs, error: outcome}
+  }
+  if (!outcome.isMetered) return ADMITTED_UNMETERED
+  return outcome.bypassed ? BYPASSED : ADMITTED
+}
+
+/** What was thrown instead of a decision, as `onDecision` is told. */
+export function failureSummary(error: unknown): DecisionSummary {
+  return {outcome: 'failed', reason: failureReason(error), refusedBy: undefined, retryAfterMs: null, error}
+}
+
+const admittedFor = (reason: DecisionReason | undefined): DecisionSummary => ({
+  outcome: 'admitted',
+  reason,
+  refusedBy: undefined,
+  retryAfterMs: null,
+  error: undefined,
+})
+
+const ADMITTED = admittedFor(undefined)
+const ADMITTED_UNMETERED = admittedFor('unavailable')
+const BYPASSED = admittedFor('bypassed')
+
+function refusingLimit(refusal: Refusal, entity: string): RefusingLimit | undefined {
+  if (refusal instanceof RateLimitExceeded) {
+    const worst = longestWait(refusal.statuses)
+    if (!worst) return undefined
+    const {resource, name: limit, level, source} = worst
+    return {resource, limit, level, source}
+  }
+  const {resource} = refusal
+  const level = refusal.entity === entity ? 'entity' : 'parent'
+  return refusal instanceof RequestTooLarge
+    ? {resource, limit: refusal.limit, level, source: undefined}
+    : {resource, limit: undefined, level, source: refusal.level}
+}
+
+function failureReason(error: unknown): DecisionReason {
+  if (error instanceof RateLimiterUnavailable) return 'unavailable'
+  if (error instanceof Aborted) return 'aborted'
+  return error instanceof LimiterClosed ? 'closed' : 'error'
 }

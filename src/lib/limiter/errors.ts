@@ -27,6 +27,14 @@ function stated(status: RefusalStatus): RefusalStatus {
   return Number.isFinite(retryAfterMs) ? status : {...status, retryAfterMs: finiteWait(retryAfterMs)}
 }
 
+/** Of the limits that are exceeded, the one that makes the request wait longest. */
+export function longestWait(statuses: readonly RefusalStatus[]): RefusalStatus | undefined {
+  let worst: RefusalStatus | undefined
+  for (const status of statuses)
+    if (status.exceeded && (!worst || status.retryAfterMs > worst.retryAfterMs)) worst = status
+  return worst
+}
+
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
   /** Every limit that was asked for, of the entity and of its parent. */
@@ -37,9 +45,7 @@ export class RateLimitExceeded extends ZaelError {
   constructor(asked: readonly RefusalStatus[], waitMs: number) {
     const statuses = asked.map(stated)
     const retryAfterMs = finiteWait(waitMs)
-    let worst: RefusalStatus | undefined
-    for (const status of statuses)
-      if (status.exceeded && (!worst || status.retryAfterMs > worst.retryAfterMs)) worst = status
+    const worst = longestWait(statuses)
     const where = worst
       ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
       : 'no tokens left'

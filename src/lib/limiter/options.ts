@@ -7,6 +7,7 @@ import {checkNamespaceName, isNamespaceId} from '../core/names.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
 import type {ConnectionOptions, TableSeams} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
+import type {DecisionEvent} from './observation/decision-event.js'
 
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions extends ConnectionOptions {
@@ -34,6 +35,11 @@ export interface RateLimiterOptions extends ConnectionOptions {
   readonly bucketTtlMultiplier?: number
   /** Most shards a hot bucket is split into; 32 unless said otherwise. */
   readonly maxShards?: number
+  /**
+   * Told of every decision of `acquire`, `tryAcquire` and `withLease`, before its caller is. Must be quick. What it throws or
+   * rejects with changes no decision: the process warns, once per limiter (`ZAEL_ON_DECISION`).
+   */
+  readonly onDecision?: (event: DecisionEvent) => void
 }
 
 /** What tests replace. Users get these through `zael/testing`. */

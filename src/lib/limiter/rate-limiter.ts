@@ -6,12 +6,13 @@ import type {Resolution} from '../repository/limits/resolver.js'
 import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {type AcquireDecision, admittedDecision, refusedDecision} from './decision.js'
+import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
 import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge, ResourceDisabled} from './errors.js'
 import type {Grant} from './grant.js'
 import {Lease, type LeaseActions} from './lease.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 import {NamespaceLookup} from './namespace-lookup.js'
+import {DecisionObserver} from './observation/observer.js'
 import {
   type AcquireRequest,
   type BucketName,
@@ -58,6 +59,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #settings: LimiterSettings
   readonly #lookup: NamespaceLookup
   readonly #closing = new AbortController()
+  /** Absent where nobody listens, so that decisions cost nothing more. */
+  readonly #observer: DecisionObserver | undefined
   #hasReadPolicy = false
 
   constructor(options?: RateLimiterOptions)
@@ -68,9 +71,11 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     this.#isStrict = options.strict ?? false
     this.#settings = settingsOf(options)
     const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
-    this.#table = table
+    const {onDecision, namespace, namespaceId} = options
+    this.#observer = onDecision && new DecisionObserver(onDecision, namespace ?? namespaceId ?? 'default')
+    this.#table = this.#observer ? {...table, transport: this.#observer.counting(table.transport)} : table
     this.#closeTable = close
-    this.#lookup = new NamespaceLookup(table, this.#settings, options)
+    this.#lookup = new NamespaceLookup(this.#table, this.#settings, options)
   }
 
   /**
@@ -180,6 +185,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
     const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
+    const startedMs = this.#observer?.now() ?? 0
     for (;;) {
       const deadline = this.#startDeadline(request)
       let outcome: AcquireOutcome
@@ -196,7 +202,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           outcome = grants instanceof RateLimitExceeded ? grants : this.#lease(limiter, request, parts[0], grants)
         }
       } catch (error) {
-        outcome = await this.#outcomeOf(error, request, parts)
+        try {
+          outcome = await this.#outcomeOf(error, request, parts)
+        } catch (failure) {
+          this.#observer?.tell(request, failureSummary(failure), wait?.waitedMs ?? 0, startedMs)
+          throw failure
+        }
       } finally {
         deadline.end()
       }
@@ -204,6 +215,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       if (wait && pauseMs !== undefined) await wait.pause(pauseMs)
       else {
         this.#noteRefusal(request.entity, outcome)
+        this.#observer?.tell(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
         return told(outcome, wait?.waitedMs ?? 0)
       }
     }

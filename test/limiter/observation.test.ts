@@ -1,0 +1,192 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import type {DecisionEvent} from '../../src/lib/limiter/observation/decision-event.js'
+import {encodeConfig} from '../../src/lib/schema/config-record.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, refusal, request} from './visit.js'
+
+/** The warnings of the process while `work` runs, and for a turn of the event loop after it. */
+async function warningsOf(work: () => Promise<unknown>): Promise<string[]> {
+  const warnings: string[] = []
+  const listen = (warning: Error & {code?: string}) => warnings.push(`${warning.code}: ${warning.message}`)
+  process.on('warning', listen)
+  try {
+    await work()
+    await new Promise(resolve => setImmediate(resolve))
+  } finally {
+    process.off('warning', listen)
+  }
+  return warnings
+}
+
+describeOnEngine('onDecision', () => {
+  const table = useTable()
+  let scene: Scene
+  let events: DecisionEvent[]
+  const onDecision = (event: DecisionEvent) => void events.push(event)
+  const last = () => events.at(-1) as DecisionEvent
+  beforeEach(async () => {
+    scene = new Scene(table)
+    events = []
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1000/min')
+  })
+
+  it('is told of an admission: what was asked, that it was charged, and what it cost', async () => {
+    const limiter = scene.limiter({onDecision})
+    await limiter.acquire(request({rpm: 1}))
+    await limiter.settled()
+    const asked = {...request({rpm: 2, tpm: 300})}
+    await limiter.acquire(asked)
+    expect(events).toHaveLength(2)
+    expect(last()).toEqual({
+      outcome: 'admitted',
+      reason: undefined,
+      refusedBy: undefined,
+      retryAfterMs: null,
+      error: undefined,
+      namespace: scene.namespace,
+      entity: 'user-1',
+      resource: 'gpt-4',
+      consume: {rpm: 2, tpm: 300},
+      also: undefined,
+      waitedMs: 0,
+      durationMs: expect.any(Number),
+      calls: 1,
+    })
+    expect(last().durationMs).toBeGreaterThan(0)
+    expect(Object.isFrozen(last())).toBe(true)
+  })
+
+  it('names the namespace as the limiter was told it', () => {
+    const limiter = scene.limiter({onDecision, namespace: 'default'})
+    return failure(limiter.acquire(request({rpm: 11}))).then(() => expect(last().namespace).toBe('default'))
+  })
+
+  it('is told of a refusal: by which limit, at which level, where it is configured, and the wait; and of no call', async () => {
+    const limiter = scene.limiter({onDecision})
+    await limiter.acquire(request({rpm: 10, tpm: 1000}))
+    const first = await refusal(limiter.acquire(request({rpm: 1, tpm: 600})))
+    expect(last()).toMatchObject({
+      outcome: 'refused',
+      reason: 'exceeded',
+      refusedBy: {resource: 'gpt-4', limit: 'tpm', level: 'entity', source: 'resource'},
+      retryAfterMs: 36_001,
+      waitedMs: 0,
+    })
+    expect(last().error).toBe(first)
+    expect(Object.isFrozen(last().refusedBy)).toBe(true)
+    expect(await limiter.tryAcquire(request({rpm: 1, tpm: 1}))).toMatchObject({admitted: false})
+    expect(last()).toMatchObject({outcome: 'refused', refusedBy: {limit: 'rpm'}, retryAfterMs: 6001, calls: 0})
+  })
+
+  it('tells the level of a parent that refuses, and the resource of `also`', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/min')
+    await scene.configure({level: 'system'}, 'rpm=1/min')
+    const limiter = scene.limiter({onDecision})
+    await limiter.acquire(request({rpm: 2}))
+    await refusal(limiter.acquire(request({rpm: 1})))
+    expect(last()).toMatchObject({refusedBy: {resource: 'gpt-4', limit: 'rpm', level: 'parent'}})
+    await failure(limiter.acquire(request({rpm: 3})))
+    expect(last()).toMatchObject({outcome: 'refused', reason: 'too-large', refusedBy: {limit: 'rpm', level: 'parent'}})
+    const both = {...request({rpm: 1}, 'user-2'), also: {search: {rpm: 1}}}
+    await limiter.acquire(both)
+    await refusal(limiter.acquire(both))
+    expect(last()).toMatchObject({
+      resource: 'gpt-4',
+      also: {search: {rpm: 1}},
+      refusedBy: {resource: 'search', limit: 'rpm', level: 'entity'},
+    })
+  })
+
+  it('tells that a request is too large, and that a switch refuses it', async () => {
+    const limiter = scene.limiter({onDecision})
+    await failure(limiter.acquire(request({rpm: 11})))
+    expect(last()).toMatchObject({
+      outcome: 'refused',
+      reason: 'too-large',
+      refusedBy: {resource: 'gpt-4', limit: 'rpm', level: 'entity'},
+      retryAfterMs: null,
+    })
+    const scope = {level: 'resource', resource: 'closed'} as const
+    const stored = {namespace: scene.namespace, scope, limits: [], onUnavailable: undefined}
+    const record = encodeConfig({...stored, auditRetentionDays: undefined, access: 'disabled'})
+    await table.transport.send('PutItem', {TableName: table.name, Item: record})
+    await scene.configure({level: 'system'}, 'rpm=1/min')
+    await failure(limiter.acquire({...request({rpm: 1}), resource: 'closed'}))
+    expect(last()).toMatchObject({
+      outcome: 'refused',
+      reason: 'disabled',
+      refusedBy: {resource: 'closed', limit: undefined, level: 'entity', source: 'resource'},
+      retryAfterMs: null,
+    })
+  })
+
+  it('tells once of a request that waits, with the time that it has waited', async () => {
+    const sleep = async (ms: number) => {
+      scene.nowMs += ms
+    }
+    const limiter = scene.limiter({onDecision, sleep})
+    await limiter.acquire(request({rpm: 10}))
+    await limiter.acquire({...request({rpm: 1}), waitMs: 10_000})
+    expect(events).toHaveLength(2)
+    expect(last()).toMatchObject({outcome: 'admitted', waitedMs: 6001})
+  })
+
+  it('tells of an outage by policy: failed where it blocks, admitted unmetered where it allows', async () => {
+    scene.transport = {send: () => new Promise(() => {})}
+    const limiter = scene.limiter({onDecision, timeoutMs: 20})
+    const thrown = await failure(limiter.acquire(request({rpm: 1})))
+    expect(last()).toMatchObject({outcome: 'failed', reason: 'unavailable', refusedBy: undefined, retryAfterMs: null})
+    expect(last().error).toBe(thrown)
+    expect(last().calls).toBeGreaterThan(0)
+    await limiter.acquire({...request({rpm: 1}), onUnavailable: 'allow'})
+    expect(last()).toMatchObject({outcome: 'admitted', reason: 'unavailable', error: undefined})
+  })
+
+  it.each([
+    ['aborted', {signal: AbortSignal.abort()}],
+    ['error', {resource: 'unknown'}],
+  ] as const)('tells of a failure that is no outage: %s', async (reason, changed) => {
+    await failure(scene.limiter({onDecision}).acquire({...request({rpm: 1}), ...changed}))
+    expect(events).toMatchObject([{outcome: 'failed', reason}])
+  })
+
+  it('tells of a closed limiter, and not of bad input, which is no request', async () => {
+    const limiter = scene.limiter({onDecision})
+    await failure(limiter.acquire(request({rpm: -1})))
+    expect(events).toEqual([])
+    await limiter.close()
+    await failure(limiter.acquire(request({rpm: 1})))
+    expect(events).toMatchObject([{outcome: 'failed', reason: 'closed'}])
+  })
+
+  it('the calls of all decisions add up to those that were sent', async () => {
+    const limiter = scene.limiter({onDecision})
+    await Promise.all(Array.from({length: 20}, (_, at) => limiter.tryAcquire(request({rpm: 1}, `user-${at % 3}`))))
+    await limiter.close()
+    const sum = events.reduce((calls, event) => calls + event.calls, 0)
+    const sentWithin = scene.calls.length
+    await failure(limiter.acquire(request({rpm: 1})))
+    expect(sum + last().calls).toBe(sentWithin)
+    expect(events).toHaveLength(21)
+  })
+
+  describe('that fails', () => {
+    const broken = () => {
+      throw new Error('no disk')
+    }
+    it.each([
+      ['throws', broken],
+      ['rejects', async () => broken()],
+    ])('and %s changes no decision, and is warned of once', async (_, onDecision) => {
+      const limiter = scene.limiter({onDecision})
+      const warnings = await warningsOf(async () => {
+        expect((await limiter.acquire(request({rpm: 10}))).isMetered).toBe(true)
+        expect(await limiter.tryAcquire(request({rpm: 1}))).toMatchObject({admitted: false, reason: 'exceeded'})
+      })
+      expect(warnings).toEqual([expect.stringMatching(/^ZAEL_ON_DECISION: .*no disk/)])
+      expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 10})
+    })
+  })
+})

@@ -20,6 +20,7 @@ const MIDDLE = [
   'manifest',
   'migrations',
   'infra',
+  'cost',
   'local',
   'watch',
   'ui',
@@ -43,6 +44,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   manifest: {rooms: [...GROUND, 'documents'], packages: ['node:*', 'yaml', 'zod']},
   migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
   infra: {rooms: [...GROUND, 'files', 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
+  cost: {rooms: [...GROUND, 'inspect', 'documents', 'infra'], packages: ['zod']}, // counters and metrics times prices
   local: {rooms: [...GROUND, 'files', 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream
   watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
@@ -96,6 +98,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     delete: ['aws', 'stacks', 'deploy'],
     'dead-letters': ['aws', 'lambda'],
     health: ['aws', 'stacks', 'options', 'lambda'],
+    cost: ['aws', 'options'],
     doctor: ['aws', 'stacks', 'options', 'permissions', 'health'],
   },
   local: {

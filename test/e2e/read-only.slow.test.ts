@@ -34,6 +34,10 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['bucket show user-1', 0],
     ['bucket show user-l', 3],
   ],
+  cost: [
+    ['cost', 0],
+    ['cost --days 0', 2],
+  ],
   doctor: [['doctor', 0]],
   // A table without a version record is not taken for ours.
   delete: [['delete --delete-table --dry-run', 5]],

@@ -138,6 +138,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
       expect(ids.map(id => id.replace(':', ' ')).filter(id => !shown.has(id))).toEqual([
         'aggregator redrive',
         'config show',
+        'cost',
         'delete',
         'doctor',
         'entity import',

@@ -39,6 +39,11 @@ export class CapacityMeter {
     }
   }
 
+  /** Read units so far. */
+  get read(): number {
+    return this.#totals.read
+  }
+
   /** A copy that later calls do not change. */
   snapshot(): CapacityTotals {
     return structuredClone(this.#totals)

@@ -4,6 +4,7 @@ import {auditListResult, auditShowResult} from './audit.js'
 import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './bucket.js'
 import {entityCascadeResult, resourceCascadeResult} from './cascade.js'
 import {configShowResult} from './config.js'
+import {costResult} from './cost.js'
 import {
   entityChildrenResult,
   entityCreateResult,
@@ -77,6 +78,7 @@ export const RESULTS = {
   'bucket show': bucketShowResult,
   'bucket top-up': bucketTopUpResult,
   'config show': configShowResult,
+  cost: costResult,
   delete: deleteResult,
   deploy: deployResult,
   doctor: doctorResult,

@@ -1,0 +1,55 @@
+import {integer, string} from '@oclif/core/flags'
+import {lineWidth} from '../lib/cli/base/base-command.js'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import type {CostResult} from '../lib/cli/results/cost.js'
+import {readPrices} from '../lib/cli/stack/cost-prices.js'
+
+export default class Cost extends StackCommand<typeof Cost> {
+  static override baseFlags = wholeStackFlags
+
+  static override summary = 'Show what a stack costs per day and per million decisions'
+
+  static override description =
+    'Adds up admissions, refusals and usage from the counters of the table, all namespaces, and what CloudWatch has measured ' +
+    'where there is one: units of table and indexes, runs of the function. Every figure says whether it is measured or ' +
+    'estimated, and a day without figures says so. Also shows what options of `zael deploy` would save. Writes nothing; ' +
+    'reads at most about 50,000 units of the table, and says how many it has read.'
+
+  static override flags = {
+    days: integer({
+      description: 'Days that are over (UTC) to look at, beside today.',
+      default: 7,
+      min: 1,
+      max: 90,
+      helpValue: 'N',
+    }),
+    prices: string({
+      description:
+        'File with prices in US dollars, YAML or JSON, such as those of another region; what it does not name is as listed ' +
+        'for us-east-1. - reads standard input.',
+      helpValue: 'FILE',
+    }),
+  }
+
+  static override examples = [
+    {command: 'zael cost --stack prod', description: 'The last seven days and today'},
+    {command: 'zael cost --stack prod --days 30 --json', description: 'A month, as JSON'},
+    {command: 'zael cost --stack prod --prices frankfurt.yaml', description: 'With prices of another region'},
+  ]
+
+  protected async work({table, awsServices}: StackContext): Promise<CostResult> {
+    const prices = await readPrices(this.flags.prices)
+    const [{reportCost}, {costJson, costLines}] = await Promise.all([
+      import('../lib/cost/report.js'),
+      import('../lib/cli/stack/cost-presenter.js'),
+    ])
+    using aws = await awsServices()
+    const found = await reportCost({table, aws, dayCount: this.flags.days, prices})
+    const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
+      note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
+    const report = {...found, notes: found.notes.map(withFlags)}
+    this.print(await costLines(report, lineWidth()))
+    return costJson(report)
+  }
+}

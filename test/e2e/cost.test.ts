@@ -1,0 +1,52 @@
+import {beforeAll, expect, it} from 'vitest'
+import {windowStart} from '../../src/lib/core/window.js'
+import {encodeUsage} from '../../src/lib/schema/usage-record.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {populate} from './populate.js'
+import {tableCli} from './table-cli.js'
+
+const DAY_MS = 86_400_000
+
+describeOnEngine('zael cost', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const atMs = Date.now()
+
+  // The same in every day that the command may look at, should midnight come in between.
+  beforeAll(async () => {
+    const namespace = await populate(table)
+    for (const daysAgo of [0, 1, 2]) {
+      const start = windowStart('daily', atMs - daysAgo * DAY_MS)
+      const tokens = new Map([['rpm', 1000]])
+      const subject = {namespace, entity: 'user-2', resource: 'gpt-4', window: 'daily', start} as const
+      const Item = encodeUsage({...subject, tokens, totalEvents: 1000, ttlSeconds: undefined})
+      await table.transport.send('PutItem', {TableName: table.name, Item})
+    }
+  })
+
+  it('tells parts, days and options; each figure says where it comes from', async () => {
+    const lines = (await cli.show('cost --days 1', 100)).split('\n')
+    expect(lines[0]).toBe(`Cost of stack ${table.name}, on this machine: ${lines[0]?.slice(-16, -6)} (UTC)`)
+    expect(lines).toContainEqual(expect.stringMatching(/^admissions +<0.01 +0\.63 +1,000 +write units +estimated$/))
+    expect(lines).toContainEqual(expect.stringMatching(/^20\d\d-\d\d-\d\d +1,000 +0 +<?0\.\d\d +estimated$/))
+    expect(lines).toContainEqual(expect.stringMatching(/^20\d\d-\d\d-\d\d +1,000 +0 +<?0\.\d\d +estimated, so far$/))
+    expect(lines).toContainEqual(expect.stringMatching(/^--no-dashboard +0\.10 /))
+    expect(lines).toContain('Prices: US dollars, list prices of us-east-1 (2026-11) without the free tier')
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^This report has read [\d.,]+ units of the table; nothing was written\.$/),
+    )
+  })
+
+  it('--json fits its schema, and a day without figures has none', async () => {
+    const told = await cli.tell('cost --days 9')
+    expect(told).toMatchObject({region: null, decisionsPerDay: 1000, indexWrites: null, prices: {file: null}})
+    expect(told.days).toHaveLength(10)
+    expect(told.days[0]).toMatchObject({admitted: null, refused: null, dollars: null, source: null, complete: true})
+    expect(told.days.at(-1)).toMatchObject({complete: false})
+  })
+
+  it('refuses what it cannot use', async () => {
+    for (const days of ['0', '91', 'x', '1.5']) expect(await cli.fail(`cost --days ${days}`)).toMatchObject({code: 2})
+    expect(await cli.fail('cost --prices no-such-file.yaml')).toMatchObject({code: 3, error: {code: 'cost.prices'}})
+  })
+})

@@ -1,5 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
+import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
 import {type Item, n} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
@@ -47,6 +48,17 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect((await newAggregator().handle({Records: seconds([1000, 1000, 1000])})).counts.splits).toBe(1)
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 2)).toEqual(before)
     expect((await scene.shards('user-1', 'gpt-4', 2)).map(({shardCount}) => shardCount)).toEqual([2, 2])
+  })
+
+  it('doubles the shards of a bucket whose writes fill a batch of half a minute within seconds', async () => {
+    // Fills 2,600 records in 3 s; they are delivered at once, and not when the window is over.
+    const Records = seconds([870, 870, 870])
+    expect((await newAggregator().handle({Records})).counts.splits).toBe(1)
+    // The same rate, seen at the end of a whole window: its records are still young enough to count.
+    const {handle} = newAggregator()
+    const late = seconds([900, 900, 900], 0, {shard_count: n(2)})
+    scene.nowMs += Number(STACK_OPTIONS.find(({name}) => name === 'batchWindow')?.default) * 1000
+    expect((await handle({Records: late})).counts.splits).toBe(1)
   })
 
   it('measures across batches, down to one record each', async () => {

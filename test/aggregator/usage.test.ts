@@ -129,6 +129,35 @@ describeOnEngine('usage records', () => {
     expect(await usageItems(table, namespace)).toMatchObject([{tpm: n(2), ttl: n(clock() / 1000 + 7 * 86_400)}])
   })
 
+  it('are described by the first write of a process only, and again when they were deleted meanwhile', async () => {
+    const sent: OperationInput<'UpdateItem'>[] = []
+    const transport: Transport = {
+      send: (operation, input, options) => {
+        if (operation === 'UpdateItem') sent.push(input as OperationInput<'UpdateItem'>)
+        return table.transport.send(operation, input, options)
+      },
+    }
+    const counted = tableOver(transport, table.name, clock)
+    const {handle} = loggingAggregator({table: counted, settings: {windows: ['hourly']}})
+    const [first, second, third] = records([{tpm: 1000}, {tpm: 3000}, {tpm: 7000}]) as StreamRecord[]
+    const isDescribed = ({ExpressionAttributeNames = {}}: OperationInput<'UpdateItem'>) =>
+      Object.values(ExpressionAttributeNames).includes('GSI2PK')
+    const deliver = async (record: StreamRecord | undefined) => {
+      sent.length = 0
+      await handle({Records: record ? [record] : []})
+      return sent.filter(({Key}) => JSON.stringify(Key).includes('#USAGE#')).map(isDescribed)
+    }
+    expect(await deliver(first)).toEqual([true])
+    expect(await deliver(second)).toEqual([false])
+    const [item] = await usageItems(table, namespace)
+    expect(item).toMatchObject({tpm: n(3), total_events: n(2)})
+    const Key = {PK: s(`${namespace}/ENTITY#user-1`), SK: s('#USAGE#gpt-4#2023-11-14T12:00:00Z')}
+    await table.transport.send('DeleteItem', {TableName: table.name, Key})
+    expect(await deliver(third)).toEqual([false, true])
+    const [again] = await usageItems(table, namespace)
+    expect(again).toEqual({...item, tpm: n(4), total_events: n(1), _seq_0: expect.anything()})
+  })
+
   it('do not expire with 0 days', async () => {
     await aggregator({retentionDays: 0}).handle({Records: records([{tpm: 1000}])})
     for (const item of await usageItems(table, namespace)) expect(item.ttl).toBeUndefined()

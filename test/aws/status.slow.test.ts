@@ -127,7 +127,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     const metric = (MetricName: string, Value: number, Name: string, name: string) => {
       return {MetricName, Value, Dimensions: [{Name, Value: name}]}
     }
-    const lag = metric('IteratorAge', 75_000, 'FunctionName', 'broken-aggregator')
+    const lag = metric('IteratorAge', 95_000, 'FunctionName', 'broken-aggregator')
     await cloudWatch.send(new PutMetricDataCommand({Namespace: 'AWS/Lambda', MetricData: [lag]}))
     const throttle = metric('WriteThrottleEvents', 7, 'TableName', 'broken')
     // The metrics of a table do not include those of its indexes.
@@ -144,7 +144,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
       table: {stream: 'NEW_AND_OLD_IMAGES'},
       mapping: {state: 'Disabled'},
       deadLetters: {messages: 1},
-      traffic: {throttledWrites: 12, iteratorAgeMs: 75_000},
+      traffic: {throttledWrites: 12, iteratorAgeMs: 95_000},
     })
     const problems = result.findings.flatMap((each: {severity: string; part: string}) =>
       each.severity === 'problem' ? each.part : [],

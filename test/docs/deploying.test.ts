@@ -82,16 +82,16 @@ it('its arithmetic is right', () => {
   /** Different ones among so many draws from 1,000. */
   const buckets = (records: number) => Math.round(1000 * (1 - 0.999 ** records))
   const has = (amount: number) => expect(TEXT).toContain(`| ${amount.toFixed(2)} |`)
-  expect([buckets(500), buckets(2000)]).toEqual([394, 865])
+  expect([buckets(2600), buckets(500)]).toEqual([926, 394])
   const parts = [
     monthly(100, 1),
     monthly(5, 1),
-    monthly(394, 5),
+    monthly(926, 26),
     ((1000 * 24 * 30 * 2) / 1e6) * perMillion,
     ((1000 * 31 * 3) / 1e6) * perMillion + ((1000 * (30 * 5 + 80)) / 1e6) * 0.125,
-    monthly(39, 5),
-    ((518_400 * 1.2) / 1e6) * 0.5,
-    518_400 * (0.2 / 1e6 + 0.5 * 0.0000133334),
+    monthly(93, 26),
+    ((99_692 * 1.2) / 1e6) * 0.5,
+    99_692 * (0.2 / 1e6 + 2 * 0.5 * 0.0000133334),
     12 * 0.3,
     ((1000 * (24 * 90 + 90 + 3) * 0.4) / 1e6) * 0.45,
     4.8,
@@ -99,8 +99,8 @@ it('its arithmetic is right', () => {
   for (const part of parts) has(part)
   const total = parts.reduce((sum, part) => sum + Number(part.toFixed(2)), 0)
   expect(TEXT).toContain(`| **${total.toFixed(2)}** |`)
-  has(monthly(2 * 394, 5))
-  has(monthly(865, 20))
+  has(monthly(2 * 926, 26))
+  has(monthly(394, 5))
 })
 
 it('has the headings that messages point to', async () => {

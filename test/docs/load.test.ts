@@ -1,9 +1,12 @@
 import {readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {expect, it} from 'vitest'
+import {GROWTH_UNITS_PER_SECOND} from '../../src/lib/core/shard-growth.js'
 import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
 import {usageIdentity} from '../../src/lib/schema/usage-record.js'
 import {ROOT} from '../helpers/run-command.js'
+
+const defaultOf = (flag: string): number => Number(STACK_OPTIONS.find(option => option.flag === flag)?.default)
 
 const TEXT = await readFile(join(ROOT, 'docs', 'load.md'), 'utf8')
 
@@ -20,5 +23,12 @@ it('names options that there are, and their defaults', () => {
   const flags = [...TEXT.matchAll(/--([a-z][a-z-]+[a-z])/g)].map(([, flag]) => flag)
   expect(flags.length).toBeGreaterThan(5)
   expect(flags.filter(flag => !STACK_OPTIONS.some(option => option.flag === flag))).toEqual([])
-  expect(STACK_OPTIONS.find(({flag}) => flag === 'batch-window')?.default).toBe(5)
+  expect(defaultOf('batch-window')).toBe(30)
+})
+
+it('a bucket that has to be split fills a batch long before the window is over', () => {
+  const fullAfterSeconds = defaultOf('batch-size') / GROWTH_UNITS_PER_SECOND
+  expect(fullAfterSeconds).toBeLessThan(defaultOf('batch-window') / 5)
+  const words = `at ${GROWTH_UNITS_PER_SECOND} writes a second, where a bucket is split, a batch of 2,600 records is full after`
+  expect(TEXT).toContain(`${words} ${fullAfterSeconds} s`)
 })

@@ -18,8 +18,8 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
 
   static override description =
-    'Usage of an entity, of a resource over all entities (--resource), or of both. The aggregator records consumption with a ' +
-    'short delay. The bar compares it with what the current limits allow per window. REFUSED counts requests that a limit had ' +
+    'Usage of an entity, of a resource over all entities (--resource), or of both. The aggregator records consumption with ' +
+    'a delay: up to half a minute on AWS, unless deployed otherwise. The bar compares it with what the current limits allow per window. REFUSED counts requests that a limit had ' +
     'too little for, as limiters of zael report them: up to 10 s later. A cascading request is also charged ' +
     'to the parent; totals over several entities count it once.'
 

@@ -15,6 +15,9 @@ import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
 
 const DAY_SECONDS = 86_400
 
+/** Records remembered; beyond that they are forgotten, and described again with the next write. */
+const MOST_BEGUN = 100_000
+
 /** Counts the usage of one table: hours with every batch, days and months from them when they are over. */
 export class UsageCounter {
   readonly #table: Table
@@ -25,6 +28,8 @@ export class UsageCounter {
   readonly #rollUps: RollUps
   readonly #sweeper: Sweeper
   readonly #pace: NewRecordPace
+  /** Records that this process has counted in. */
+  readonly #begun = new Set<string>()
 
   constructor(table: Table, settings: Pick<AggregatorSettings, 'windows' | 'retentionDays'>) {
     this.#table = table
@@ -83,8 +88,12 @@ export class UsageCounter {
   async #count(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<boolean> {
     const {changes: _, ...subject} = group
     const numbers = numbersOf(group)
+    const record = Object.values(subject).join('#')
     try {
-      const {isCounted, leftOut} = await addUsage(this.#table, group, {ttlSeconds})
+      const isBegun = this.#begun.has(record)
+      const {isCounted, leftOut} = await addUsage(this.#table, group, {ttlSeconds, isBegun})
+      if (this.#begun.size >= MOST_BEGUN) this.#begun.clear()
+      this.#begun.add(record)
       if (isCounted) batch.counts.snapshots++
       if (leftOut.length > 0) batch.setAside(numbers, subject, leftOut)
       return true

@@ -55,10 +55,12 @@ export interface UsageOutcome {
   readonly overtaken: readonly BucketChange[]
 }
 
-/** How long usage is kept. */
-interface UsageRetention {
+/** What a write has to do besides counting. */
+interface UsageRecording {
   /** Epoch seconds at which a record created now expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
+  /** This process has counted in the record before: what describes it is there and is not sent again. */
+  readonly isBegun?: boolean
 }
 
 /**
@@ -103,13 +105,13 @@ function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
  * has counted no change as late as these and holds no fraction. Otherwise the failed condition returns the record, and
  * changes it has already counted are left out. A repetition after a lost response fails on the marks it has set itself.
  */
-export async function addUsage(table: Table, group: UsageGroup, retention: UsageRetention): Promise<UsageOutcome> {
+export async function addUsage(table: Table, group: UsageGroup, recording: UsageRecording): Promise<UsageOutcome> {
   let stored: UsageProgress | undefined
   for (let attempt = 0; ; attempt++) {
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)
     if (pending.size === 0) return {isCounted: false, leftOut: [], overtaken: overtakenBy(stored, group)}
     const {counted, leftOut} = countedLimits(pending)
-    const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, retention)
+    const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, recording)
     try {
       await retrying(() => table.transport.send('UpdateItem', update), {
         ...table.backoff,
@@ -162,13 +164,17 @@ function usageUpdate(
   table: Table,
   group: UsageGroup,
   addition: UsageAddition,
-  {ttlSeconds}: UsageRetention,
+  {ttlSeconds, isBegun = false}: UsageRecording,
 ): {update: OperationInput<'UpdateItem'>; refusalsLeftOut: readonly string[]} {
   const {namespace, entity, resource, window, start} = group
   const {pending, stored} = addition
   const e = new ExpressionBuilder()
-  const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
-  for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
+  // If the record was deleted meanwhile, the condition fails, and the second attempt describes it again.
+  if (isBegun && !stored) e.condition(`attribute_exists(${e.name(attributes.usage.start)})`)
+  else {
+    const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
+    for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
+  }
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
   const refusals = [...pending.values()].flat().flatMap(({refused}) => refused ?? [])

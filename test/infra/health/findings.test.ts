@@ -61,7 +61,7 @@ describe('a stack', () => {
     ],
     ['C-15 no mapping', {mapping: null}, 'problem mapping: No event source mapping from the stream'],
     ['a mapping on its way', {mapping: {...WELL.mapping, state: 'Creating'}}, 'note mapping'],
-    ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 66_000}}, 'problem traffic: The function is 66 s behind'],
+    ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 91_000}}, 'problem traffic: The function is 91 s behind'],
     [
       'throttles',
       {traffic: {...WELL.traffic, throttledWrites: 7}},
@@ -128,10 +128,12 @@ describe('a stack', () => {
   it.each([
     ['5', 65_000, 0],
     ['5', 65_001, 1],
+    ['30', 90_000, 0],
+    ['30', 90_001, 1],
     ['120', 180_000, 0],
     ['120', 180_001, 1],
   ])('that waits %s s for a full batch may be %i ms behind: %i problems', (value, iteratorAgeMs, problems) => {
-    const chosen = value === '5' ? [] : [{name: 'StreamBatchWindow', value, default: '5'}]
+    const chosen = value === '30' ? [] : [{name: 'StreamBatchWindow', value, default: '30'}]
     const cloudFormation = {...WELL.cloudFormation, parameters: {...WELL.cloudFormation.parameters, chosen}}
     const {findings} = healthWith({cloudFormation, traffic: {...WELL.traffic, iteratorAgeMs}})
     expect(findings).toHaveLength(problems)

@@ -109,7 +109,7 @@ describe('the aggregator', () => {
     expect(stackWith().Resources.AggregatorEventSourceMapping.Properties).toMatchObject({
       ...{BisectBatchOnFunctionError: true, FunctionResponseTypes: ['ReportBatchItemFailures']},
       ...{MaximumRetryAttempts: -1, MaximumRecordAgeInSeconds: 21_600, StartingPosition: 'TRIM_HORIZON'},
-      ...{BatchSize: '1000', MaximumBatchingWindowInSeconds: '5'},
+      ...{BatchSize: '2600', MaximumBatchingWindowInSeconds: '30'},
       DestinationConfig: {OnFailure: {Destination: 'arn:AggregatorDLQ'}},
     })
     expect(stackWith().Resources.AggregatorDLQ.Properties.SqsManagedSseEnabled).toBe(true)

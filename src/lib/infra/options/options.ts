@@ -99,12 +99,12 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   },
   {
     ...named('batchSize', 'batch-size', 'StreamBatchSize', 'aggregator'),
-    ...integer(1000, 1, 10_000, 'records'),
+    ...integer(2600, 1, 10_000, 'records'),
     description: 'Maximum records per batch; all changes of a bucket in one batch are combined into one write.',
   },
   {
     ...named('batchWindow', 'batch-window', 'StreamBatchWindow', 'aggregator'),
-    ...integer(5, 0, 300, 'seconds'),
+    ...integer(30, 0, 300, 'seconds'),
     description: 'How long Lambda waits for a batch to fill; usage is delayed by this time.',
   },
   {

@@ -1,7 +1,7 @@
 import {execFile} from 'node:child_process'
 import {promisify} from 'node:util'
 import {expect, it} from 'vitest'
-import {SMALL_HEAP_FLAGS} from '../../../src/lib/cli/watch/run.js'
+import {SMALL_HEAP_FLAGS} from '../../../src/lib/cli/output/small-heap.js'
 
 it('the V8 of this Node knows every flag for a small heap', async () => {
   const args = [...SMALL_HEAP_FLAGS, '--eval', 'console.log("done")']

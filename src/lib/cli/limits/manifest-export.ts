@@ -3,6 +3,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {interruptible} from '../output/interrupt.js'
 import {type LongDocument, longJson, longYaml} from '../output/long-document.js'
 import type {OutputFormat} from '../output/output-format.js'
+import {keepHeapSmall} from '../output/small-heap.js'
 import {writeDocument} from '../output/write-lines.js'
 
 /** How to print a manifest. */
@@ -23,6 +24,7 @@ export async function printManifest(
   name: string,
   {format, after, onBegin}: ExportOptions,
 ): Promise<void> {
+  keepHeapSmall()
   const [{MANIFEST_YAML, manifestTexts, openExport}, {yamlText}] = await Promise.all([
     import('../../manifest/export.js'),
     import('../output/yaml-text.js'),

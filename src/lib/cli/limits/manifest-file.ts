@@ -4,6 +4,7 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
+import {keepHeapSmall} from '../output/small-heap.js'
 
 /** The flag of every command that reads a manifest. */
 export const manifestFlags = {
@@ -26,6 +27,7 @@ export async function readManifest(file: string): Promise<Manifest> {
     import('../../documents/read.js'),
     import('../../manifest/parse.js'),
   ])
+  keepHeapSmall()
   const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
   if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
   return parseManifest(text, {file})

@@ -2,6 +2,7 @@ import {jsonText} from './json-text.js'
 import {csvLine, type ListFlagValues, type Listing, listingCsv, listingLines, longListing} from './listing.js'
 import {type LongDocument, longJson, longYaml} from './long-document.js'
 import type {OutputFormat} from './output-format.js'
+import {keepHeapSmall} from './small-heap.js'
 import {writeDocument, writeLines} from './write-lines.js'
 
 /** A list that is printed while it is read, however long it is. */
@@ -38,6 +39,7 @@ const ITEMS_PER_STEP = 100
 export async function printLongList<Item, Row>(list: LongList<Item, Row>, options: LongListOptions): Promise<void> {
   const {format, flags, width, after, onBegin} = options
   const {before = {}, field, items, json, listing} = list
+  keepHeapSmall()
   // Rejects unknown column names before anything is read, also where they do not matter.
   await listingLines(listing([], false), flags, width)
   switch (format) {

@@ -1,4 +1,3 @@
-import {setFlagsFromString} from 'node:v8'
 import {InvalidInput} from '../../core/errors.js'
 import type {Watch} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'
@@ -7,6 +6,7 @@ import {typedFlags} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
 import {jsonText} from '../output/json-text.js'
 import {safeLine} from '../output/paint.js'
+import {keepHeapSmall} from '../output/small-heap.js'
 import {withinTime} from '../output/time-limit.js'
 import type {WatchResult} from '../results/watch.js'
 import {pollLine} from './lines.js'
@@ -15,13 +15,6 @@ import {followWatch, type WatchEnd} from './stream.js'
 
 /** Default number of buckets in each JSON document. */
 const DEFAULT_TOP = 10
-
-/**
- * V8 flags that collect garbage earlier. By default the heap grows to about twice the live data, too much for a view that
- * stays open for days. (A young generation that does not grow, `--semi-space-growth-factor=1`, saves 25 MB more, but every
- * frame of Ink is garbage: letters of a filter then take 58 ms instead of 46.)
- */
-export const SMALL_HEAP_FLAGS = ['--heap-growing-percent=30']
 
 /** How to show a watch. */
 export interface WatchSurface {
@@ -38,7 +31,7 @@ export interface WatchSurface {
 /** Watches until a key, a signal or `--for` ends it: on the whole screen of a terminal, line by line elsewhere. */
 export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<WatchEnd> {
   if (surface.canAct && !canDraw(surface)) throw actionsUnavailable()
-  for (const flag of SMALL_HEAP_FLAGS) setFlagsFromString(flag)
+  keepHeapSmall()
   const startedAt = performance.now()
   const place = {ourVersion: surface.ourVersion, where: typedFlags(surface.settings)}
   const watch = await withinTime(request.forMs, signal => startWatch(stack, request, place, signal))

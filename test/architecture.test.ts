@@ -50,6 +50,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
   adapters: {rooms: ['core', 'dynamo', 'schema', 'limiter'], packages: []}, // frameworks are known by the shape of their types only
+  otel: {rooms: ['limiter'], packages: ['@opentelemetry/api']}, // the only room that knows OpenTelemetry
   testing: {rooms: [...GROUND, 'limiter', 'local'], packages: ['node:*']}, // for tests of programs that use zael
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},

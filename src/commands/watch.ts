@@ -1,7 +1,7 @@
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
+import {type WatchRequest, watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
 import type {OutputFormat} from '../lib/cli/output/output-format.js'
 import type {Streamed} from '../lib/cli/results/shared.js'
 import type {WatchResult} from '../lib/cli/results/watch.js'
@@ -22,6 +22,7 @@ export default class Watch extends StackCommand<typeof Watch> {
     {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
     {command: 'zael watch --once --all --filter status:over', description: 'All buckets that refuse requests now'},
     {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
+    {command: 'zael watch --prometheus --listen 9464', description: 'Metrics for Prometheus, for this machine only'},
     {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
   ]
 
@@ -30,6 +31,7 @@ export default class Watch extends StackCommand<typeof Watch> {
   protected async work(stack: StackContext): Promise<WatchResult | Streamed> {
     const request = watchRequest(this.flags)
     const {once, top, ascii, namespace, actions} = this.flags
+    if (this.flags.prometheus) return this.#measure(stack, request)
     if (once && actions) throw (await import('../lib/cli/watch/run.js')).actionsUnavailable()
     if (once) {
       const {takeSnapshot} = await import('../lib/cli/watch/open.js')
@@ -60,6 +62,24 @@ export default class Watch extends StackCommand<typeof Watch> {
     })
     this.print([summary, ...performed])
     process.exitCode = exitCode
+    return {}
+  }
+
+  /** Metrics are text of their own, whatever the settings prefer. */
+  async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
+    if (this.format !== 'table') {
+      throw new InvalidInput(`output.${this.format}`, '--prometheus prints the text format of Prometheus only', {
+        hint: 'Omit --json and --output; for JSON use --once --json.',
+      })
+    }
+    const {namespace, listen} = this.flags
+    const {printMetrics, runMetricsServer} = await import('../lib/cli/watch/run-metrics.js')
+    const place = {namespace, ourVersion: this.config.version}
+    if (listen === undefined) await printMetrics(stack, request, place)
+    else {
+      const [log, warn] = [(line: string) => this.log(line), (line: string) => this.logToStderr(line)]
+      process.exitCode = await runMetricsServer(stack, request, {...place, listen, log, warn})
+    }
     return {}
   }
 

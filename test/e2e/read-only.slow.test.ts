@@ -113,6 +113,8 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   watch: [
     ['watch --once', 0],
     ['watch --for 1s', 0],
+    ['watch --prometheus', 0],
+    ['watch --prometheus --listen 0 --for 1s', 0],
     ['watch --once --entity user-l', 3],
     // There is no terminal to ask on.
     ['watch --actions', 2],

@@ -28,6 +28,11 @@ export class RunningHere implements RunningZael {
     })
   }
 
+  /** What it has printed so far. */
+  get output(): RunningCommand['output'] {
+    return this.#command.output
+  }
+
   async until(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#command.output.stdout)) {
       await Promise.race([this.#command.written(), this.ended])

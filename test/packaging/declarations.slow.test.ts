@@ -121,7 +121,7 @@ function nodesIn(node: SyntaxNode): PlacedNode[] {
 }
 
 const ADAPTERS = ['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `adapters/${name}.d.ts`)
-const ENTRIES = ['index.d.ts', 'testing/index.d.ts', ...ADAPTERS]
+const ENTRIES = ['index.d.ts', 'otel/index.d.ts', 'testing/index.d.ts', ...ADAPTERS]
 
 describe('the types of the library', () => {
   it.each(ENTRIES)('%s exports every type that its exports mention', entry => {

@@ -31,7 +31,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const UNREACHABLE = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ENOTCACHED)\b/
 
 /** Optional peers of the adapters, with their types. */
-const FRAMEWORKS = ['hono', 'express', 'fastify', 'ai']
+const FRAMEWORKS = ['hono', 'express', 'fastify', 'ai', '@opentelemetry/api']
 const ADAPTERS = ['hono', 'express', 'fastify', 'fetch', 'ai-sdk']
 
 /** Dependencies that declare Node 22 and are tested on Node 20 here: docs/decisions/0021. They bring others of the kind. */
@@ -144,7 +144,7 @@ describe('the documentation of the package', () => {
   const project = () => join(folder, 'project')
   const home = () => join(project(), 'node_modules/zael')
   const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
-  const adapterExamples = () => examplesOf(home(), 'docs/adapters.md')
+  const adapterExamples = () => ['docs/adapters.md', 'docs/observing.md'].flatMap(page => examplesOf(home(), page))
 
   beforeAll(() => {
     if (!existsSync(home())) return
@@ -166,7 +166,8 @@ describe('the documentation of the package', () => {
     add('frameworks/tsconfig.json', JSON.stringify({compilerOptions: options, include: ['*.ts']}))
     add('frameworks/prelude.ts', PRELUDE)
     for (const {name, code} of adapterExamples()) add(`frameworks/${name}.ts`, code)
-    mkdirSync(join(project(), 'frameworks/node_modules/@types'), {recursive: true})
+    for (const scope of ['@types', '@opentelemetry'])
+      mkdirSync(join(project(), 'frameworks/node_modules', scope), {recursive: true})
     for (const name of [...FRAMEWORKS, '@types/express', '@types/node']) {
       symlinkSync(join(ROOT, 'node_modules', name), join(project(), 'frameworks/node_modules', name))
     }
@@ -186,7 +187,7 @@ describe('the documentation of the package', () => {
 
   it('has examples of the adapters that compile with the frameworks', async context => {
     if (!existsSync(home())) context.skip('it was not installed')
-    expect(adapterExamples()).toHaveLength(6)
+    expect(adapterExamples()).toHaveLength(8)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })

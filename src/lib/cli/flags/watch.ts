@@ -42,6 +42,18 @@ export const watchFlags = {
     description: 'With --once: read every bucket, at half a read unit or more per shard.',
     dependsOn: ['once'],
   }),
+  prometheus: boolean({
+    description:
+      'Print what one poll reads as metrics in the text format of Prometheus, by resource and never by entity.',
+    exclusive: ['once', 'actions', 'top', 'filter', 'sort', 'reverse'],
+  }),
+  listen: string({
+    description:
+      'With --prometheus: serve the metrics at http://HOST:PORT/metrics until Ctrl-C; the host is 127.0.0.1 unless given. ' +
+      'Each scrape is one poll, or none within --interval of the last.',
+    dependsOn: ['prometheus'],
+    helpValue: 'HOST:PORT',
+  }),
   for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
   actions: boolean({

@@ -65,7 +65,7 @@ export function whereOf({stack, endpointUrl, region, profile}: Settings): string
 }
 
 /** A scope without buckets is fine unless its name does not exist. */
-async function needScope(
+export async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,
   {known}: Pick<WatchData, 'known'>,

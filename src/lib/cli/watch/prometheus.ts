@@ -1,0 +1,69 @@
+import {SharedFlight} from '../../dynamo/shared-flight.js'
+import {untilAborted} from '../../repository/table/table.js'
+import {expositionText} from '../../watch/exposition.js'
+import {bucketMetrics} from '../../watch/metrics.js'
+import {BucketPoller} from '../../watch/poller.js'
+import type {StackContext} from '../base/context.js'
+import type {WatchRequest} from '../flags/watch.js'
+import {needScope} from './open.js'
+
+/** A scrape that the table does not answer in this time fails, in ms; Prometheus gives up after ten seconds itself. */
+const LONGEST_READ_MS = 9000
+
+/** How long the lag of the aggregator is remembered, in ms: on AWS it takes several calls, and changes once a minute. */
+const LAG_MS = 60_000
+
+/** Reads the metrics of a stack. Reads that are asked for at the same time, or sooner than `intervalMs` after one, are one. */
+export type MetricsSource = () => Promise<string>
+
+/** Nothing is read before it is asked for; a read costs no more than a poll of the live view. */
+export async function metricsSource(
+  stack: StackContext,
+  {scope, intervalMs}: Pick<WatchRequest, 'scope' | 'intervalMs'>,
+  {namespace, ourVersion}: {readonly namespace: string; readonly ourVersion: string},
+): Promise<MetricsSource> {
+  const repository = await stack.namespace()
+  const {table} = stack
+  const poller = new BucketPoller({...table, namespace: repository.id}, scope)
+  const flight = new SharedFlight<string>(LONGEST_READ_MS)
+  const lag = rememberedLag(stack, ourVersion)
+  let last: {readonly text: string; readonly readAtMs: number} | undefined
+  return async () => {
+    const nowMs = performance.now()
+    if (last && nowMs - last.readAtMs < intervalMs) return last.text
+    return flight.join(async signal => {
+      await poller.loadFacts(signal)
+      const [result, lagMs] = [await poller.poll(new Set(), signal), await lag(signal)]
+      if (!last) await needScope(repository, scope, result)
+      const text = expositionText(bucketMetrics(result, table.clock(), {namespace, lagMs}))
+      last = {text, readAtMs: performance.now()}
+      return text
+    })
+  }
+}
+
+/** How far the aggregator is behind, in ms; `undefined` where that cannot be read, or there is none. */
+function rememberedLag(stack: StackContext, ourVersion: string): (signal: AbortSignal) => Promise<number | undefined> {
+  let known: {readonly lagMs: number | undefined; readonly readAtMs: number} | undefined
+  return async signal => {
+    if (known && performance.now() - known.readAtMs < LAG_MS) return known.lagMs
+    const lagMs = await readLag(stack, ourVersion, signal).catch(() => undefined)
+    known = {lagMs, readAtMs: performance.now()}
+    return lagMs
+  }
+}
+
+async function readLag(
+  {stack, table, awsServices, endpoint}: StackContext,
+  ourVersion: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  using aws = await awsServices(signal)
+  if (!aws) {
+    const {supervisorOf} = await import('../base/local-health.js')
+    return (await supervisorOf({stack, endpoint}))?.aggregator?.lagMs
+  }
+  const {gatherHealth} = await import('../../infra/health/health.js')
+  const {traffic} = await gatherHealth({table: untilAborted(table, signal), aws, ourVersion})
+  return traffic?.iteratorAgeMs ?? undefined
+}

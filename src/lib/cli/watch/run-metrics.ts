@@ -1,0 +1,50 @@
+import type {StackContext} from '../base/context.js'
+import type {WatchRequest} from '../flags/watch.js'
+import {listenForEnd} from '../output/listen-for-end.js'
+import {withinTime} from '../output/time-limit.js'
+import {isLoopback, listenAddress, serveMetrics} from './metrics-server.js'
+import {metricsSource} from './prometheus.js'
+
+/** Whose metrics. */
+interface MetricsPlace {
+  readonly namespace: string
+  readonly ourVersion: string
+}
+
+/** Where to listen, and how to tell. */
+interface ServerSurface {
+  readonly listen: string
+  readonly log: (line: string) => void
+  readonly warn: (line: string) => void
+}
+
+/** Prints the metrics once. */
+export async function printMetrics(stack: StackContext, request: WatchRequest, place: MetricsPlace): Promise<void> {
+  const text = await withinTime(request.forMs, async () => (await metricsSource(stack, request, place))())
+  process.stdout.write(text)
+}
+
+/** Serves the metrics until a signal or `--for` ends it; resolves to the exit code. The first read must succeed. */
+export async function runMetricsServer(
+  stack: StackContext,
+  request: WatchRequest,
+  {listen, log, warn, ...place}: MetricsPlace & ServerSurface,
+): Promise<number> {
+  const address = listenAddress(listen)
+  const end = listenForEnd(request.forMs)
+  try {
+    const source = await metricsSource(stack, request, place)
+    await source()
+    const server = await serveMetrics(source, address)
+    try {
+      log(`Serving ${server.url}; Ctrl-C ends it.`)
+      if (!isLoopback(address.host))
+        warn('Whoever reaches this address can read the metrics: nobody is asked for a password.')
+      return await end.reached
+    } finally {
+      await server.close()
+    }
+  } finally {
+    end.stop()
+  }
+}

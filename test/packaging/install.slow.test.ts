@@ -144,7 +144,7 @@ describe('the documentation of the package', () => {
   const project = () => join(folder, 'project')
   const home = () => join(project(), 'node_modules/zael')
   const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
-  const adapterExamples = () => examplesOf(home(), 'docs/adapters.md')
+  const adapterExamples = () => ['README', ...ADAPTERS].flatMap(page => examplesOf(home(), `docs/adapters/${page}.md`))
 
   beforeAll(() => {
     if (!existsSync(home())) return

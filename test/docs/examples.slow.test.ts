@@ -57,7 +57,7 @@ describe('the examples', () => {
 
   it.each(NAMES)(
     '%s runs to its end: admitted, refused with its fields, and charged what the provider counted',
-    {timeout: 240_000},
+    {timeout: 600_000},
     async name => {
       const args = ['--import', 'tsx', 'examples/run.ts', name]
       const {code, stdout, stderr} = await run(process.execPath, args, {cwd: ROOT, env: {TMPDIR: folder}})
@@ -79,7 +79,7 @@ describe('the examples', () => {
     },
   )
 
-  it('go on with --serve until a signal, and leave nothing behind', {timeout: 240_000}, async () => {
+  it('go on with --serve until a signal, and leave nothing behind', {timeout: 600_000}, async () => {
     const args = ['--import', 'tsx', 'examples/run.ts', 'express-api', '--serve']
     const child = spawn(process.execPath, args, {
       cwd: ROOT,

@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 const pages = [
   ...readdirSync(ROOT).filter(name => name.endsWith('.md') || name === 'llms.txt'),
-  ...['docs', 'bench'].flatMap(folder =>
+  ...['docs', 'bench', 'examples'].flatMap(folder =>
     readdirSync(join(ROOT, folder), {recursive: true, encoding: 'utf8'})
       .filter(name => name.endsWith('.md'))
       .map(name => join(folder, name)),

@@ -144,7 +144,10 @@ describe('the documentation of the package', () => {
   const project = () => join(folder, 'project')
   const home = () => join(project(), 'node_modules/zael')
   const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
-  const adapterExamples = () => ['docs/adapters.md', 'docs/observing.md'].flatMap(page => examplesOf(home(), page))
+  const adapterExamples = () =>
+    [...['README', ...ADAPTERS].map(page => `docs/adapters/${page}.md`), 'docs/observing.md'].flatMap(page =>
+      examplesOf(home(), page),
+    )
 
   beforeAll(() => {
     if (!existsSync(home())) return

@@ -1,0 +1,77 @@
+import express from 'express'
+import type {RateLimiter} from 'zael'
+import {expressLimiter, leaseOf} from 'zael/express'
+
+export interface ApiOptions {
+  readonly limiter: RateLimiter
+  /** Where the provider of models listens. */
+  readonly provider: string
+}
+
+/** What an answer is expected to use, in tokens; it is replaced by what was used. */
+const RESERVED_TOKENS = 100
+
+/** An API whose users have a number of requests (`rpd`) and tokens (`tpd`) per day. */
+export function createApi({limiter, provider}: ApiOptions): express.Express {
+  const app = express()
+  app.use(
+    expressLimiter<express.Request>({
+      limiter,
+      entity: request => request.get('x-user') ?? 'nobody',
+      resource: 'api',
+      consume: request => costOf(request.path),
+      skip: request => request.path === '/health',
+      // Our own failures cost nothing.
+      refundIf: status => status >= 500,
+    }),
+  )
+  app.use(express.json())
+
+  app.get('/health', (_request, response) => void response.json({ok: true}))
+  app.get('/notes', (_request, response) => void response.json(['buy milk']))
+  app.get('/reports', (_request, response) => void response.json({rows: 1_000_000}))
+  app.get('/broken', (_request, response) => void response.status(500).json({error: 'a bug of ours'}))
+
+  app.post('/answers', async (request, response) => {
+    const answered = await askModel(provider, request.body.question, false)
+    const {choices, usage} = (await answered.json()) as ChatCompletion
+    await leaseOf(request)?.adjust({tpd: usage.total_tokens - RESERVED_TOKENS})
+    response.json({answer: choices[0]?.message.content, tokens: usage.total_tokens})
+  })
+
+  app.post('/answers/stream', async (request, response) => {
+    const answered = await askModel(provider, request.body.question, true)
+    response.type('text/event-stream')
+    let text = ''
+    for await (const piece of answered.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      response.write(piece)
+      text += piece
+    }
+    // Without a count, what was reserved stays.
+    const tokens = Number(/"total_tokens":(\d+)/.exec(text)?.[1] ?? RESERVED_TOKENS)
+    await leaseOf(request)?.adjust({tpd: tokens - RESERVED_TOKENS})
+    response.end()
+  })
+  return app
+}
+
+interface ChatCompletion {
+  readonly choices: readonly {readonly message: {readonly content: string}}[]
+  readonly usage: {readonly total_tokens: number}
+}
+
+/** A report costs as much as five other requests; an answer also tokens. */
+function costOf(path: string): Record<string, number> {
+  if (path === '/reports') return {rpd: 5}
+  return path.startsWith('/answers') ? {rpd: 1, tpd: RESERVED_TOKENS} : {rpd: 1}
+}
+
+async function askModel(provider: string, question: unknown, stream: boolean): Promise<Response> {
+  const body = {
+    model: 'small-model',
+    max_tokens: 50,
+    messages: [{role: 'user', content: String(question)}],
+    ...(stream && {stream, stream_options: {include_usage: true}}),
+  }
+  return fetch(`${provider}/v1/chat/completions`, {method: 'POST', body: JSON.stringify(body)})
+}

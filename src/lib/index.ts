@@ -68,6 +68,7 @@ export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {PurgeOptions} from './repository/namespaces/purge.js'
 export type {Namespace} from './repository/namespaces/states.js'
+export type {LearntLimits, Lesson} from './repository/operations/learn.js'
 export type {OperationOptions, OperationResult} from './repository/operations/operate.js'
 export {
   type LimitsChange,

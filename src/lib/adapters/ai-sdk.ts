@@ -4,17 +4,18 @@
  *
  * @packageDocumentation
  */
-import type {Lease} from '../limiter/lease.js'
 import {apiCallError} from './api-call-error.js'
-import {createGuard, type DecisionOptions} from './guard.js'
+import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import {isCount, recordOf, type TokenEstimate, tokensOfText} from './model-call.js'
 import {observedStream} from './observed-stream.js'
-import {reservation, settleTokens} from './settlement.js'
+import type {ProviderAnswer} from './provider-answer.js'
 import {UsageTally} from './usage-tally.js'
 
+export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
+export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
 
 /** One call of a language model. */
 export interface LanguageModelCall {
@@ -33,7 +34,7 @@ export interface LanguageModelParams {
 }
 
 /** How the calls of a language model are limited. */
-export interface LimitedModelOptions extends DecisionOptions {
+export interface LimitedModelOptions extends CallDecisionOptions {
   /** Who is charged. */
   readonly entity: string | ((call: LanguageModelCall) => string | Promise<string>)
   /** What for; the id of the model unless said otherwise. */
@@ -66,32 +67,32 @@ export interface LimitedModelMiddleware {
  * ```
  */
 export function limitedModel(options: LimitedModelOptions): LimitedModelMiddleware {
-  const {entity, resource, estimate = estimateOf, limitNames = {}} = options
-  const guard = createGuard<LanguageModelCall & {readonly estimate: TokenEstimate}>({
-    ...options,
-    entity: call => (typeof entity === 'string' ? entity : entity(call)),
-    resource: call => (typeof resource === 'function' ? resource(call) : (resource ?? call.model.modelId)),
-    consume: call => reservation(call.estimate, limitNames),
-  })
+  const {entity, resource, estimate = estimateOf, skip} = options
+  const guard = createCallGuard(options)
 
   /** Admits a call and runs it. When it fails, everything is returned. */
   async function run<Result>(
     call: LanguageModelCall,
     work: () => PromiseLike<Result>,
   ): Promise<{result: Result; settle(tally: UsageTally, isBroken: boolean): Promise<void>}> {
+    if (await skip?.(call)) return {result: await work(), settle: async () => {}}
     const estimated = await estimate(call)
-    const outcome = await guard({...call, estimate: estimated}, call.params.abortSignal)
+    const charged = {
+      entity: typeof entity === 'string' ? entity : await entity(call),
+      resource: typeof resource === 'function' ? await resource(call) : (resource ?? call.model.modelId),
+      estimate: estimated,
+    }
+    const outcome = await guard(charged, call.params.abortSignal)
     if (outcome.kind === 'gone') throw call.params.abortSignal?.reason
     if (outcome.kind === 'refused') throw apiCallError(outcome)
-    const lease: Lease | undefined = outcome.kind === 'admitted' ? outcome.lease : undefined
     try {
       const result = await work()
-      const settle = async (tally: UsageTally, isBroken: boolean) => {
-        if (lease) await settleTokens(lease, estimated, tally.tokens(estimated, isBroken), limitNames)
-      }
-      return {result, settle}
+      await outcome.answered(answerOf(200, recordOf(recordOf(result).response).headers))
+      return {result, settle: (tally, isBroken) => outcome.settle(tally.used(estimated, isBroken))}
     } catch (error) {
-      await lease?.rollback()
+      await outcome.giveBack()
+      const {statusCode, responseHeaders} = recordOf(error)
+      if (typeof statusCode === 'number') await outcome.answered(answerOf(statusCode, responseHeaders))
       throw error
     }
   }
@@ -113,6 +114,18 @@ export function limitedModel(options: LimitedModelOptions): LimitedModelMiddlewa
         end: isBroken => settle(tally, isBroken),
       })
       return {...result, stream}
+    },
+  }
+}
+
+/** The head of an answer as the SDK passes it on, if it does. */
+function answerOf(status: number, headers: unknown): ProviderAnswer {
+  const fields = recordOf(headers)
+  return {
+    status,
+    field: name => {
+      const value = fields[name]
+      return typeof value === 'string' ? value : undefined
     },
   }
 }

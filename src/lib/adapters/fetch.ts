@@ -4,22 +4,23 @@
  *
  * @packageDocumentation
  */
+import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import {EventStreamReader} from './event-stream.js'
-import {createGuard, type DecisionOptions} from './guard.js'
 import {keepLease} from './leases.js'
 import {estimateCall, type ModelCall, readModelCall, type TokenEstimate} from './model-call.js'
 import {observedStream, type StreamObserver} from './observed-stream.js'
 import {refusalResponse} from './response.js'
-import {reservation, settleTokens} from './settlement.js'
 import {tallyAnswer, tallyEvent, UsageTally} from './usage-tally.js'
 
+export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export {leaseOf} from './leases.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
+export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
 
 /** How calls of models are limited. */
-export interface LimitedFetchOptions extends DecisionOptions {
+export interface LimitedFetchOptions extends CallDecisionOptions {
   /** Who is charged. */
   readonly entity: string | ((call: ModelCall) => string | Promise<string>)
   /** What for; the model unless said otherwise: then calls that name no model, such as a list of models, are not limited. */
@@ -32,12 +33,6 @@ export interface LimitedFetchOptions extends DecisionOptions {
   readonly fetch?: typeof fetch
 }
 
-/** A call with what it is expected to use. */
-interface EstimatedCall {
-  readonly call: ModelCall
-  readonly estimate: TokenEstimate
-}
-
 /**
  * A `fetch` that charges a call with one request and all tokens that it may use, and corrects them by the `usage` in the
  * answer, as JSON or as a stream. A refusal is a `Response` with status 429.
@@ -48,35 +43,34 @@ interface EstimatedCall {
  * ```
  */
 export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
-  const {entity, resource, estimate = estimateCall, skip, limitNames = {}, fetch: send = fetch} = options
-  const guard = createGuard<EstimatedCall>({
-    ...options,
-    entity: ({call}) => (typeof entity === 'string' ? entity : entity(call)),
-    resource: ({call}) => (typeof resource === 'function' ? resource(call) : (resource ?? call.model ?? '')),
-    consume: asked => reservation(asked.estimate, limitNames),
-    skip: async ({call}) => (resource === undefined && call.model === undefined) || Boolean(await skip?.(call)),
-  })
+  const {entity, resource, estimate = estimateCall, skip, fetch: send = fetch} = options
+  const guard = createCallGuard(options)
   return async (input, init) => {
     const call = await readModelCall(input, init)
-    const asked = {call, estimate: await estimate(call)}
+    const isOther = resource === undefined && call.model === undefined
+    if (isOther || (await skip?.(call))) return send(input, init)
+    const estimated = await estimate(call)
     const signal = init?.signal ?? (typeof input === 'object' && 'signal' in input ? input.signal : undefined)
-    const outcome = await guard(asked, signal)
-    if (outcome.kind === 'skipped') return send(input, init)
+    const charged = {
+      entity: typeof entity === 'string' ? entity : await entity(call),
+      resource: typeof resource === 'function' ? await resource(call) : (resource ?? call.model ?? ''),
+      estimate: estimated,
+    }
+    const outcome = await guard(charged, signal)
     if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') return refusalResponse(outcome)
-    const {lease} = outcome
     let response: Response
     try {
       response = await send(input, init)
     } catch (error) {
-      await lease.rollback()
+      await outcome.giveBack()
       throw error
     }
-    if (!response.ok) await lease.rollback()
-    const settle = (tally: UsageTally, isBroken: boolean) =>
-      settleTokens(lease, asked.estimate, tally.tokens(asked.estimate, isBroken), limitNames)
+    await outcome.answered({status: response.status, field: name => response.headers.get(name)})
+    if (!response.ok) await outcome.giveBack()
+    const settle = (tally: UsageTally, isBroken: boolean) => outcome.settle(tally.used(estimated, isBroken))
     const observed = response.ok ? observedResponse(response, settle) : response
-    keepLease(lease, observed)
+    keepLease(outcome.lease, observed)
     return observed
   }
 }

@@ -70,9 +70,9 @@ export interface RefusedRequest {
  */
 export function createGuard<Request>(
   options: GuardOptions<Request>,
-): (request: Request, signal?: AbortSignal) => Promise<GuardOutcome> {
-  const {limiter, entity, resource, consume, skip, waitMs, onUnavailable, refundIf} = options
-  return async (request, signal) => {
+): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
+  const {limiter, entity, resource, consume, skip, onUnavailable, refundIf} = options
+  return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const asked = {
       entity: await entity(request),

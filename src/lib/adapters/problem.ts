@@ -9,6 +9,8 @@ export interface ProblemDetails {
   readonly detail: string
   /** The names of the limits that were too small. */
   readonly 'violated-policies'?: readonly string[]
+  /** The shared limit at the provider was too small, not the caller's. */
+  readonly 'limited-by'?: 'provider'
 }
 
 export const PROBLEM_TYPE = 'application/problem+json'

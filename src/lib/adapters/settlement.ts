@@ -2,6 +2,7 @@ import type {Consumption} from '../core/consumption.js'
 import type {Lease} from '../limiter/lease.js'
 import type {LimitNames} from './dialects.js'
 import type {TokenEstimate} from './model-call.js'
+import {type ProviderLimitNames, providerConsumption} from './provider.js'
 
 /** What a call of a model is charged at first: one request, and all tokens that it may use. */
 export function reservation(
@@ -11,17 +12,18 @@ export function reservation(
   return {[requests]: 1, [tokens]: input + output}
 }
 
-/** Replaces the tokens that were reserved by those that were used, and ends the lease. Never throws: the answer is there. */
-export async function settleTokens(
-  lease: Lease,
-  {input, output}: TokenEstimate,
-  used: number,
-  {tokens = 'tpm'}: LimitNames,
-): Promise<void> {
+/** What a call has used beyond what was estimated, of the limits of a provider. */
+export function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: ProviderLimitNames): Consumption {
+  const reserved = providerConsumption(estimate, names)
+  const spent = providerConsumption(used, names)
+  return Object.fromEntries(Object.entries(spent).map(([name, tokens]) => [name, tokens - (reserved[name] ?? 0)]))
+}
+
+/** Adds or returns what was estimated wrong, and ends the lease. Never throws: the answer is there. */
+export async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
   if (lease.isEnded) return
   try {
-    const delta = used - (input + output)
-    if (delta !== 0) await lease.adjust({[tokens]: delta})
+    if (Object.values(deltas).some(delta => delta !== 0)) await lease.adjust(deltas)
     await lease.commit()
   } catch (error) {
     warnUnsettled(error)

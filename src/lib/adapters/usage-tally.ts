@@ -36,13 +36,12 @@ export class UsageTally {
    * Tokens to be charged when the answer has ended, by itself or not (`isBroken`). Where nobody has counted them: what
    * was estimated stays, or what is known to have come if that is more; of a broken answer only what is known.
    */
-  tokens(estimate: TokenEstimate, isBroken: boolean): number {
+  used(estimate: TokenEstimate, isBroken: boolean): TokenEstimate {
     const input = this.#input ?? estimate.input
-    if (this.#isCounted) return input + (this.#output ?? 0)
-    const known = input + Math.max(this.#output ?? 0, tokensOfCharacters(this.#characters))
-    return (isBroken || this.#hasFailed) && !this.#isComplete
-      ? known
-      : Math.max(known, estimate.input + estimate.output)
+    if (this.#isCounted) return {input, output: this.#output ?? 0}
+    const known = Math.max(this.#output ?? 0, tokensOfCharacters(this.#characters))
+    const isPart = (isBroken || this.#hasFailed) && !this.#isComplete
+    return {input, output: isPart ? known : Math.max(known, estimate.input + estimate.output - input)}
   }
 }
 

@@ -87,6 +87,29 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
 }
 
 /**
+ * The balance with which `amountMilli` clears in exactly `waitMs`: at that millisecond, and not at the one before. A debt
+ * where the wait earns more than the amount. `undefined` for a rate that earns nothing: no balance clears by itself then.
+ */
+export function balanceClearingIn(rate: Rate, amountMilli: bigint, waitMs: number): Balance | undefined {
+  if (rate.refillAmountMilli <= 0n) return undefined
+  const period = BigInt(rate.refillPeriodMs)
+  const earned = BigInt(waitMs) * rate.refillAmountMilli
+  // Rounded up, and what that is too much is earned already: then the last millitoken comes with the last millisecond.
+  const credit = -floorDivide(-earned, period)
+  return {tokensMilli: amountMilli - credit, remainder: credit * period - earned}
+}
+
+/**
+ * Lowers balances that hold more than `leftMilli` together, each by the same part; debts stay, and count for nothing.
+ * `undefined` where they hold no more than that.
+ */
+export function loweredTogether(balancesMilli: readonly bigint[], leftMilli: bigint): readonly bigint[] | undefined {
+  const heldMilli = balancesMilli.reduce((sum, each) => (each > 0n ? sum + each : sum), 0n)
+  if (heldMilli <= leftMilli) return undefined
+  return balancesMilli.map(each => (each > 0n ? (each * leftMilli) / heldMilli : each))
+}
+
+/**
  * Share number `shard` of `value` when it is divided among `count` shards. The shares of all shards add up to the value
  * for every count, and doubling the count divides a share exactly between its shard and the new one it feeds.
  */

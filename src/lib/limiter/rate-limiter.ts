@@ -3,6 +3,7 @@ import {checkMs} from '../core/duration.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
+import {type LearntLimits, type Lesson, learnBucket} from '../repository/operations/learn.js'
 import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
@@ -133,6 +134,18 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** The limits that apply to an entity and resource, and why. */
   async resolveLimits({entity, resource}: BucketName): Promise<Resolution> {
     return (await this.#open()).resolver.resolve(checkEntityId(entity), checkResourceName(resource))
+  }
+
+  /**
+   * Lowers the balances of a bucket to what somebody else has counted, a provider for example: to what is `left`, and to
+   * where a request that was `refused` clears at the instant told. Never raises one, and is no consumption. One read; one
+   * write per shard that holds more than told, otherwise none. A bucket that does not exist learns nothing.
+   */
+  async learn(lesson: Lesson<Name>): Promise<LearntLimits<Name>> {
+    const {table, settings, queues} = await this.#open()
+    const learning = learnBucket(table, lesson, {mostShards: settings.maxShards})
+    void queues.run(learning)
+    return learning
   }
 
   /** How much of a resource is left for all entities that have used it, over all shards; writes nothing. */

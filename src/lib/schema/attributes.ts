@@ -34,7 +34,7 @@ export const attributes = {
     parentIncarnation: 'pinc',
   },
 
-  /** Besides these, five numbers per limit: `limitAttribute`; the marks of the last writes: `markAttribute`; and `refusals`. */
+  /** Besides these, five numbers per limit: `limitAttribute`; the marks of the last writes: `markAttribute`; `refusals` and `lesson`. */
   bucket: {
     entity: 'entity_id',
     resource: 'resource',
@@ -80,6 +80,9 @@ export const attributes = {
     /** Epoch ms. */
     lastAt: 'xl',
   },
+
+  /** In buckets, `{told}_{limit}`: what a provider has told that lowered the balance, a text that other clients ignore. */
+  lesson: {told: 'told'},
 
   /** Besides these, three to six attributes per limit: `encodeConfigLimits`. */
   config: {

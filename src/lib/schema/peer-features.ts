@@ -3,6 +3,7 @@ import type {Item} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {parseItemKey} from './keys.js'
 import {KIND_SUFFIXES} from './kind-attributes.js'
+import {isLessonAttribute} from './lesson.js'
 import {readBigInt, readString} from './read.js'
 import {isRefusalAttribute} from './refusal-counts.js'
 
@@ -164,6 +165,7 @@ export function isForeign(name: string): boolean {
     OWN.has(name) ||
     name.startsWith(MARK_PREFIX) ||
     isRefusalAttribute(name) ||
+    isLessonAttribute(name) ||
     (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1)))
   return !isOwn
 }

@@ -42,6 +42,7 @@ const LIMITER: Steps<RateLimiter> = {
   check: limiter => limiter.check(request('child')),
   available: limiter => limiter.available(request('child')),
   timeUntilAvailable: limiter => limiter.timeUntilAvailable(request('child')),
+  learn: limiter => limiter.learn({entity: 'child', resource: RESOURCE, left: {rpm: 0}}),
   resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
   uncountedRefusals: async limiter => limiter.uncountedRefusals,
   close: limiter => limiter.close(),

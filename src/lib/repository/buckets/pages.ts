@@ -6,6 +6,7 @@ import {type Item, s} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
+import {readLessons, type StoredLesson} from '../../schema/lesson.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {type BucketCounts, readBucketCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
@@ -62,8 +63,12 @@ export async function readAddressPage(
   return {addresses: [], next: undefined}
 }
 
-/** A shard with the requests that it has counted; absent where they were not read. */
-export type CountedShard = StoredBucket & {readonly counts?: BucketCounts | undefined}
+/** A shard with the requests that it has counted and what providers have told of it; absent where they were not read. */
+export type CountedShard = StoredBucket & {
+  readonly counts?: BucketCounts | undefined
+  /** By limit. */
+  readonly lessons?: ReadonlyMap<string, StoredLesson> | undefined
+}
 
 /** The existing shards at some addresses. Eventually consistent: half the price, and a moment old at worst. */
 export async function readShardsAt(
@@ -79,7 +84,7 @@ export async function readShardsAt(
 /** A shard and what it has counted; `undefined` for an item that is no bucket. */
 export function countedShard(item: Item): CountedShard | undefined {
   const stored = decodeBucket(item)
-  return stored && {...stored, counts: readBucketCounts(item)}
+  return stored && {...stored, counts: readBucketCounts(item), lessons: readLessons(item)}
 }
 
 function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {

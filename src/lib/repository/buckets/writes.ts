@@ -16,6 +16,7 @@ import {
 } from '../../schema/bucket-record.js'
 import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
+import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/lesson.js'
 import {readString} from '../../schema/read.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
@@ -116,6 +117,8 @@ export interface PlannedWrite {
   readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
   readonly isReset?: boolean
+  /** What a provider has told that lowers balances, by limit. */
+  readonly lessons?: ReadonlyMap<string, StoredLesson>
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
   readonly isExact?: boolean
 }
@@ -153,6 +156,7 @@ export function plannedUpdate(
   const {ttlSeconds = expiryOfPeriod(plan)} = write
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
+  for (const [name, lesson] of write.lessons ?? []) e.set(lessonAttribute(name), encodeLesson(lesson))
   // After a reset or top-up, too: what was planned for the bucket before must not be applied to it.
   const isRevision = changesLimits(plan) || write.family !== undefined || write.isOperation === true
   return markedUpdate(table, record, e, mark, {isRevision})
@@ -186,7 +190,7 @@ function guardLimit(
   name: string,
   change: PlannedLimit,
   plan: BucketPlan,
-  {amounts, isExact = false, isOperation = false}: PlannedWrite,
+  {amounts, isExact = false, isOperation = false, lessons}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const {seen, refilledAtMs, nowMs} = plan
@@ -213,6 +217,8 @@ function guardLimit(
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
     return
   }
+  // What is taken since comes on top of a lesson, which may leave a debt.
+  if (lessons?.has(name)) return
   // Others may have consumed since; the net amount taken must still be there.
   if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
     e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)

@@ -1,0 +1,125 @@
+import type {Lease} from '../limiter/lease.js'
+import {createGuard, type DecisionOptions, type GuardOutcome, type RefusedRequest} from './guard.js'
+import type {TokenEstimate} from './model-call.js'
+import {type LearningLimiter, type ProviderAccount, ProviderLessons, providerConsumption} from './provider.js'
+import type {ProviderAnswer} from './provider-answer.js'
+import {reservation, settleLease, tokenDeltas} from './settlement.js'
+
+/** How calls of models are decided. */
+export interface CallDecisionOptions extends DecisionOptions {
+  readonly limiter: DecisionOptions['limiter'] & Partial<LearningLimiter>
+  /** The organisation at the provider that every call is charged to as well, and that learns from its answers. */
+  readonly provider?: ProviderAccount
+}
+
+/** A call, and who pays for it. */
+export interface ChargedCall {
+  readonly entity: string
+  readonly resource: string
+  readonly estimate: TokenEstimate
+}
+
+/** What is charged for a call that was admitted: to the caller, and to the provider's entity where there is one. */
+export interface CallCharge {
+  readonly kind: 'admitted'
+  readonly lease: Lease
+  /** To be called with the head of the answer: teaches, and returns everything where the call has failed. */
+  answered(answer: ProviderAnswer): Promise<void>
+  /** Returns everything. */
+  giveBack(): Promise<void>
+  /** Replaces the estimate by what was used. Never throws. */
+  settle(used: TokenEstimate): Promise<void>
+}
+
+export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
+
+/** Charges calls to the caller, then to the provider's entity; what refuses there is returned to the caller. */
+export function createCallGuard(
+  options: CallDecisionOptions,
+): (call: ChargedCall, signal?: AbortSignal | null) => Promise<CallOutcome> {
+  const {limiter, provider, limitNames = {}, waitMs, onUnavailable, headers} = options
+  // Not all of the options: some of an adapter have the names of the guard's, and another call in mind.
+  const rules = {limiter, limitNames, ...(onUnavailable && {onUnavailable}), ...(headers && {headers})}
+  const own = createGuard<ChargedCall>({
+    ...rules,
+    entity: call => call.entity,
+    resource: call => call.resource,
+    consume: call => reservation(call.estimate, limitNames),
+  })
+  const shared =
+    provider &&
+    createGuard<ChargedCall>({
+      ...rules,
+      entity: () => provider.entity,
+      resource: call => provider.resource ?? call.resource,
+      consume: call => providerConsumption(call.estimate, provider.limitNames),
+    })
+  const lessons = provider && limiter.learn && new ProviderLessons(limiter as LearningLimiter, provider.limitNames)
+  return async (call, signal) => {
+    const startMs = performance.now()
+    const outcome = await own(call, signal ?? undefined, waitMs)
+    if (outcome.kind !== 'admitted') return outcome as CallOutcome
+    const {lease} = outcome
+    if (!shared) return charge(call, lease, limitNames)
+    const leftMs = waitMs === undefined ? undefined : Math.max(0, waitMs - (performance.now() - startMs))
+    let atProvider: GuardOutcome
+    try {
+      atProvider = await shared(call, signal ?? undefined, leftMs)
+    } catch (error) {
+      await lease.rollback()
+      throw error
+    }
+    if (atProvider.kind === 'admitted')
+      return charge(call, lease, limitNames, {lease: atProvider.lease, provider, lessons})
+    await lease.rollback()
+    return (atProvider.kind === 'refused' ? byProvider(atProvider) : atProvider) as CallOutcome
+  }
+}
+
+interface ProviderCharge {
+  readonly lease: Lease
+  readonly provider: ProviderAccount
+  readonly lessons: ProviderLessons | undefined
+}
+
+function charge(
+  {estimate}: ChargedCall,
+  lease: Lease,
+  limitNames: NonNullable<CallDecisionOptions['limitNames']>,
+  shared?: ProviderCharge,
+): CallCharge {
+  const leases = shared ? [lease, shared.lease] : [lease]
+  const consumed = shared && providerConsumption(estimate, shared.provider.limitNames)
+  const giveBack = async (): Promise<void> => {
+    await Promise.all(leases.map(each => (each.isEnded ? undefined : each.rollback())))
+  }
+  return {
+    kind: 'admitted',
+    lease,
+    giveBack,
+    answered: async answer => {
+      // The charge goes back first: a lesson is the last word on the balance.
+      if (answer.status >= 400) await giveBack()
+      if (shared && consumed) await shared.lessons?.learn(shared.lease, consumed, answer)
+    },
+    settle: async used => {
+      const delta = used.input + used.output - (estimate.input + estimate.output)
+      const [, theirs] = leases
+      const names = shared?.provider.limitNames ?? {}
+      await Promise.all([
+        settleLease(lease, {[limitNames.tokens ?? 'tpm']: delta}),
+        ...(theirs ? [settleLease(theirs, tokenDeltas(estimate, used, names))] : []),
+      ])
+    },
+  }
+}
+
+/** The caller has room: whose limit it was is worth knowing, and who that is, is not. */
+function byProvider(refused: RefusedRequest): RefusedRequest {
+  const {problem} = refused
+  if (problem.status !== 429) return refused
+  return {
+    ...refused,
+    problem: {...problem, detail: `The limit of the provider: ${problem.detail}`, 'limited-by': 'provider'},
+  }
+}

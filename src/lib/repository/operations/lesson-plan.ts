@@ -1,0 +1,116 @@
+import {type Amounts, expiresAtSeconds} from '../../core/bucket.js'
+import {withRateAt} from '../../core/kind-refill.js'
+import {shareOfLimit} from '../../core/shards.js'
+import {type Balance, balanceClearingIn, loweredTogether, toTokens} from '../../core/token-math.js'
+import type {StoredLesson} from '../../schema/lesson.js'
+import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
+import type {RewriteDecision} from '../buckets/rewrite.js'
+import {divideByWeight} from './divide.js'
+
+/** What a lesson says about a bucket or one of its shards; amounts in millitokens. */
+export interface ToldBalances {
+  /** What is left, by limit. */
+  readonly left: Amounts
+  /** What a request asked for that was refused, by limit, and the epoch ms at which it would be admitted. */
+  readonly refused?: {readonly amounts: Amounts; readonly clearsAtMs: number} | undefined
+}
+
+/** Where the balances of one shard must not be above, by limit. */
+type Bounds = ReadonlyMap<string, Bound>
+
+interface Bound {
+  readonly balance: Balance
+  readonly stored: StoredLesson
+}
+
+/** What a lesson means for each shard: parts of what is left as they hold it, of what was refused as they refill. */
+export function toldToShards(
+  {left, refused}: ToldBalances,
+  shards: readonly SeenBucket[],
+  nowMs: number,
+): readonly ToldBalances[] {
+  const plans = shards.map(seen => planBucket(seen, nowMs))
+  const held = (name: string) => plans.map(({changes}) => changes.get(name)?.after.tokensMilli ?? 0n)
+  const capacities = (name: string) => plans.map(plan => shareOf(plan, name)?.capacityMilli ?? 0n)
+  const leftOf = divided(left, (name, milli) => loweredTogether(held(name), milli))
+  const refusedOf = divided(refused?.amounts ?? new Map(), (name, milli) => divideByWeight(milli, capacities(name)))
+  return shards.map((_, at) => ({left: leftOf(at), refused: refused && {...refused, amounts: refusedOf(at)}}))
+}
+
+/** The part of each shard; without the limits of which there are no parts. */
+function divided(
+  amounts: Amounts,
+  divide: (name: string, milli: bigint) => readonly bigint[] | undefined,
+): (at: number) => Amounts {
+  const parts = [...amounts].flatMap(([name, milli]) => {
+    const each = divide(name, milli)
+    return each ? [[name, each] as const] : []
+  })
+  return at => new Map(parts.map(([name, each]) => [name, each[at] ?? 0n]))
+}
+
+/** The write that lowers a shard to what was told, and the limits that it lowers; `undefined` when it holds no more. */
+export function planLesson(
+  seen: SeenBucket,
+  nowMs: number,
+  part: ToldBalances,
+  whole: ToldBalances,
+): {readonly decision: RewriteDecision; readonly names: readonly string[]} | undefined {
+  const plan = planBucket(seen, nowMs)
+  const bounds = tooHigh(plan, boundsOf(part, plan, whole.left))
+  return bounds.size === 0 ? undefined : {decision: lowering(plan, bounds), names: [...bounds.keys()]}
+}
+
+/** `told` is what is left of the whole bucket. */
+function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts): Bounds {
+  const {nowMs, refilledAtMs} = plan
+  const bounds = new Map<string, Bound>()
+  for (const [name, milli] of left) {
+    if (refused?.amounts.has(name)) continue
+    const stored = {atMs: nowMs, left: toTokens(told.get(name) ?? milli)}
+    bounds.set(name, {balance: {tokensMilli: milli, remainder: 0n}, stored})
+  }
+  for (const [name, milli] of refused?.amounts ?? []) {
+    const share = shareOf(plan, name)
+    const clearsAtMs = refused?.clearsAtMs ?? nowMs
+    // Refill begins at the stored instant, which a faster clock may have put ahead of this one.
+    const balance = share && balanceClearingIn(share, milli, Math.max(0, clearsAtMs - refilledAtMs))
+    if (balance) bounds.set(name, {balance, stored: {atMs: nowMs, clearsAtMs}})
+  }
+  return bounds
+}
+
+/** A limit as this shard refills it now; `undefined` where the bucket has none of that name. */
+function shareOf({seen, changes, refilledAtMs}: BucketPlan, name: string) {
+  const change = changes.get(name)
+  const {shard, shardCount} = seen.record
+  return change && withRateAt(shareOfLimit(name, change.after, shard, shardCount), refilledAtMs)
+}
+
+/** The bounds that the balances of now are above. */
+function tooHigh({changes}: BucketPlan, bounds: Bounds): Bounds {
+  return new Map([...bounds].filter(([name, {balance}]) => isAbove(changes.get(name), balance)))
+}
+
+function isAbove(change: PlannedLimit | undefined, {tokensMilli, remainder}: Balance): boolean {
+  if (change?.kind !== 'keep') return false
+  const {after} = change
+  return after.tokensMilli > tokensMilli || (after.tokensMilli === tokensMilli && after.remainder > remainder)
+}
+
+/** The refill up to now, with some balances at their bounds. What was consumed stays counted as it is. */
+function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
+  const changes = new Map(plan.changes)
+  for (const [name, {balance}] of bounds) {
+    const change = plan.changes.get(name) as PlannedLimit
+    const creditMilli = change.creditMilli + balance.tokensMilli - change.after.tokensMilli
+    changes.set(name, {...change, after: {...change.after, ...balance}, creditMilli})
+  }
+  const lowered = {...plan, changes}
+  const lessons = new Map([...bounds].map(([name, {stored}]) => [name, stored]))
+  const {ttlSeconds} = plan.seen.record
+  // A bucket that is gone before its debt is repaid would start full.
+  const needed = ttlSeconds === undefined ? undefined : expiresAtSeconds(plannedLimits(lowered), 1, plan.nowMs)
+  const isShort = ttlSeconds !== undefined && needed !== undefined && needed > ttlSeconds
+  return {plan: lowered, write: {amounts: new Map(), lessons, ...(isShort && {ttlSeconds: needed})}}
+}

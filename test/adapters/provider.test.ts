@@ -1,0 +1,187 @@
+import {createServer} from 'node:http'
+import type {AddressInfo} from 'node:net'
+import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
+import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
+import {limitedFetch} from '../../src/lib/adapters/fetch.js'
+import {readRetryAfterMs, readToldLimits} from '../../src/lib/adapters/provider-answer.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const NOW_MS = Date.parse('2026-01-01T00:00:00Z')
+const answer = (fields: Record<string, string>, status = 200) => ({status, field: (name: string) => fields[name]})
+
+describe('fields of providers', () => {
+  it('reads those of OpenAI', () => {
+    const fields = {
+      'x-ratelimit-limit-requests': '600',
+      'x-ratelimit-remaining-requests': '12',
+      'x-ratelimit-reset-requests': '6m0s',
+      'x-ratelimit-remaining-tokens': '0',
+      'x-ratelimit-reset-tokens': '20ms',
+    }
+    expect(readToldLimits(answer(fields), NOW_MS)).toEqual({
+      requests: {left: 12, limit: 600, resetMs: 360_000},
+      tokens: {left: 0, limit: undefined, resetMs: 20},
+    })
+  })
+
+  it('reads those of Anthropic, by the clock of the provider', () => {
+    const fields = {
+      date: 'Thu, 01 Jan 2026 01:00:00 GMT',
+      'anthropic-ratelimit-requests-remaining': '3',
+      'anthropic-ratelimit-requests-reset': '2026-01-01T01:00:05Z',
+      'anthropic-ratelimit-input-tokens-remaining': '39000',
+      'anthropic-ratelimit-output-tokens-remaining': '8000',
+    }
+    expect(readToldLimits(answer(fields), NOW_MS)).toMatchObject({
+      requests: {left: 3, resetMs: 5000},
+      inputTokens: {left: 39_000},
+      outputTokens: {left: 8000},
+    })
+  })
+
+  it.each(['-1', 'NaN', '', '1e99', '12.5', '9'.repeat(40), 'Infinity', '0x10'])('takes %j for nothing', text => {
+    expect(readToldLimits(answer({'x-ratelimit-remaining-requests': text}), NOW_MS)).toEqual({})
+  })
+
+  it.each<[Record<string, string>, number | undefined]>([
+    [{'retry-after': '2'}, 2000],
+    [{'retry-after': '2', 'retry-after-ms': '150'}, 150],
+    [{'retry-after': 'Thu, 01 Jan 2026 00:00:07 GMT'}, 7000],
+    [{'retry-after': 'Thu, 01 Jan 2026 01:00:07 GMT', date: 'Thu, 01 Jan 2026 01:00:00 GMT'}, 7000],
+    [{'retry-after': 'Thu, 01 Jan 2015 00:00:07 GMT'}, undefined],
+    [{'retry-after': '-5'}, undefined],
+    [{'retry-after': 'soon'}, undefined],
+    [{}, undefined],
+  ])('%j means %s ms', (fields, expected) => {
+    expect(readRetryAfterMs(answer(fields), NOW_MS)).toBe(expected)
+  })
+})
+
+describeOnEngine('a provider that all callers share', () => {
+  const ACCOUNT = 'provider:openai:org-1'
+  const table = useTable()
+  let scene: Scene
+  let limiter: RateLimiter
+  let reply: {status: number; headers?: Record<string, string>} = {status: 200}
+  let received = 0
+  const server = createServer((_, response) => {
+    received++
+    response.writeHead(reply.status, {'content-type': 'application/json', ...reply.headers})
+    response.end(JSON.stringify({usage: {prompt_tokens: 11, completion_tokens: 7}}))
+  })
+  let url = ''
+  beforeAll(async () => {
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`
+  })
+  afterAll(
+    () =>
+      new Promise(resolve => {
+        server.close(resolve)
+        server.closeAllConnections()
+      }),
+  )
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter({sleep: async () => {}})
+    reply = {status: 200}
+    received = 0
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=10k/min')
+    await scene.configure({level: 'entity', entity: ACCOUNT, resource: 'gpt-4'}, 'rpm=60/min', 'tpm=6k/min')
+  })
+  afterEach(() => limiter.close())
+
+  const body = JSON.stringify({model: 'gpt-4', max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]})
+  const call = async (entity = 'user-1') => {
+    const send = limitedFetch({limiter, entity, provider: {entity: ACCOUNT}})
+    const response = await send(url, {method: 'POST', body})
+    return {status: response.status, body: await response.json()}
+  }
+  const of = async (entity: string) => ({
+    rpm: await scene.totals(entity, 'gpt-4', 'rpm'),
+    tpm: await scene.totals(entity, 'gpt-4', 'tpm'),
+  })
+
+  it('is charged and settled beside the caller', async () => {
+    expect((await call()).status).toBe(200)
+    expect(await of('user-1')).toMatchObject({rpm: {consumed: 1}, tpm: {consumed: 18}})
+    expect(await of(ACCOUNT)).toEqual({rpm: {tokens: 59, consumed: 1}, tpm: {tokens: 5982, consumed: 18}})
+  })
+
+  it('refuses for all callers, who get back what was taken', async () => {
+    await limiter.acquire({entity: ACCOUNT, resource: 'gpt-4', consume: {rpm: 60}})
+    const refused = await call()
+    expect(refused).toMatchObject({status: 429, body: {'limited-by': 'provider', 'violated-policies': ['rpm']}})
+    expect(received).toBe(0)
+    expect(await of('user-1')).toEqual({rpm: {tokens: 100, consumed: 0}, tpm: {tokens: 10_000, consumed: 0}})
+  })
+
+  it('an answer that tells less lowers the balance; one that tells no less costs no call', async () => {
+    reply = {status: 200, headers: {'x-ratelimit-remaining-requests': '7', 'x-ratelimit-remaining-tokens': '6000'}}
+    await call()
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: 7, consumed: 1})
+    reply = {status: 200, headers: {'x-ratelimit-remaining-requests': '6', 'x-ratelimit-remaining-tokens': '6000'}}
+    scene.calls.length = 0
+    await call()
+    expect(scene.calls.filter(name => name === 'BatchGetItem')).toHaveLength(0)
+  })
+
+  it('after a 429 nobody asks before the instant told, through no process', async () => {
+    reply = {status: 429, headers: {'retry-after': '3', 'x-ratelimit-remaining-requests': '0'}}
+    expect((await call()).status).toBe(429)
+    expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})
+    expect(await of(ACCOUNT)).toMatchObject({rpm: {consumed: 0}, tpm: {tokens: 6000}})
+    reply = {status: 200}
+    received = 0
+    const other = scene.limiter({sleep: async () => {}})
+    const send = limitedFetch({limiter: other, entity: 'user-2', provider: {entity: ACCOUNT}})
+    scene.nowMs += 2999
+    for (const use of [() => call(), async () => send(url, {method: 'POST', body})])
+      expect((await use()).status).toBe(429)
+    expect(received).toBe(0)
+    scene.nowMs += 1
+    expect((await call()).status).toBe(200)
+    expect(received).toBe(1)
+    await other.close()
+  })
+
+  it('waits for the provider as long as for other refusals', async () => {
+    await limiter.acquire({entity: ACCOUNT, resource: 'gpt-4', consume: {rpm: 60}})
+    const sleep = async (ms: number) => {
+      scene.nowMs += ms
+    }
+    const patient = scene.limiter({sleep})
+    const send = limitedFetch({limiter: patient, entity: 'user-1', waitMs: 5000, provider: {entity: ACCOUNT}})
+    expect((await send(url, {method: 'POST', body})).status).toBe(200)
+    await patient.close()
+  })
+
+  it('charges limits of input and output apart', async () => {
+    await scene.configure(
+      {level: 'entity', entity: ACCOUNT, resource: 'gpt-4'},
+      'rpm=60/min',
+      'itpm=1k/min',
+      'otpm=1k/min',
+    )
+    const provider = {entity: ACCOUNT, limitNames: {inputTokens: 'itpm', outputTokens: 'otpm'}}
+    const send = limitedFetch({limiter, entity: 'user-1', provider})
+    await (await send(url, {method: 'POST', body})).text()
+    expect(await scene.totals(ACCOUNT, 'gpt-4', 'itpm')).toEqual({tokens: 989, consumed: 11})
+    expect(await scene.totals(ACCOUNT, 'gpt-4', 'otpm')).toEqual({tokens: 993, consumed: 7})
+  })
+
+  it('learns from what the AI SDK passes on, of answers and of errors', async () => {
+    const {wrapGenerate} = limitedModel({limiter, entity: 'user-1', provider: {entity: ACCOUNT}})
+    const model = {modelId: 'gpt-4', provider: 'test'}
+    const result = {content: [], usage: {inputTokens: 5, outputTokens: 5}}
+    const headers = {'x-ratelimit-remaining-requests': '9'}
+    const params = {prompt: 'x'}
+    await wrapGenerate({model, params, doGenerate: async () => ({...result, response: {headers}})})
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: 9, consumed: 1})
+    const refusal = Object.assign(new Error('no'), {statusCode: 429, responseHeaders: {'retry-after': '2'}})
+    await expect(wrapGenerate({model, params, doGenerate: () => Promise.reject(refusal)})).rejects.toBe(refusal)
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: -1, consumed: 1})
+  })
+})

@@ -1,0 +1,54 @@
+import fc from 'fast-check'
+import {expect, it} from 'vitest'
+import {balanceClearingIn, loweredTogether, refill} from '../../src/lib/core/token-math.js'
+
+const rates = fc.record({
+  capacityMilli: fc.bigInt({min: 1n, max: 10n ** 12n}),
+  refillAmountMilli: fc.bigInt({min: 1n, max: 10n ** 12n}),
+  refillPeriodMs: fc.integer({min: 1, max: 86_400_000}),
+})
+
+it('a balance clears at the millisecond told, and not at the one before', () => {
+  fc.assert(
+    fc.property(
+      rates,
+      fc.integer({min: 1, max: 3_600_000}),
+      fc.double({min: 0.01, max: 1, noNaN: true}),
+      (rate, waitMs, part) => {
+        const amount = BigInt(Math.max(1, Math.floor(Number(rate.capacityMilli) * part)))
+        const balance = balanceClearingIn(rate, amount, waitMs)
+        if (!balance) throw new Error('it refills')
+        expect(balance.remainder >= 0n && balance.remainder < BigInt(rate.refillPeriodMs)).toBe(true)
+        expect(refill(rate, balance, waitMs).tokensMilli).toBe(amount)
+        expect(refill(rate, balance, waitMs - 1).tokensMilli).toBeLessThan(amount)
+      },
+    ),
+  )
+})
+
+it('without a wait, the amount itself clears', () => {
+  const rate = {capacityMilli: 600_000n, refillAmountMilli: 600_000n, refillPeriodMs: 60_000}
+  expect(balanceClearingIn(rate, 1000n, 0)).toEqual({tokensMilli: 1000n, remainder: 0n})
+  expect(balanceClearingIn(rate, 1000n, 2000)).toEqual({tokensMilli: -19_000n, remainder: 0n})
+})
+
+it('what never refills clears by no balance', () => {
+  expect(balanceClearingIn({capacityMilli: 1000n, refillAmountMilli: 0n, refillPeriodMs: 1000}, 1000n, 5)).toBe(
+    undefined,
+  )
+})
+
+it('balances are lowered together to what is left, debts stay, and nothing is raised', () => {
+  const balances = fc.array(fc.bigInt({min: -(10n ** 9n), max: 10n ** 9n}), {minLength: 1, maxLength: 32})
+  fc.assert(
+    fc.property(balances, fc.bigInt({min: 0n, max: 10n ** 10n}), (before, left) => {
+      const after = loweredTogether(before, left)
+      const held = (each: readonly bigint[]) => each.reduce((sum, milli) => (milli > 0n ? sum + milli : sum), 0n)
+      expect(after === undefined).toBe(held(before) <= left)
+      if (!after) return
+      expect(held(after) <= left && held(after) > left - BigInt(before.length)).toBe(true)
+      for (const [at, milli] of after.entries()) expect(milli <= (before[at] as bigint)).toBe(true)
+      for (const [at, milli] of after.entries()) if ((before[at] as bigint) <= 0n) expect(milli).toBe(before[at])
+    }),
+  )
+})

@@ -18,6 +18,7 @@ import {type Resolution, requireSupportedLimits} from '../repository/limits/reso
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
+import type {StoredLesson} from '../schema/lesson.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
 import {type LimitRefused, NOT_REFUSED, type RecentlyRefused, type RefusedUsage, recentlyRefused} from './refused.js'
@@ -57,6 +58,8 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
   readonly toppedUp: number
   readonly shards: readonly ShardShare[]
+  /** What a provider has told last that lowered it; `undefined` where nothing has. */
+  readonly told: StoredLesson | undefined
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
@@ -226,6 +229,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
+    told: lastTold(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
@@ -238,6 +242,12 @@ function configuredIn(
 ): Pick<ExplainedLimit, 'configured' | 'resetsAtMs'> {
   const configured = limits.find(limit => limit.name === name) as Limit
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
+}
+
+/** The latest lesson that any shard has learnt about a limit. */
+function lastTold(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
+  const told = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
+  return told.sort((a, b) => b.atMs - a.atMs)[0]
 }
 
 function shardShare(record: BucketRecord, name: string): ShardShare {

@@ -34,6 +34,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
   refused: NOT_REFUSED,
+  told: undefined,
   drainedBy: [],
   ...change,
 })
@@ -269,4 +270,12 @@ describe('all resources of an entity', () => {
       ],
     })
   })
+})
+
+it('shows what a provider has told, and when', () => {
+  const left = limit({told: {atMs: AT_MS - 4000, left: 12}})
+  const refused = limit({told: {atMs: AT_MS, clearsAtMs: AT_MS + 1500}})
+  expect(whyLines(explanation([left])).join('\n')).toMatch(/provider said +12 left \(at 2026-01-02T03:04:01Z\)/)
+  expect(whyLines(explanation([refused])).join('\n')).toMatch(/provider said +too many, until 2026-01-02T03:04:07Z/)
+  expect(whyJson(explanation([left])).limits[0]?.told).toEqual({at: '2026-01-02T03:04:01.000Z', left: 12})
 })

@@ -5,7 +5,8 @@ import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoMilliseconds, isoSeconds} from '../../schema/instant.js'
+import type {StoredLesson} from '../../schema/lesson.js'
 import {scopeWords} from '../base/scope-text.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -132,6 +133,7 @@ function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanati
     'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
+    'provider said': toldText(limit),
     refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
     'drained by':
       exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
@@ -141,6 +143,22 @@ function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanati
 function refusedText({refused, configured}: ExplainedLimit, since: string): string {
   const tokens = formatTokens(refused.tokens, configured.unit)
   return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
+}
+
+/** What a provider has told that lowered the balance. */
+function toldText({told, configured: {unit}}: ExplainedLimit): string | undefined {
+  if (!told) return undefined
+  const what =
+    told.clearsAtMs === undefined
+      ? `${formatTokens(told.left ?? 0, unit)} left`
+      : `too many, until ${isoSeconds(Math.ceil(told.clearsAtMs / 1000) * 1000)}`
+  return `${what} (at ${isoSeconds(told.atMs)})`
+}
+
+/** What a provider has told, in JSON. */
+function toldJson({atMs, left, clearsAtMs}: StoredLesson): NonNullable<WhyOneResult['limits'][number]['told']> {
+  const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
+  return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }
 
 /** When a quota is full again. */
@@ -196,6 +214,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...kindJson(limit.configured),
       ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
+      ...(limit.told && {told: toldJson(limit.told)}),
       available: limit.available,
       requested: limit.requested,
       deficit: limit.deficit,

@@ -80,6 +80,14 @@ const whyOneResult = z.strictObject({
       ...limitKindShape,
       toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
       resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
+      told: z
+        .strictObject({
+          at: z.string().describe('UTC, ISO 8601'),
+          left: z.int().min(0).optional().describe('Whole tokens that were left'),
+          clearsAt: z.string().optional().describe('UTC, ISO 8601; from when a request that was refused is admitted'),
+        })
+        .optional()
+        .describe('What a provider has told last that lowered the balance'),
       available: z.int().describe('Whole tokens left over all shards; negative in debt'),
       requested: z.int().min(1),
       deficit: z.int().min(0),

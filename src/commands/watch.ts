@@ -21,7 +21,6 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override examples = [
     {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
     {command: 'zael watch --once --all --filter status:over', description: 'All buckets that refuse requests now'},
-    {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
     {command: 'zael watch --prometheus --listen 9464', description: 'Metrics for Prometheus, for this machine only'},
     {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
   ]

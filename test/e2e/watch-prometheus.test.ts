@@ -2,7 +2,7 @@ import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {afterEach, beforeAll, expect, inject, it} from 'vitest'
 import {openStack} from '../../src/lib/cli/base/context.js'
-import {isLoopback, listenAddress, serveMetrics} from '../../src/lib/cli/watch/metrics-server.js'
+import {isOwnMachine, listenAddress, serveMetrics} from '../../src/lib/cli/watch/metrics-server.js'
 import {metricsSource} from '../../src/lib/cli/watch/prometheus.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {parseExposition} from '../watch/parse-exposition.js'
@@ -123,7 +123,7 @@ it.each([
   ['[::]:80', '::', 80, false],
 ])('--listen %s', (text, host, port, loopback) => {
   expect(listenAddress(text)).toEqual({host, port})
-  expect(isLoopback(host)).toBe(loopback)
+  expect(isOwnMachine(host)).toBe(loopback)
 })
 
 it('a read that fails is a 503 with the reason, and the server goes on', async () => {

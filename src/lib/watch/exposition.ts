@@ -1,5 +1,5 @@
 /** One time series of a metric. */
-export interface Sample {
+export interface MetricSample {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
@@ -8,7 +8,7 @@ export interface Sample {
 export interface MetricFamily {
   readonly name: string
   readonly help: string
-  readonly samples: readonly Sample[]
+  readonly samples: readonly MetricSample[]
 }
 
 /** What `text/plain` is here. */
@@ -25,7 +25,7 @@ export function expositionText(families: readonly MetricFamily[]): string {
     .join('')
 }
 
-function labelText(labels: Sample['labels']): string {
+function labelText(labels: MetricSample['labels']): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }

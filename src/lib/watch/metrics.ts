@@ -1,4 +1,4 @@
-import type {MetricFamily, Sample} from './exposition.js'
+import type {MetricFamily, MetricSample} from './exposition.js'
 import {levelsAt} from './levels.js'
 import {type FindReading, type Reading, ROW_STATUSES} from './model.js'
 import type {PollResult} from './poller.js'
@@ -29,8 +29,8 @@ export function bucketMetrics(
     .slice(0, MOST_RESOURCES)
     .toSorted((a, b) => (a.resource < b.resource ? -1 : 1))
   const named = new Set(rows.map(({resource}) => resource))
-  const of = (labels: Sample['labels'], value: number): Sample => ({labels: {namespace, ...labels}, value})
-  const perLimit = (pick: (limit: (typeof rows)[number]['limits'][number]) => number): Sample[] =>
+  const of = (labels: MetricSample['labels'], value: number): MetricSample => ({labels: {namespace, ...labels}, value})
+  const perLimit = (pick: (limit: (typeof rows)[number]['limits'][number]) => number): MetricSample[] =>
     rows.flatMap(({resource, limits}) => limits.map(limit => of({resource, limit: limit.name}, pick(limit))))
   const oldestMs = live.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0)
   const isRated = live.some(({requests}) => requests.refusedPerSecond)
@@ -85,15 +85,15 @@ export function bucketMetrics(
   ]
 }
 
-const family = (name: string, help: string, samples: readonly Sample[]): MetricFamily => ({name, help, samples})
+const family = (name: string, help: string, samples: readonly MetricSample[]): MetricFamily => ({name, help, samples})
 
 function statusSamples(
   live: readonly Reading[],
   nowMs: number,
   find: FindReading,
   named: ReadonlySet<string>,
-  of: (labels: Sample['labels'], value: number) => Sample,
-): Sample[] {
+  of: (labels: MetricSample['labels'], value: number) => MetricSample,
+): MetricSample[] {
   const counts = new Map<string, Map<string, number>>()
   for (const reading of live) {
     const {resource} = reading.bucket

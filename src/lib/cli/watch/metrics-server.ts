@@ -26,7 +26,7 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
 /** Whether only this machine can reach an address. */
-export function isLoopback(host: string): boolean {
+export function isOwnMachine(host: string): boolean {
   if (host === 'localhost') return true
   const version = isIP(host)
   return version !== 0 && LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')

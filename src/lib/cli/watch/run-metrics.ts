@@ -2,7 +2,7 @@ import type {StackContext} from '../base/context.js'
 import type {WatchRequest} from '../flags/watch.js'
 import {listenForEnd} from '../output/listen-for-end.js'
 import {withinTime} from '../output/time-limit.js'
-import {isLoopback, listenAddress, serveMetrics} from './metrics-server.js'
+import {isOwnMachine, listenAddress, serveMetrics} from './metrics-server.js'
 import {metricsSource} from './prometheus.js'
 
 /** Whose metrics. */
@@ -38,7 +38,7 @@ export async function runMetricsServer(
     const server = await serveMetrics(source, address)
     try {
       log(`Serving ${server.url}; Ctrl-C ends it.`)
-      if (!isLoopback(address.host))
+      if (!isOwnMachine(address.host))
         warn('Whoever reaches this address can read the metrics: nobody is asked for a password.')
       return await end.reached
     } finally {

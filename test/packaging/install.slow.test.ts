@@ -171,6 +171,9 @@ describe('the documentation of the package', () => {
     for (const {name, code} of adapterExamples()) add(`frameworks/${name}.ts`, code)
     for (const scope of ['@types', '@opentelemetry'])
       mkdirSync(join(project(), 'frameworks/node_modules', scope), {recursive: true})
+    // The only peer that zael itself loads: found from where zael is.
+    mkdirSync(join(project(), 'node_modules/@opentelemetry'), {recursive: true})
+    symlinkSync(join(ROOT, 'node_modules/@opentelemetry/api'), join(project(), 'node_modules/@opentelemetry/api'))
     for (const name of [...FRAMEWORKS, '@types/express', '@types/node']) {
       symlinkSync(join(ROOT, 'node_modules', name), join(project(), 'frameworks/node_modules', name))
     }

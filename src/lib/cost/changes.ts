@@ -35,8 +35,8 @@ export interface ChangeSources {
   readonly prices: Prices
 }
 
-/** What larger batches are compared with. */
-const LARGER_BATCH = {seconds: 20, records: 2000}
+/** What smaller batches are compared with: the default of new stacks. */
+const LARGER_BATCH = {seconds: 30, records: 2600}
 
 /** How much of provisioned capacity the busiest hour may use; shorter peaks need the rest. */
 const UTILISATION = 0.7
@@ -107,7 +107,7 @@ function usageChanges({days, parts, settings, table, monitoring, prices}: Change
       saves:
         costOf('usage') * copies * (1 - larger.writes / now.writes) +
         runsCost(runs, prices) * (1 - larger.runs / now.runs),
-      effect: `usage is counted ${LARGER_BATCH.seconds} s later`,
+      effect: `usage is counted up to ${LARGER_BATCH.seconds} s later`,
     })
   return changes
 }

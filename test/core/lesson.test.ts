@@ -38,13 +38,13 @@ it('what never refills clears by no balance', () => {
   )
 })
 
-it('balances are lowered together to what is left, debts stay, and nothing is raised', () => {
+it('balances a token above what is left are lowered to it together, debts stay, and nothing is raised', () => {
   const balances = fc.array(fc.bigInt({min: -(10n ** 9n), max: 10n ** 9n}), {minLength: 1, maxLength: 32})
   fc.assert(
     fc.property(balances, fc.bigInt({min: 0n, max: 10n ** 10n}), (before, left) => {
       const after = loweredTogether(before, left)
       const held = (each: readonly bigint[]) => each.reduce((sum, milli) => (milli > 0n ? sum + milli : sum), 0n)
-      expect(after === undefined).toBe(held(before) <= left)
+      expect(after === undefined).toBe(held(before) < left + 1000n)
       if (!after) return
       expect(held(after) <= left && held(after) > left - BigInt(before.length)).toBe(true)
       for (const [at, milli] of after.entries()) expect(milli <= (before[at] as bigint)).toBe(true)

@@ -54,6 +54,16 @@ describeOnEngine('learning from a provider', () => {
     expect(await scene.limiter().available(WHO)).toMatchObject({rpm: 160})
   })
 
+  it('a fraction above the whole tokens that are left stays, however often that is told', async () => {
+    await take(scene.limiter(), {rpm: 600})
+    for (const passedMs of [50, 49]) {
+      scene.nowMs += passedMs
+      expect(await writes(async () => expect(await learn({left: {rpm: 0}})).toEqual({lowered: []}))).toBe(0)
+    }
+    scene.nowMs += 1
+    expect(await learn({left: {rpm: 0}})).toEqual({lowered: ['rpm']})
+  })
+
   it('after a refusal, a request of its size clears at the instant told and not before, for every process', async () => {
     await take()
     expect(await learn({refused: {consume: {rpm: 1}, retryAfterMs: 2000}})).toEqual({lowered: ['rpm']})

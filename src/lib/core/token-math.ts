@@ -100,12 +100,13 @@ export function balanceClearingIn(rate: Rate, amountMilli: bigint, waitMs: numbe
 }
 
 /**
- * Lowers balances that hold more than `leftMilli` together, each by the same part; debts stay, and count for nothing.
- * `undefined` where they hold no more than that.
+ * Lowers balances that hold at least a token more than `leftMilli` together, each by the same part; debts stay, and count
+ * for nothing. `undefined` where they hold less than that: what is left is told in whole tokens, and a fraction above them
+ * may be there as well. Many processes that each took it away once a second would leave much of the refill unused.
  */
 export function loweredTogether(balancesMilli: readonly bigint[], leftMilli: bigint): readonly bigint[] | undefined {
   const heldMilli = balancesMilli.reduce((sum, each) => (each > 0n ? sum + each : sum), 0n)
-  if (heldMilli <= leftMilli) return undefined
+  if (heldMilli < leftMilli + MILLI) return undefined
   return balancesMilli.map(each => (each > 0n ? (each * leftMilli) / heldMilli : each))
 }
 

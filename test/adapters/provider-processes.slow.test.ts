@@ -1,0 +1,98 @@
+import {type ChildProcessByStdio, spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {createServer} from 'node:http'
+import type {AddressInfo} from 'node:net'
+import {createInterface} from 'node:readline'
+import type {Readable, Writable} from 'node:stream'
+import {fileURLToPath} from 'node:url'
+import {afterEach, beforeEach, expect, inject, it} from 'vitest'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const PROGRAM = fileURLToPath(new URL('fixtures/calling-process.ts', import.meta.url))
+const ACCOUNT = 'provider:openai:org-1'
+const PROCESSES = 3
+const RETRY_AFTER_SECONDS = 3
+
+/** A process that calls the provider when told. */
+class Caller {
+  readonly child: ChildProcessByStdio<Writable, Readable, null>
+  readonly #lines: AsyncIterator<string>
+
+  constructor(args: readonly string[]) {
+    this.child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
+    })
+    // One that was killed reads no more.
+    this.child.stdin.on('error', () => {})
+    this.#lines = createInterface({input: this.child.stdout})[Symbol.asyncIterator]()
+  }
+
+  /** The next line it says. */
+  async line(): Promise<string> {
+    const {done, value} = await this.#lines.next()
+    if (done) throw new Error('A process ended early.')
+    return value
+  }
+
+  /** The status of its next call. */
+  call(): Promise<string> {
+    this.child.stdin.write('\n')
+    return this.line()
+  }
+
+  async kill(): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return
+    const gone = once(this.child, 'close')
+    this.child.kill('SIGKILL')
+    await gone
+  }
+}
+
+describeOnEngine('a provider and several processes', {timeout: 300_000}, () => {
+  const table = useTable()
+  let scene: Scene
+  let callers: Caller[] = []
+  /** By the clock of the provider: when requests arrived, and when the first may be repeated; epoch ms. */
+  let arrivals: number[] = []
+  let clearsAtMs = 0
+  const server = createServer((request, response) => {
+    request.resume()
+    arrivals.push(Date.now())
+    const isFirst = arrivals.length === 1
+    if (isFirst) clearsAtMs = Date.now() + RETRY_AFTER_SECONDS * 1000
+    const fields = isFirst ? {'retry-after': String(RETRY_AFTER_SECONDS)} : {}
+    response.writeHead(isFirst ? 429 : 200, {'content-type': 'application/json', ...fields})
+    response.end('{}')
+  })
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    arrivals = []
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1k/min', 'tpm=1M/min')
+    await scene.configure({level: 'entity', entity: ACCOUNT, resource: 'gpt-4'}, 'rpm=600/min', 'tpm=1M/min')
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`
+    const args = [inject('engineEndpoint'), table.name, scene.namespace, ACCOUNT, url]
+    callers = Array.from({length: PROCESSES}, () => new Caller(args))
+  })
+  afterEach(async () => {
+    await Promise.all(callers.map(caller => caller.kill()))
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  })
+
+  it('what one of them is told, all of them keep to', async () => {
+    expect(await Promise.all(callers.map(caller => caller.line()))).toEqual(callers.map(() => 'ready'))
+    expect(await callers[0]?.call()).toBe('429')
+    // The lesson is written before the answer is passed on: from here on nobody may ask too early.
+    for (let round = 0; round < 2; round++)
+      expect(await Promise.all(callers.map(caller => caller.call()))).toEqual(callers.map(() => '200'))
+    const [, ...later] = arrivals
+    expect(later).toHaveLength(2 * PROCESSES)
+    expect(later.filter(atMs => atMs < clearsAtMs)).toEqual([])
+  })
+})

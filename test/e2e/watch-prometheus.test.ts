@@ -1,3 +1,4 @@
+import {EventEmitter, once} from 'node:events'
 import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {afterEach, beforeAll, expect, inject, it} from 'vitest'
@@ -73,7 +74,12 @@ describeOnEngine('zael watch --prometheus', () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}
     await using stack = await openStack(flags, {})
     const place = {namespace: 'default', ourVersion: '0.1.0'}
-    const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place)
+    const source = await metricsSource(
+      stack,
+      {scope: {kind: 'namespace'}, intervalMs: 0},
+      place,
+      new AbortController().signal,
+    )
     const read = async (times: number): Promise<number> => {
       const before = operations.length
       const texts = await Promise.all(Array.from({length: times}, () => source()))
@@ -85,6 +91,42 @@ describeOnEngine('zael watch --prometheus', () => {
     expect(alone).toBeGreaterThan(0)
     expect(await read(5)).toBe(alone)
     expect(operations.filter(name => /Put|Update|Delete|Write/.test(name))).toEqual([])
+  })
+
+  it('does not wait for a read under way when it ends', async () => {
+    let isOut = false
+    const asked = new EventEmitter()
+    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
+      if (isOut) asked.emit('read')
+      return isOut ? 'unanswered' : 'answered'
+    })
+    await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
+    const place = {namespace: 'default', ourVersion: '0.1.0'}
+    const ended = new AbortController()
+    const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place, ended.signal)
+    await source()
+    isOut = true
+    const unanswered = once(asked, 'read')
+    const reading = expect(source()).rejects.toThrow('the server of metrics has ended')
+    await unanswered
+    ended.abort()
+    await reading
+  })
+
+  it('listens for signals after the first read, and --for limits that one as well', async () => {
+    const asked = new EventEmitter()
+    const unanswered = once(asked, 'read')
+    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
+      asked.emit('read')
+      return 'unanswered'
+    })
+    const before = process.listenerCount('SIGINT')
+    const words = ['watch', '--prometheus', '--listen', '0', '--stack', table.name, '--endpoint-url', proxy.endpoint]
+    const zael = new RunningHere([...words, '--for', '1s'])
+    running.add(zael)
+    await Promise.race([unanswered, zael.ended])
+    expect(process.listenerCount('SIGINT')).toBe(before)
+    expect(await zael.ended).toMatchObject({code: 1, stderr: expect.stringContaining('Timed out')})
   })
 
   it('says that the port is in use', async () => {

@@ -1,3 +1,4 @@
+import {runInNewContext} from 'node:vm'
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {DecisionEvent} from '../../src/lib/limiter/observation/decision-event.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
@@ -179,6 +180,7 @@ describeOnEngine('onDecision', () => {
     it.each([
       ['throws', broken],
       ['rejects', async () => broken()],
+      ['rejects with a promise of another realm', () => runInNewContext('Promise.reject(new Error("no disk"))')],
     ])('and %s changes no decision, and is warned of once', async (_, onDecision) => {
       const limiter = scene.limiter({onDecision})
       const warnings = await warningsOf(async () => {
@@ -187,6 +189,23 @@ describeOnEngine('onDecision', () => {
       })
       expect(warnings).toEqual([expect.stringMatching(/^ZAEL_ON_DECISION: .*no disk/)])
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 10})
+    })
+
+    const unprintable: unknown = Object.create(null)
+    it.each([
+      ['rejects with', () => Promise.reject(unprintable)],
+      [
+        'throws',
+        () => {
+          throw unprintable
+        },
+      ],
+    ])('and %s what cannot be converted to text changes no decision either', async (_, onDecision) => {
+      const limiter = scene.limiter({onDecision})
+      const warnings = await warningsOf(async () => {
+        expect((await limiter.acquire(request({rpm: 10}))).isMetered).toBe(true)
+      })
+      expect(warnings).toEqual([expect.stringMatching(/^ZAEL_ON_DECISION: .*a value of type object/)])
     })
   })
 })

@@ -1,3 +1,4 @@
+import {onAbort} from '../../dynamo/abort.js'
 import {SharedFlight} from '../../dynamo/shared-flight.js'
 import {untilAborted} from '../../repository/table/table.js'
 import {expositionText} from '../../watch/exposition.js'
@@ -16,16 +17,18 @@ const LAG_MS = 60_000
 /** Reads the metrics of a stack. Reads that are asked for at the same time, or sooner than `intervalMs` after one, are one. */
 export type MetricsSource = () => Promise<string>
 
-/** Nothing is read before it is asked for; a read costs no more than a poll of the live view. */
+/** Nothing is read before it is asked for; a read costs no more than a poll of the live view. `ended` ends the one under way. */
 export async function metricsSource(
   stack: StackContext,
   {scope, intervalMs}: Pick<WatchRequest, 'scope' | 'intervalMs'>,
   {namespace, ourVersion}: {readonly namespace: string; readonly ourVersion: string},
+  ended: AbortSignal,
 ): Promise<MetricsSource> {
   const repository = await stack.namespace()
   const {table} = stack
   const poller = new BucketPoller({...table, namespace: repository.id}, scope)
   const flight = new SharedFlight<string>(LONGEST_READ_MS)
+  onAbort(ended, () => flight.abandon(new Error('the server of metrics has ended')))
   const lag = rememberedLag(stack, ourVersion)
   let last: {readonly text: string; readonly readAtMs: number} | undefined
   return async () => {

@@ -20,7 +20,7 @@ interface ServerSurface {
 
 /** Prints the metrics once. */
 export async function printMetrics(stack: StackContext, request: WatchRequest, place: MetricsPlace): Promise<void> {
-  const text = await withinTime(request.forMs, async () => (await metricsSource(stack, request, place))())
+  const text = await withinTime(request.forMs, async signal => (await metricsSource(stack, request, place, signal))())
   process.stdout.write(text)
 }
 
@@ -31,20 +31,27 @@ export async function runMetricsServer(
   {listen, log, warn, ...place}: MetricsPlace & ServerSurface,
 ): Promise<number> {
   const address = listenAddress(listen)
-  const end = listenForEnd(request.forMs)
+  const over = new AbortController()
+  const startedAt = performance.now()
   try {
-    const source = await metricsSource(stack, request, place)
-    await source()
+    // Until this is done a signal ends the process at once: there is no scrape to finish.
+    const source = await withinTime(request.forMs, async () => {
+      const opened = await metricsSource(stack, request, place, over.signal)
+      await opened()
+      return opened
+    })
     const server = await serveMetrics(source, address)
+    const end = listenForEnd(request.forMs && Math.max(0, request.forMs - (performance.now() - startedAt)))
     try {
       log(`Serving ${server.url}; Ctrl-C ends it.`)
       if (!isOwnMachine(address.host))
         warn('Whoever reaches this address can read the metrics: nobody is asked for a password.')
       return await end.reached
     } finally {
+      end.stop()
       await server.close()
     }
   } finally {
-    end.stop()
+    over.abort()
   }
 }

@@ -67,7 +67,8 @@ export class DecisionObserver {
     try {
       const onDecision = this.#onDecision
       const result = onDecision(event)
-      if (result instanceof Promise) result.catch(this.#warn)
+      // Not only this realm's promises: one that nobody catches would end the process.
+      if (typeof result === 'object' && result !== null && 'then' in result) Promise.resolve(result).catch(this.#warn)
     } catch (thrown) {
       this.#warn(thrown)
     }
@@ -77,10 +78,18 @@ export class DecisionObserver {
   readonly #warn = (thrown: unknown): void => {
     if (this.#hasWarned) return
     this.#hasWarned = true
-    const why = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
-    process.emitWarning(`onDecision failed, which changes no decision. Said once per limiter: ${why}`, {
+    process.emitWarning(`onDecision failed, which changes no decision. Said once per limiter: ${textOf(thrown)}`, {
       type: 'ZaelWarning',
       code: 'ZAEL_ON_DECISION',
     })
+  }
+}
+
+/** Anything can be thrown, also what cannot be converted to text. */
+function textOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
+  } catch {
+    return `a value of type ${typeof thrown}`
   }
 }

@@ -6,7 +6,12 @@ import {build} from 'esbuild'
  * A module of this folder with everything from `src`, compiled as it ships. The loader that runs TypeScript directly wraps
  * every function to keep its name, which costs as much as some of what is measured here.
  */
-export async function importCompiled(name: string): Promise<unknown> {
+export function importCompiled(name: string): Promise<unknown> {
+  return withCompiled(name, file => import(file))
+}
+
+/** Compiles a module of this folder likewise, and removes the file afterwards. */
+export async function withCompiled<T>(name: string, use: (file: string) => Promise<T>): Promise<T> {
   const folder = new URL('../.cache/', import.meta.url)
   const outfile = fileURLToPath(new URL(`bench-${name}-${process.pid}.mjs`, folder))
   await mkdir(folder, {recursive: true})
@@ -21,7 +26,7 @@ export async function importCompiled(name: string): Promise<unknown> {
       format: 'esm',
       logLevel: 'warning',
     })
-    return await import(outfile)
+    return await use(outfile)
   } finally {
     await rm(outfile, {force: true})
   }

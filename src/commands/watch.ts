@@ -66,11 +66,7 @@ export default class Watch extends StackCommand<typeof Watch> {
 
   /** Metrics are text of their own, whatever the settings prefer. */
   async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
-    if (this.format !== 'table') {
-      throw new InvalidInput(`output.${this.format}`, '--prometheus prints the text format of Prometheus only', {
-        hint: 'Omit --json and --output; for JSON use --once --json.',
-      })
-    }
+    if (this.format !== 'table') throw onlyMetrics(this.format)
     const {namespace, listen} = this.flags
     const {printMetrics, runMetricsServer} = await import('../lib/cli/watch/run-metrics.js')
     const place = {namespace, ourVersion: this.config.version}
@@ -87,6 +83,7 @@ export default class Watch extends StackCommand<typeof Watch> {
   }
 
   protected override withoutRows(format: OutputFormat): InvalidInput {
+    if (this.flags.prometheus) return onlyMetrics(format)
     const what = format === 'csv' ? 'CSV' : 'rows of JSON'
     return new InvalidInput(`output.${format}`, `a continuous watch prints lines or JSON, not ${what}`, {
       hint: `Use --json, which prints one document per poll, or --once with --output ${format}.`,
@@ -97,4 +94,10 @@ export default class Watch extends StackCommand<typeof Watch> {
   override logJson(json: unknown): void {
     if (!this.#isStream) super.logJson(json)
   }
+}
+
+function onlyMetrics(format: OutputFormat): InvalidInput {
+  return new InvalidInput(`output.${format}`, '--prometheus prints the text format of Prometheus only', {
+    hint: 'Omit --json and --output; for JSON use --once --json.',
+  })
 }

@@ -4,6 +4,7 @@ import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {populate} from './populate.js'
 import {tableCli} from './table-cli.js'
+import {zael} from './zael.js'
 
 const DAY_MS = 86_400_000
 
@@ -43,6 +44,14 @@ describeOnEngine('zael cost', () => {
     expect(told.days).toHaveLength(10)
     expect(told.days[0]).toMatchObject({admitted: null, refused: null, dollars: null, source: null, complete: true})
     expect(told.days.at(-1)).toMatchObject({complete: false})
+  })
+
+  it('takes prices from standard input, and says so', async () => {
+    const words = ['cost', '--days', '1', '--prices', '-', ...cli.flags]
+    const {code, stdout} = await zael(words, {env: {NO_COLOR: '1'}, stdin: 'writesPerMillion: 8\n'})
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^admissions +0\.01 +8\.00 /m)
+    expect(stdout).toMatch(/^Prices: standard input; what it does not name: /m)
   })
 
   it('refuses what it cannot use', async () => {

@@ -148,6 +148,8 @@ describeOnEngine('zael watch --prometheus', () => {
     ['watch --listen 0', 2, 'prometheus'],
     ['watch --prometheus --once', 2, 'once'],
     ['watch --prometheus --output yaml', 2, 'text format of Prometheus'],
+    ['watch --prometheus --output csv', 2, 'text format of Prometheus'],
+    ['watch --prometheus --listen 192.0.2.1:0', 1, 'another address'],
     ['watch --prometheus --resource gtp-4', 3, 'gtp-4'],
   ])('refuses: %s', async (command, expected, why) => {
     const {code, stdout, stderr} = await cli.run(command)

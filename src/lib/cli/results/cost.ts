@@ -17,7 +17,7 @@ const daySchema = z
       .number()
       .nullable()
       .describe('One that is charged to a parent too counts once; null: no usage recorded'),
-    refused: z.number().nullable(),
+    refused: z.number().nullable().describe('One that both the entity and its parent refuse counts at each of them'),
     dollars: dollars.nullable().describe('Of its traffic, without fixed costs; null: there are no figures of that day'),
     source: sourceSchema.nullable(),
     unread: z.boolean().describe('Its usage was not read, because there is too much of it'),
@@ -105,7 +105,7 @@ export const costResult = z
     prices: z.strictObject({
       region: z.string().describe('Of the list prices'),
       asOf: z.string().describe('Month of the list prices'),
-      file: z.string().nullable().describe('File with other prices; null: list prices only'),
+      file: z.string().nullable().describe('File with other prices, - for standard input; null: list prices only'),
       used: pricesSchema,
     }),
     read: z.strictObject({

@@ -124,7 +124,9 @@ function footer({prices: {file}, read: {units, metrics}}: CostReport): string[] 
   const listed = `US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`
   const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'metric')} of CloudWatch`
   return [
-    file === null ? `Prices: ${listed}` : `Prices: ${file}; what it does not name: ${listed}`,
+    file === null
+      ? `Prices: ${listed}`
+      : `Prices: ${file === '-' ? 'standard input' : file}; what it does not name: ${listed}`,
     `This report has read ${formatNumber(units, 'nearest', 1)} units of the table${asked}; nothing was written.`,
   ]
 }

@@ -75,7 +75,7 @@ function listening(server: Server, {host, port}: ListenAddress): Promise<void> {
       const why = REASONS[error.code ?? ''] ?? error.message
       reject(
         new ZaelError('failed', 'watch.listen', `Cannot listen on ${host}:${port}: ${why}.`, {
-          hint: 'Choose another port, or 0 for a free one: zael watch --prometheus --listen 127.0.0.1:0',
+          hint: 'Choose another address or port, or a free port of this machine: zael watch --prometheus --listen 127.0.0.1:0',
           details: {host, port},
           cause: error,
         }),

@@ -173,6 +173,10 @@ describeOnEngine('onDecision', () => {
     expect(events).toHaveLength(21)
   })
 
+  it.each([null, 'x', 1, {}])('must be a function, not %j', onDecision => {
+    expect(() => scene.limiter({onDecision: onDecision as never})).toThrow('onDecision must be a function.')
+  })
+
   describe('that fails', () => {
     const broken = () => {
       throw new Error('no disk')

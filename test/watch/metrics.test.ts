@@ -118,6 +118,11 @@ describe('the text format', () => {
     expect([...(parseExposition(text).get('x')?.samples ?? [])]).toEqual([[`name=${value}`, 1]])
   })
 
+  it('shows control characters of a name instead of passing them on to a terminal', () => {
+    const samples = [{labels: {name: 'a\x1b]52;c;AA\x07\rb'}, value: 1}]
+    expect(expositionText([{name: 'x', help: 'y', samples}])).toContain('x{name="a\\\\x1b]52;c;AA\\\\x07\\\\rb"} 1')
+  })
+
   it.each([
     ['# HELP x y\n# TYPE x gauge\nx 1', 'does not end'],
     ['x 1\n', 'not among its own'],

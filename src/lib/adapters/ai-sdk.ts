@@ -16,6 +16,7 @@ export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
+export type {ProviderLimit} from './provider-answer.js'
 
 /** One call of a language model. */
 export interface LanguageModelCall {

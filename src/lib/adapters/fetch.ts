@@ -18,6 +18,7 @@ export type {DecisionOptions, GuardLimiter} from './guard.js'
 export {leaseOf} from './leases.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
+export type {ProviderLimit} from './provider-answer.js'
 
 /** How calls of models are limited. */
 export interface LimitedFetchOptions extends CallDecisionOptions {

@@ -97,6 +97,9 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
     throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
   }
+  if (options.onDecision !== undefined && typeof options.onDecision !== 'function') {
+    throw new InvalidInput('option.invalid', 'onDecision must be a function.', {details: {option: 'onDecision'}})
+  }
   const tooMany = tooManyLimits(options.defaultLimits ?? [])
   if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {

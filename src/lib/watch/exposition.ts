@@ -1,3 +1,5 @@
+import {printableLines} from '../core/printable.js'
+
 /** One time series of a metric. */
 export interface MetricSample {
   readonly labels: Readonly<Record<string, string>>
@@ -30,4 +32,6 @@ function labelText(labels: MetricSample['labels']): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
 
-const escaped = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+/** A terminal that it is printed on must not act on a name either. */
+const escaped = (value: string): string =>
+  printableLines(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')

@@ -152,8 +152,9 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       hasQuit = true
       await terminal.press('q')
       await terminal.until(/exit code 0/)
-      // Whoever waited for answers would have asked again meanwhile.
-      expect(late).toBe(0)
+      // Whoever waited for answers would have asked again and again meanwhile. While the key is on its way, each of the three reads
+      // under way (buckets, detail, health) may be due for its next attempt.
+      expect(late).toBeLessThanOrEqual(3)
     })
 
     it('a terminal that cannot move its cursor gets lines', async () => {

@@ -54,3 +54,17 @@ export async function admittedUntilRefused(
 export async function splitInto(scene: Scene, count: number, entity = 'user-1', resource = 'gpt-4'): Promise<void> {
   for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.tenant, entity, resource, shards)
 }
+
+/** The warnings of the process while `work` runs, and for a turn of the event loop after it. */
+export async function warningsOf(work: () => Promise<unknown>): Promise<Array<Error & {code?: string}>> {
+  const warnings: Array<Error & {code?: string}> = []
+  const listen = (warning: Error) => warnings.push(warning)
+  process.on('warning', listen)
+  try {
+    await work()
+    await new Promise(resolve => setImmediate(resolve))
+  } finally {
+    process.off('warning', listen)
+  }
+  return warnings
+}

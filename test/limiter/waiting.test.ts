@@ -4,21 +4,7 @@ import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {AcquireRequest} from '../../src/lib/limiter/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {failure, request} from './visit.js'
-
-/** The warnings of the process while `work` runs, and for a turn of the event loop after it. */
-async function warningsOf(work: () => Promise<unknown>): Promise<string[]> {
-  const warnings: string[] = []
-  const listen = (warning: Error) => warnings.push(warning.name)
-  process.on('warning', listen)
-  try {
-    await work()
-    await new Promise(resolve => setImmediate(resolve))
-  } finally {
-    process.off('warning', listen)
-  }
-  return warnings
-}
+import {failure, request, warningsOf} from './visit.js'
 
 describe('one signal shared by many', () => {
   it('has one listener, and none when all are done', () => {

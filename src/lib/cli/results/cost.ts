@@ -1,4 +1,5 @@
 import {z} from 'zod'
+import {COST_PARTS} from '../../cost/parts.js'
 import type {ResultOf} from './shared.js'
 
 const dollars = z.number()
@@ -26,21 +27,7 @@ const daySchema = z
 
 const partSchema = z
   .strictObject({
-    name: z
-      .enum([
-        'admissions',
-        'refusals',
-        'usage',
-        'other writes',
-        'indexes',
-        'reads',
-        'stream',
-        'function',
-        'provisioned',
-        'stored',
-        'monitoring',
-      ])
-      .describe('docs/cost.md says what is in each'),
+    name: z.enum(COST_PARTS).describe('docs/cost.md says what is in each'),
     quantity: z.number().nullable().describe('Per day; null where nothing tells'),
     unit: z.string(),
     dollarsPerDay: dollars,

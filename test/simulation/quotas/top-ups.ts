@@ -37,9 +37,10 @@ export class TopUps {
     for (const {bucket, before, after} of changes.flatMap(quotaChanges)) {
       if (writer.deed === 'delete-entity' || writer.deed === 'purge') this.#deleted.add(bucket)
       if (writer.deed !== 'top-up' || !after) continue
-      // What was there from an earlier period has ended with it.
+      // What was there from an earlier period has ended with it: by the resets of now, which the same write may have brought.
       const isSameKind = (before?.resets === '') === (after.resets === '')
-      const isSame = before && isSameKind && windowOf(before) === windowOf(after)
+      const {resets, windows, zone} = after
+      const isSame = before && isSameKind && windowOf({...before, resets, windows, zone}) === windowOf(after)
       const added = after.topUp - (isSame ? before.topUp : 0n)
       this.#added.set(bucket, (this.#added.get(bucket) ?? 0n) + added)
     }

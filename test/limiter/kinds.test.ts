@@ -242,6 +242,23 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect((await shards(1)).get(0)?.validUntilMs).toBeUndefined()
   })
 
+  it('S3 what was taken from a rate is not returned to the quota that another client has made of it', async () => {
+    const rate = makeLimit({name: 'q', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60})
+    const limiter = processes(1, [rate, rpm()])()
+    const lease = await limiter.acquire({...USER, consume: {q: 6, rpm: 5}})
+    await scene.tenant.transport.send('UpdateItem', {
+      TableName: scene.tenant.name,
+      Key: {PK: {S: `${scene.namespace}/BUCKET#user-1#gpt-4#0`}, SK: {S: '#STATE'}},
+      UpdateExpression: 'SET b_q_ra = :zero, b_q_rsched = :daily, sched_tz = :zone, vu = :zero',
+      ExpressionAttributeValues: {':zero': {N: '0'}, ':daily': {S: '1m0h0'}, ':zone': {S: 'UTC'}},
+    })
+    await lease.release({q: 6, rpm: 5})
+    const limits = (await shards(1)).get(0)?.state.limits
+    expect(limits?.get('q')).toMatchObject({tokensMilli: 4000n, consumedMilli: 6000n})
+    expect(limits?.get('q')?.kind?.quota).toBeDefined()
+    expect(limits?.get('rpm')).toMatchObject({tokensMilli: 100_000n, consumedMilli: 0n})
+  })
+
   it('a reset by hand starts a new period', async () => {
     const pick = processes(1, [daily(10)])
     const lease = await pick().acquire({...USER, consume: {q: 5}})

@@ -66,7 +66,12 @@ export function adjustUpdate(
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
     if (isBypassed) e.add(limitAttribute(name, 'consumed'), n(milli))
-    else addConsumption(e, name, milli)
+    else {
+      addConsumption(e, name, milli)
+      // Another client may have made a quota of what was a rate, and leaves the revision: its allowance has not given this.
+      if (milli < 0n && !returns?.periods.has(name))
+        e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
+    }
     // Without this, a limit that was removed in the meantime would come back as counters without parameters.
     e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
   }

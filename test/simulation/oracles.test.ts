@@ -193,6 +193,23 @@ describe('S1: the rate bound', () => {
     rates.observe(write(lateMs, [[bucket({tc: 9000}), bucket({tc: 12_000})]]))
     expect(found()).toEqual(['S1-rate'])
   })
+
+  it('leaves a bucket what it holds when limits are brought to it, whatever was configured in between', () => {
+    const judge = (more: number) => {
+      const {verdicts, timeline, found} = judges()
+      const rates = new RateBound(timeline, verdicts, () => 0)
+      rates.observe(write(1000, [[undefined, bucket({tc: 1000})]]))
+      timeline.observe(configure(2, 2000, 'python'))
+      const raisedMs = 2000 + CACHE_PERIOD_MS + 100_000
+      rates.tick(raisedMs)
+      timeline.observe(configure(6, raisedMs))
+      rates.observe(write(raisedMs, [[bucket({tc: 1000}), bucket({tc: 1000, cp: 6000})]]))
+      rates.observe(write(raisedMs, [[bucket({tc: 1000, cp: 6000}), bucket({tc: 7000 + more, cp: 6000})]]))
+      return found()
+    }
+    expect(judge(0)).toEqual([])
+    expect(judge(1)).toEqual(['S1-rate'])
+  })
 })
 
 describe('S3, S6, S7, S8, S9: single writes', () => {

@@ -185,6 +185,31 @@ function foundAfterDebt(more: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A clock that is ahead brings shard 1, which has given some to shard 0, to the next day; an operator brings it back. */
+function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 5000, behindMs: () => 0, lagMs: () => 0})
+  const nextMs = Date.parse('2024-02-29T00:00:00Z')
+  const daily = (number: number, atMs: number, tokens: number, consumed: number): Item => {
+    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
+    return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
+  }
+  type Images = readonly [Item | undefined, Item]
+  const write = (writer: TableWrite['writer'], atMs: number, ...images: readonly Images[]) => {
+    const changes = images.map(([before, after]) => ({table: 'sim', sequence: 0, atMs, before, after}))
+    ledger.observe({atMs, writer, changes, shards: []})
+  }
+  const limiter = {kind: 'limiter', process: 0} as const
+  const [first, second] = [daily(0, START_MS, 12_000, 0), daily(1, START_MS, 12_000, 0)]
+  write(limiter, START_MS, [undefined, first], [undefined, second])
+  const poorer = daily(1, START_MS, 7000, 0)
+  write(limiter, START_MS, [first, daily(0, START_MS, 17_000, 0)], [second, poorer])
+  const early = daily(1, nextMs, 1000, 11_000)
+  write(limiter, nextMs - 4000, [poorer, early])
+  write({kind: 'operator', process: 0, deed}, nextMs - 2000, [early, daily(1, nextMs - 2000, 12_000, 11_000)])
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 /** Shard 1 of two has spent its part of the next day; shard 3, a copy of shard 0 by that client, is granted that day, too. */
 function foundAfterCopy(writer: 'python' | 'operator', tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
@@ -254,5 +279,10 @@ describe('the ledger of quotas', () => {
     expect(foundAfterCopy('python', 6000)).toEqual([])
     expect(foundAfterCopy('python', 6001)).toEqual(['S3-grant'])
     expect(foundAfterCopy('operator', 6000)).toEqual(['S1-quota'])
+  })
+
+  it('lets an operator fill up a window again that a clock ahead had left, and nobody else', () => {
+    expect(foundAfterSetBack('reset')).toEqual([])
+    expect(foundAfterSetBack('top-up')).not.toEqual([])
   })
 })

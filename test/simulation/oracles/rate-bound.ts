@@ -6,6 +6,8 @@ import type {Verdicts} from './verdicts.js'
 interface IdealBucket {
   /** Millitokens as a fraction: `numerator` over `period`. */
   numerator: bigint
+  /** The same by the capacity that the bucket has stored, which may be that of before a change. */
+  heldNumerator: bigint
   period: bigint
   atMs: number
   /** Millitokens that were charged whatever the balance. */
@@ -109,6 +111,7 @@ export class RateBound {
         net.set(key, {bucket: change.bucket, name, milli: milli - regained + (net.get(key)?.milli ?? 0n)})
       }
     }
+    for (const change of shards) this.#adoptHeld(change, atMs)
     for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs)
     for (const {bucket, shard, before, after} of shards) {
       for (const name of new Set([...(before?.limits.keys() ?? []), ...(after?.limits.keys() ?? [])])) {
@@ -125,12 +128,33 @@ export class RateBound {
     }
   }
 
+  /**
+   * A write that brings the limits that are configured finds what the former ones let the bucket hold, however long ago
+   * another client has changed the configuration without it, and whatever was configured in between.
+   */
+  #adoptHeld({bucket, after}: ShardChange, atMs: number): void {
+    for (const [name, limit] of after?.limits ?? []) {
+      const now = this.#timeline.now(bucket).get(name)
+      const former = this.#formerRates(bucket, name)
+      if (!now || former.length === 0 || !isSameRate(limit, now) || former.every(rate => isSameRate(rate, now)))
+        continue
+      const ideal = this.#idealOf(bucket, name, atMs)
+      if (ideal && ideal.heldNumerator > ideal.numerator) ideal.numerator = ideal.heldNumerator
+    }
+  }
+
   #take(bucket: string, name: string, milli: bigint, atMs: number): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (!ideal) return
     ideal.numerator -= milli * ideal.period
+    ideal.heldNumerator -= milli * ideal.period
     const rate = this.#timeline.allowed(bucket, name, atMs) as Rate
-    this.#cut(ideal, rate, this.#aheadMilli(this.#creditedRate(bucket, name, rate)))
+    this.#cut(
+      ideal,
+      rate,
+      this.#heldCapacity(bucket, name, rate),
+      this.#aheadMilli(this.#creditedRate(bucket, name, rate)),
+    )
     if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
     // What follows from it is no violation of its own.
     this.#exempt.add(bucket)
@@ -159,23 +183,28 @@ export class RateBound {
     let ideal = this.#ideals.get(key)
     if (!ideal) {
       const {period} = rate
-      ideal = {numerator: (rate.capacity + aheadMilli) * period, period, atMs, forced: 0n, aheadMilli}
+      const numerator = (rate.capacity + aheadMilli) * period
+      ideal = {numerator, heldNumerator: numerator, period, atMs, forced: 0n, aheadMilli}
       this.#ideals.set(key, ideal)
       return ideal
     }
     if (ideal.period !== rate.period) {
       // Rounded up: in doubt for the bucket.
       ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
+      ideal.heldNumerator = -((-ideal.heldNumerator * rate.period) / ideal.period) + 1n
       ideal.period = rate.period
     }
     if (aheadMilli > ideal.aheadMilli) {
       ideal.numerator += (aheadMilli - ideal.aheadMilli) * ideal.period
+      ideal.heldNumerator += (aheadMilli - ideal.aheadMilli) * ideal.period
       ideal.aheadMilli = aheadMilli
     }
     const passedMs = BigInt(Math.ceil(Math.max(0, atMs - ideal.atMs)))
-    ideal.numerator += (credited.amount * passedMs * ideal.period + credited.period - 1n) / credited.period
+    const gained = (credited.amount * passedMs * ideal.period + credited.period - 1n) / credited.period
+    ideal.numerator += gained
+    ideal.heldNumerator += gained
     ideal.atMs = Math.max(atMs, ideal.atMs)
-    this.#cut(ideal, rate, aheadMilli)
+    this.#cut(ideal, rate, this.#heldCapacity(bucket, name, rate), aheadMilli)
     return ideal
   }
 
@@ -185,12 +214,28 @@ export class RateBound {
    * that was never configured does not count.
    */
   #creditedRate(bucket: string, name: string, allowed: Rate): Rate {
-    const stored = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])]
-    const former = stored.filter(rate => this.#timeline.wasConfigured(bucket, name, rate))
-    return former.reduce<Rate>((a, b) => (a.amount * b.period >= b.amount * a.period ? a : b), allowed)
+    return this.#formerRates(bucket, name).reduce<Rate>(
+      (a, b) => (a.amount * b.period >= b.amount * a.period ? a : b),
+      allowed,
+    )
   }
 
-  #cut(ideal: IdealBucket, {capacity}: Rate, aheadMilli: bigint): void {
+  #heldCapacity(bucket: string, name: string, {capacity}: Rate): bigint {
+    return this.#formerRates(bucket, name).reduce(
+      (most, rate) => (rate.capacity > most ? rate.capacity : most),
+      capacity,
+    )
+  }
+
+  /** Limits as the shards have stored them that were configured at some time. */
+  #formerRates(bucket: string, name: string): Rate[] {
+    const stored = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])]
+    return stored.filter(rate => this.#timeline.wasConfigured(bucket, name, rate))
+  }
+
+  #cut(ideal: IdealBucket, {capacity}: Rate, heldCapacity: bigint, aheadMilli: bigint): void {
+    const mostHeld = (heldCapacity + aheadMilli) * ideal.period
+    if (ideal.heldNumerator > mostHeld) ideal.heldNumerator = mostHeld
     const most = (capacity + aheadMilli) * ideal.period
     if (ideal.numerator <= most) return
     ideal.numerator = most
@@ -204,6 +249,9 @@ export class RateBound {
     return (ahead + period - 1n) / period
   }
 }
+
+const isSameRate = (a: Rate, b: Rate): boolean =>
+  a.capacity === b.capacity && a.amount === b.amount && a.period === b.period
 
 /**
  * What another client has taken that comes back with the next refill. It takes from the balance and leaves the refill

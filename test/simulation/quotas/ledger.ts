@@ -214,7 +214,9 @@ export class QuotaLedger {
     const whole = wholeOf(change, after, windowMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     const isBehind = kind === 'python' && !change.isItemBefore && isBehindAnother(change, after, windowMs, shards)
-    const isBeyond = wasOther || isBehind || (known?.isBehind === true && isOpening)
+    // A clock that was ahead had begun the next window here: the operator's fills up the one that is not over.
+    const isSetBack = deed === 'reset' && known !== undefined && windowMs < known.windowMs
+    const isBeyond = wasOther || isBehind || isSetBack || (known?.isBehind === true && isOpening)
     const extra = isBeyond && granted > 0n ? granted : bought
     const {definition} = after
     const left = this.#leftOf(key, change.shard)

@@ -11,7 +11,7 @@ import {type BucketRecord, encodeBucket} from '../../src/lib/schema/bucket-recor
 import {milli} from '../helpers/limiter.js'
 
 const NOW = 1_700_000_000_000
-const settings = settingsOf({denyCacheMs: 1000, configCacheMs: 20_000})
+const settings = settingsOf({denyCacheMs: 1000, configCacheMs: 20_000, cacheSize: 100})
 const mark = {slot: 3, nonce: 'mine'}
 
 function record(tokens: number): BucketRecord {
@@ -87,7 +87,7 @@ describe('queues', () => {
       randomBytes: (count: number) => new Uint8Array(count),
       backoff: {random: Math.random, sleep: async () => {}},
     }
-    const entities = new EntityCache({clock: () => NOW, ttlMs: 1000})
+    const entities = new EntityCache({clock: () => NOW, ttlMs: 1000, maxEntries: 100})
     return new BucketQueues({table, settings, limits: {} as LimitSource, entities, merge: true})
   }
   const unanswered = () => new Promise<never>(() => {})
@@ -96,11 +96,29 @@ describe('queues', () => {
   it('D-40 are bounded: the idle ones not used for longest are dropped, those that work are kept', () => {
     const all = queues(unanswered)
     void all.at(address(0)).correct(milli({rpm: 1}))
-    for (let index = 1; index <= 10_000; index++) all.at(address(index))
-    expect([0, 1, 2, 10_000].map(index => all.find(address(index)) !== undefined)).toEqual([true, false, true, true])
+    for (let index = 1; index <= 100; index++) all.at(address(index))
+    expect([0, 1, 2, 100].map(index => all.find(address(index)) !== undefined)).toEqual([true, false, true, true])
     all.at(address(2))
-    all.at(address(10_001))
+    all.at(address(101))
     expect([2, 3].map(index => all.find(address(index)) !== undefined)).toEqual([true, false])
+  })
+
+  it('D-40 are as many as have work, however few may be kept: one item never has two', async () => {
+    const answers: (() => void)[] = []
+    const all = queues(
+      () => new Promise(resolve => answers.push(() => resolve({Attributes: encodeBucket(record(10))}))),
+    )
+    const started = Array.from({length: 150}, (_, index) => {
+      const queue = all.at(address(index))
+      return {queue, done: queue.correct(milli({rpm: 1}))}
+    })
+    expect(started.every(({queue}, index) => all.at(address(index)) === queue)).toBe(true)
+    expect(all.size).toBe(150)
+    await new Promise(setImmediate)
+    for (const answer of answers.splice(0)) answer()
+    await Promise.all(started.map(({done}) => done))
+    await all.settled()
+    expect(all.size).toBe(100)
   })
 
   it('D-1 repair the number of shards once at a time, however many answers show it', async () => {

@@ -10,7 +10,7 @@ import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type Correction, writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
-import {asCharged, KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
+import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
 import type {LimitsInForce} from './limit-source.js'
 import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
 import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
@@ -53,7 +53,6 @@ const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.next
 export class BucketQueue {
   readonly #services: QueueServices
   readonly #address: BucketAddress
-  readonly #onSeen: (seen: SeenLoad) => void
   readonly #bucket: KnownBucket
   #requests: PendingRequest[] = []
   #corrections: Correction[] = []
@@ -61,11 +60,14 @@ export class BucketQueue {
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
-  /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
-  constructor(services: QueueServices, address: BucketAddress, onSeen: (seen: SeenLoad) => void) {
+  constructor(
+    services: QueueServices,
+    address: BucketAddress,
+    /** By which the queue is found. */
+    readonly key: string,
+  ) {
     this.#services = services
     this.#address = address
-    this.#onSeen = onSeen
     this.#bucket = new KnownBucket(services.settings)
   }
 
@@ -96,7 +98,7 @@ export class BucketQueue {
     if (this.#isCurrent(nowMs)) this.#bucket.narrow(request, nowMs)
     this.#bucket.noteRequest(request.amounts)
     this.#requests.push(request)
-    this.#running ??= this.#run()
+    this.#start()
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
@@ -106,7 +108,7 @@ export class BucketQueue {
   ): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#corrections.push({amounts: deltas, requests, isBypassed, incarnation, periods, resolve, reject})
-      this.#running ??= this.#run()
+      this.#start()
     })
   }
 
@@ -126,7 +128,7 @@ export class BucketQueue {
   writeRefusals(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#refusalWriters.push({resolve, reject})
-      this.#running ??= this.#run()
+      this.#start()
     })
   }
 
@@ -182,6 +184,12 @@ export class BucketQueue {
     return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
   }
 
+  #start(): void {
+    if (this.#running) return
+    this.#services.onBusy(this.key)
+    this.#running = this.#run()
+  }
+
   async #run(): Promise<void> {
     do {
       const corrections = this.#corrections
@@ -204,6 +212,7 @@ export class BucketQueue {
       await afterMicrotasks()
     } while (this.#corrections.length > 0 || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
+    this.#services.onIdle(this.key)
   }
 
   /** Decides step by step, until every request of the batch is settled. */
@@ -348,7 +357,7 @@ export class BucketQueue {
       const outcome = await sendGuarded(table, ride ?? write, mark, options)
       ride?.settle(outcome)
       const seen = bucket.learn(outcome.item, mark, this.#now())
-      if (seen) this.#onSeen(seen)
+      if (seen) this.#services.onSeen(this.#address, seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
       const isFound = outcome.applied && outcome.isFound
       return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}

@@ -27,15 +27,6 @@ import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
 
-/**
- * Queues kept; beyond that idle ones are dropped, those not used for longest first. In which order they were used is noted
- * once there are half as many.
- */
-const MOST_QUEUES = 10_000
-
-/** Resources of which a bucket is remembered. */
-const MOST_RESOURCES = 1000
-
 /** What is asked of one bucket: the entity's own or its parent's. */
 export interface BucketRequest {
   readonly entity: string
@@ -64,6 +55,8 @@ export class BucketQueues {
   readonly refusals: RefusalTally
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
+  /** Keys of the queues without work, those not used for longest first: only these are dropped when there are too many. */
+  readonly #idle = new Set<string>()
   /** The bucket last seen of each resource: most entities have the same limits. */
   readonly #lastOfResource: Lru<BucketRecord>
   readonly #changing = new Set<string>()
@@ -74,7 +67,8 @@ export class BucketQueues {
   constructor(options: BucketQueuesOptions) {
     const {table, settings, limits, entities} = options
     this.#options = options
-    this.#lastOfResource = new Lru({clock: table.clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: MOST_RESOURCES})
+    const {cacheSize} = settings
+    this.#lastOfResource = new Lru({clock: table.clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: cacheSize})
     const shards = new ShardRepair({
       table,
       counts: entities,
@@ -96,28 +90,52 @@ export class BucketQueues {
       void this.run(spreadSessions(table, record, opened, startMs))
     this.refusals = new RefusalTally({
       clock: table.clock,
+      cacheSize,
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
     const nextMark = markSource(table.randomBytes)
-    this.services = {table, settings, limits, shards, refusals: this.refusals, nextMark, supposed, onOpened}
+    this.services = {
+      table,
+      settings,
+      limits,
+      shards,
+      refusals: this.refusals,
+      nextMark,
+      supposed,
+      onSeen: (address, seen) => this.#onSeen(address, seen),
+      onBusy: key => this.#idle.delete(key),
+      onIdle: key => this.#keep(key),
+      onOpened,
+    }
   }
 
-  /** The queue of one bucket item. */
+  /**
+   * The queue of one bucket item. Use it before anything else happens: one without work may be dropped, and there must
+   * not be two with work for one item, since they would overwrite each other's marks.
+   */
   at(address: BucketAddress): BucketQueue {
     const key = queueKey(address)
     const known = this.#queues.get(key)
-    const queue = known ?? new BucketQueue(this.services, address, seen => this.#onSeen(address, seen))
+    if (known) {
+      if (this.#idle.delete(key)) this.#idle.add(key)
+      return known
+    }
+    const queue = new BucketQueue(this.services, address, key)
     if (!this.#options.merge) return queue
-    if (known && this.#queues.size <= MOST_QUEUES / 2) return queue
-    if (known) this.#queues.delete(key)
+    this.#makeRoom()
     this.#queues.set(key, queue)
-    if (this.#queues.size > MOST_QUEUES) this.#dropIdle()
+    this.#idle.add(key)
     return queue
   }
 
   /** The queue of one bucket item, if it has been used. */
   find(address: BucketAddress): BucketQueue | undefined {
     return this.#queues.get(queueKey(address))
+  }
+
+  /** Queues that are kept. */
+  get size(): number {
+    return this.#queues.size
   }
 
   /** Looks up which shards are known to refuse a request. */
@@ -207,11 +225,20 @@ export class BucketQueues {
     void this.run(work().finally(() => this.#changing.delete(key)))
   }
 
-  #dropIdle(): void {
-    for (const [key, queue] of this.#queues) {
-      if (this.#queues.size <= MOST_QUEUES) return
-      if (!queue.running) this.#queues.delete(key)
+  /** For one more queue, as far as there are idle ones: more than the cache may hold can have work at the same time. */
+  #makeRoom(): void {
+    for (const key of this.#idle) {
+      if (this.#queues.size < this.#options.settings.cacheSize) return
+      this.#queues.delete(key)
+      this.#idle.delete(key)
     }
+  }
+
+  /** A queue that is idle now, unless there are too many. */
+  #keep(key: string): void {
+    if (!this.#queues.has(key)) return
+    if (this.#queues.size > this.#options.settings.cacheSize) this.#queues.delete(key)
+    else this.#idle.add(key)
   }
 }
 
@@ -277,10 +304,10 @@ export class EntityCache {
   /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
   readonly #shardCounts: Lru<number>
 
-  constructor({maxEntries = 10_000, ...options}: {clock: () => number; ttlMs: number; maxEntries?: number}) {
-    this.#families = new Lru({...options, maxEntries})
-    this.#policies = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
-    this.#shardCounts = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
+  constructor(options: {clock: () => number; ttlMs: number; maxEntries: number}) {
+    this.#families = new Lru(options)
+    this.#policies = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
+    this.#shardCounts = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
   }
 
   /** Of a resource that was not seen yet, the family is supposed to be that of another one. */

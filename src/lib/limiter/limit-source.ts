@@ -48,6 +48,8 @@ interface LimitSourceOptions {
   readonly defaultLimits: readonly Limit[]
   /** How long an entity's record is cached, in ms. */
   readonly cacheMs: number
+  /** Most records that are cached. */
+  readonly cacheSize: number
 }
 
 /** Looks up limits and families, through caches. */
@@ -57,7 +59,8 @@ export class LimitSource {
 
   constructor(options: LimitSourceOptions) {
     this.#options = options
-    this.#entities = new Lru({clock: options.table.clock, ttlMs: options.cacheMs, maxEntries: 10_000})
+    const {table, cacheMs: ttlMs, cacheSize: maxEntries} = options
+    this.#entities = new Lru({clock: table.clock, ttlMs, maxEntries})
   }
 
   /** Both at once; throws when no limits are configured. */

@@ -66,12 +66,12 @@ export class NamespaceLimiter {
 
   constructor({table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = table
-    const {configCheckMs} = settings
+    const {configCheckMs, cacheSize} = settings
     this.table = table
     this.settings = settings
     this.resolver = new ConfigResolver(table, cache)
-    this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs})
-    this.#entities = new EntityCache({clock, ttlMs: configCheckMs})
+    this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs, cacheSize})
+    this.#entities = new EntityCache({clock, ttlMs: configCheckMs, maxEntries: cacheSize})
     this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
     this.#gatherer = new ShardGatherer(this.queues)
     this.#random = random
@@ -262,7 +262,7 @@ export class NamespaceLimiter {
   #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {
     const records: BucketRecord[] = []
     for (let shard = 0; shard < (records[0]?.shardCount ?? 1); shard++) {
-      const state = this.queues.at({entity, resource, shard}).recentState
+      const state = this.queues.find({entity, resource, shard})?.recentState
       if (!state) return undefined
       if (!state.exists || state.seen.record.shardCount > this.settings.maxShards) return []
       records.push(state.seen.record)

@@ -25,7 +25,8 @@ export class NamespaceLookup {
     this.#options = options
     // What a migration has yet to copy is not absent for as long as the cache keeps it.
     const keepsAbsent = () => !this.#isMigrating
-    this.#cache = new ConfigCache({clock: table.clock, ttlMs: settings.configCheckMs, keepsAbsent})
+    const {configCheckMs: ttlMs, cacheSize: maxEntries} = settings
+    this.#cache = new ConfigCache({clock: table.clock, ttlMs, maxEntries, keepsAbsent})
   }
 
   /** The last one that was found. */

@@ -36,6 +36,11 @@ export interface RateLimiterOptions extends ConnectionOptions {
   /** Most shards a hot bucket is split into; 32 unless said otherwise. */
   readonly maxShards?: number
   /**
+   * Most entries of each cache: about as many entities as the process keeps in mind; 10,000 unless said otherwise. Others
+   * are decided about just the same, with calls for what is not known any more.
+   */
+  readonly cacheSize?: number
+  /**
    * Told of every decision of `acquire`, `tryAcquire` and `withLease`, before its caller is. Must be quick. What it throws or
    * rejects with changes no decision: the process warns, once per limiter (`ZAEL_ON_DECISION`).
    */
@@ -86,13 +91,16 @@ export interface LimiterSettings {
   /** Lifetime of an idle bucket in times it takes to fill up; 0: unlimited. */
   readonly bucketTtlMultiplier: number
   readonly maxShards: number
+  /** Most entries of each cache. */
+  readonly cacheSize: number
   /** Bound of one write including its retries, in ms. */
   readonly writeTimeoutMs: number
 }
 
 /** Checks the options and fills in the defaults. */
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
-  const {namespace, namespaceId, timeoutMs, denyCacheMs, configCacheMs, bucketTtlMultiplier, maxShards} = options
+  const {namespace, namespaceId, timeoutMs, denyCacheMs, configCacheMs, bucketTtlMultiplier, maxShards, cacheSize} =
+    options
   if (namespace !== undefined) checkNamespaceName(namespace)
   if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
     throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
@@ -108,6 +116,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     configCheckMs: (checkMs('configCacheMs', configCacheMs) ?? 60_000) / 2,
     bucketTtlMultiplier: checkWhole('bucketTtlMultiplier', bucketTtlMultiplier, 0) ?? LIFETIME_MULTIPLIER,
     maxShards: checkWhole('maxShards', maxShards, 1) ?? 32,
+    cacheSize: checkWhole('cacheSize', cacheSize, 1) ?? 10_000,
     writeTimeoutMs: checkMs('timeoutMs', timeoutMs) ?? 3000,
   }
 }

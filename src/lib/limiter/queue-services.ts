@@ -2,6 +2,7 @@ import type {QuotaPeriod} from '../core/kind-refill.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import type {SeenLoad} from './known-bucket.js'
 import type {AppliedLimits, LimitSource} from './limit-source.js'
 import type {SupposedBucket} from './next-step.js'
 import type {LimiterSettings} from './options.js'
@@ -34,6 +35,12 @@ export interface QueueServices {
     last: BucketRecord | undefined,
     applied: AppliedLimits | undefined,
   ) => SupposedBucket
+  /** The answer to a write has shown a state of the bucket. */
+  readonly onSeen: (address: BucketAddress, seen: SeenLoad) => void
+  /** The queue with this key was idle and has work: it must not be dropped. */
+  readonly onBusy: (key: string) => void
+  /** It has no more work. */
+  readonly onIdle: (key: string) => void
   /** A write has opened sessions of a bucket with several shards: their lengths in ms, and when. */
   readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void
 }

@@ -18,16 +18,21 @@ const asked = (name: string, requested: number, {exceeded = true, entity = 'user
 
 describe('the tally of refusals', () => {
   const flushed: string[] = []
+  let counted = 0
   let tally: RefusalTally
 
   beforeEach(() => {
     vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date']})
     flushed.length = 0
+    counted = 0
     tally = new RefusalTally({
       clock: Date.now,
+      cacheSize: 100,
       flush: async bucket => {
         flushed.push(`${bucket.entity} ${bucket.resource}`)
-        take(bucket)?.ride.settle(APPLIED)
+        const taken = take(bucket)
+        taken?.ride.settle(APPLIED)
+        counted += (taken?.counts.requests ?? 0) + (taken?.counts.byParent ?? 0)
       },
     })
   })
@@ -89,6 +94,7 @@ describe('the tally of refusals', () => {
     const going: (() => void)[] = []
     tally = new RefusalTally({
       clock: Date.now,
+      cacheSize: 100,
       flush: bucket =>
         new Promise<void>(resolve => {
           flushed.push(bucket.entity)
@@ -165,15 +171,46 @@ describe('the tally of refusals', () => {
     ])
   })
 
-  it('gives up what waits for a bucket that is gone, and the oldest of too many', () => {
-    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+  const refuse = (entity: string) => tally.note(entity, {statuses: [asked('rpm', 1, {entity})]})
+
+  it('gives up what waits for a bucket that is gone', () => {
+    refuse('user-1')
     tally.drop(BUCKET)
     expect([tally.isWaiting(BUCKET), tally.uncounted]).toEqual([false, 1])
-    for (let count = 0; count <= 10_000; count++)
-      tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: `user-${count}`})]})
-    expect([tally.isWaiting({...BUCKET, entity: 'user-0'}), tally.isWaiting({...BUCKET, entity: 'user-9'})]).toEqual([
-      false,
-      true,
-    ])
+  })
+
+  it('D-40 waits for no more buckets than the caches hold: beyond that the oldest are written ahead of time', async () => {
+    for (let count = 0; count < 100; count++) refuse(`user-${count}`)
+    expect(flushed).toEqual([])
+    refuse('user-100')
+    refuse('user-100')
+    expect(flushed).toEqual(['user-0 gpt-4'])
+    // What only a parent has refused is not worth a write of its own, but is not lost either.
+    for (let count = 101; count < 300; count++)
+      tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: 'team'})]})
+    await vi.advanceTimersByTimeAsync(0)
+    expect([tally.waiting, counted + tally.uncounted]).toEqual([100, 102 + 2 * 199])
+    await tally.flush()
+    expect([tally.waiting, counted, tally.uncounted]).toEqual([0, 102 + 2 * 199, 0])
+  })
+
+  it('D-40 loses the oldest if the table takes none for long, is bounded then, and does not try for ever', async () => {
+    let tries = 0
+    const error = new Throttled('UpdateItem', new Error('slow down'))
+    tally = new RefusalTally({
+      clock: Date.now,
+      cacheSize: 100,
+      flush: async bucket => {
+        tries++
+        take(bucket)?.ride.fail(error)
+        throw error
+      },
+    })
+    for (let count = 0; count < 10_150; count++) {
+      refuse(`user-${count}`)
+      if (count % 10 === 0) await vi.advanceTimersByTimeAsync(0)
+    }
+    expect([tally.waiting, tally.uncounted]).toEqual([10_100, 10_150])
+    expect(tries).toBeLessThanOrEqual(4 * 10_150)
   })
 })

@@ -4,7 +4,8 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
 import {mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
 import type {WriteMark} from '../../repository/buckets/writes.js'
-import {addRefusals, hasRefusals, type LimitRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
+import {Lru} from '../../repository/table/lru.js'
+import {addRefusals, type LimitRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
 
 /** A bucket that only refuses is written to at most this often, in ms; what a crash loses is no older. */
 const FLUSH_INTERVAL_MS = 10_000
@@ -25,8 +26,14 @@ const LONGEST_UPDATE = 3500
 /** Buckets that are written to at a time for the sake of refusals: requests must not wait behind thousands of them. */
 const FLUSHES_IN_FLIGHT = 16
 
-/** Buckets with refusals that are not written yet. Beyond that the refusals of the oldest are lost. */
-const MOST_BUCKETS = 10_000
+/** Buckets written ahead of time for each refused request that finds too many waiting: more than it can add itself. */
+const MOST_HASTENED = 4
+
+/**
+ * Buckets beyond the size of the caches whose refusals may be on their way. Only if the table does not take them for so
+ * long that there are more, those of the oldest are lost.
+ */
+const MOST_LATE = 10_000
 
 /** All shards of a bucket together. */
 interface BucketName {
@@ -57,6 +64,8 @@ const NONE: RefusalCounts = addRefusals([])
 interface RefusalTallyOptions {
   /** Epoch ms. */
   readonly clock: () => number
+  /** Buckets that refusals wait for; beyond that, those that have waited longest are written ahead of time. */
+  readonly cacheSize: number
   /** Writes what waits for a bucket, for its own sake. */
   readonly flush: (bucket: BucketName) => Promise<unknown>
 }
@@ -69,6 +78,10 @@ interface RefusalTallyOptions {
 export class RefusalTally {
   readonly #options: RefusalTallyOptions
   readonly #waiting = new Map<string, Waiting>()
+  /** Those whose turn has not been brought forward, in the order in which they began to wait. */
+  readonly #patient = new Set<Waiting>()
+  /** When buckets were last written for their own sake. */
+  readonly #flushed: Lru<number>
   /** Buckets whose turn to be written has come, in this order. */
   readonly #due = new Set<Waiting>()
   #flushing = 0
@@ -79,6 +92,8 @@ export class RefusalTally {
 
   constructor(options: RefusalTallyOptions) {
     this.#options = options
+    const {cacheSize: maxEntries} = options
+    this.#flushed = new Lru({clock: () => performance.now(), ttlMs: FLUSH_INTERVAL_MS, maxEntries})
   }
 
   /** Requests that were refused and are in no bucket for all that is known: waiting, on their way, or lost. */
@@ -86,6 +101,11 @@ export class RefusalTally {
     let sum = this.#riding + this.#lost
     for (const {counts} of this.#waiting.values()) sum += sizeOf(counts)
     return sum
+  }
+
+  /** Buckets whose refusals are not written yet. */
+  get waiting(): number {
+    return this.#waiting.size
   }
 
   /** Counts a refused request of an entity: at every bucket that had too little, once per limit that did not fit. */
@@ -104,6 +124,7 @@ export class RefusalTally {
       if (bucket.entity !== entity && !refused.has(keyOf(own)))
         this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: new Map()})
     }
+    this.#hasten()
   }
 
   /** Counts a request of an entity that a switch has refused, its own or that of its parent: no limit is to blame. */
@@ -112,12 +133,12 @@ export class RefusalTally {
     const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NONE.limits}
     this.#add(refusing, counts)
     if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
+    this.#hasten()
   }
 
   /** Whether anything waits for a bucket. */
   isWaiting(bucket: BucketName): boolean {
-    const waiting = this.#waiting.get(keyOf(bucket))
-    return waiting !== undefined && hasRefusals(waiting.counts)
+    return this.#waiting.has(keyOf(bucket))
   }
 
   /** How many writes it takes to count what waits for a bucket. */
@@ -129,11 +150,11 @@ export class RefusalTally {
   /** Takes what waits for a bucket along with a write to one of its shards; `undefined` when nothing does. */
   ride(bucket: BucketName, write: GuardedWrite): RefusalRide | undefined {
     const waiting = this.#waiting.get(keyOf(bucket))
-    if (!waiting || !hasRefusals(waiting.counts)) return undefined
+    if (!waiting) return undefined
     const {counts} = waiting
     const {taken, rest} = divide(counts)
     waiting.counts = {...NONE, lastAtMs: counts.lastAtMs, limits: rest}
-    if (rest.size === 0 && !isRecent(waiting)) this.#waiting.delete(keyOf(bucket))
+    if (rest.size === 0) this.#remove(waiting)
     const size = sizeOf(taken)
     this.#riding += size
     return new RefusalRide(write, taken, outcome => {
@@ -148,14 +169,13 @@ export class RefusalTally {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return
     this.#lost += sizeOf(waiting.counts)
-    this.#waiting.delete(keyOf(bucket))
+    this.#remove(waiting)
   }
 
   /** Writes everything that waits, now; gives up when the table cannot be reached. */
   async flush(): Promise<void> {
     this.#stopTimer()
-    const waiting = [...this.#waiting.values()].filter(({counts}) => hasRefusals(counts))
-    await forEachConcurrently(each(waiting), FLUSHES_IN_FLIGHT, async next => {
+    await forEachConcurrently(each([...this.#waiting.values()]), FLUSHES_IN_FLIGHT, async next => {
       await this.#flush(next).catch(error => {
         if (isUnavailability(error)) throw error
       })
@@ -168,38 +188,53 @@ export class RefusalTally {
     let waiting = this.#waiting.get(key)
     if (!waiting) {
       const {entity, resource} = bucket
-      const flushedAtMs = Number.NEGATIVE_INFINITY
+      const flushedAtMs = this.#flushed.get(key) ?? Number.NEGATIVE_INFINITY
       waiting = {bucket: {entity, resource}, counts: NONE, sinceMs: nowMs, flushedAtMs}
       this.#waiting.set(key, waiting)
-      if (this.#waiting.size > MOST_BUCKETS) this.#dropOldest()
+      this.#patient.add(waiting)
+      if (this.#waiting.size > this.#options.cacheSize + MOST_LATE) this.#dropOldest()
     }
-    if (!hasRefusals(waiting.counts)) waiting.sinceMs = nowMs
     waiting.counts = addRefusals([waiting.counts, counts])
     if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))
   }
 
   #dropOldest(): void {
-    for (const [key, {counts}] of this.#waiting) {
-      this.#lost += sizeOf(counts)
-      this.#waiting.delete(key)
-      return
+    const [oldest] = this.#waiting.values()
+    if (oldest) this.drop(oldest.bucket)
+  }
+
+  /** Has refusals written if too many buckets wait, those first that have waited longest. */
+  #hasten(): void {
+    const surplus = this.#patient.size - this.#options.cacheSize
+    if (surplus <= 0) return
+    let left = Math.min(surplus, MOST_HASTENED)
+    for (const waiting of this.#patient) {
+      this.#patient.delete(waiting)
+      this.#due.add(waiting)
+      if (--left === 0) break
     }
+    this.#flushDue()
+  }
+
+  #remove(waiting: Waiting): void {
+    this.#waiting.delete(keyOf(waiting.bucket))
+    this.#patient.delete(waiting)
+    this.#due.delete(waiting)
   }
 
   #flush(waiting: Waiting): Promise<unknown> {
     waiting.flushedAtMs = performance.now()
+    this.#flushed.set(keyOf(waiting.bucket), waiting.flushedAtMs)
     return this.#options.flush(waiting.bucket)
   }
 
-  /** Writes what is due, and forgets buckets that have refused nothing for a while. */
+  /** Writes what is due. */
   #wake(): void {
     this.#stopTimer()
     const nowMs = performance.now()
-    for (const [key, waiting] of this.#waiting) {
-      if (!hasRefusals(waiting.counts)) {
-        if (!isRecent(waiting)) this.#waiting.delete(key)
-      } else if (!isWorthAWrite(waiting)) continue
-      else if (dueAtMs(waiting) <= nowMs) this.#due.add(waiting)
+    for (const waiting of this.#waiting.values()) {
+      if (!isWorthAWrite(waiting)) continue
+      if (dueAtMs(waiting) <= nowMs) this.#due.add(waiting)
       else this.#wakeAt(dueAtMs(waiting))
     }
     this.#flushDue()
@@ -282,9 +317,6 @@ const sizeOf = ({requests, byParent}: RefusalCounts): number => requests + byPar
 
 const isWorthAWrite = ({counts: {requests, byParent, limits}}: Waiting): boolean =>
   requests > 0 || limits.size > 0 || byParent >= WORTH_A_WRITE_BY_PARENT
-
-/** Whether it was written for its own sake within the interval. */
-const isRecent = ({flushedAtMs}: Waiting): boolean => performance.now() - flushedAtMs < FLUSH_INTERVAL_MS
 
 const dueAtMs = ({sinceMs, flushedAtMs}: Waiting): number =>
   Math.max(sinceMs + SHORTEST_WAIT_MS, flushedAtMs + FLUSH_INTERVAL_MS)

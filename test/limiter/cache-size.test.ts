@@ -1,0 +1,95 @@
+import {beforeEach, expect, it} from 'vitest'
+import type {OperationInput} from '../../src/lib/dynamo/transport.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {seededRandom} from './fixtures/seeded-random.js'
+import {failure, isAdmitted, request} from './visit.js'
+
+const RESOURCE = 'gpt-4'
+const BUCKETS = 50
+const ASKED = 12
+const ALLOWED = 5
+
+describeOnEngine('the size of the caches', () => {
+  const table = useTable()
+  let scene: Scene
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: RESOURCE}, `rpm=${ALLOWED}/hour`)
+  })
+
+  const refusedIn = async (entity: string) => {
+    const Key = wireKey(keys.bucket(scene.namespace, entity, RESOURCE, 0))
+    const {Item} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
+    return readRefusals(Item ?? {}).requests
+  }
+
+  it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10'])('is a whole number from 1, not %s', size => {
+    expect(() => new RateLimiter({stack: 'prod', cacheSize: size as number})).toThrow(
+      expect.objectContaining({code: 'option.invalid', details: {option: 'cacheSize'}}),
+    )
+  })
+
+  it('S1 S4 S6 of one entry: what 50 buckets admit is exact, every refusal is counted, and one write per item is under way', async () => {
+    const underWay = new Map<string, number>()
+    let most = 0
+    const {transport} = scene
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (operation !== 'UpdateItem') return transport.send(operation, input, options)
+        const id = JSON.stringify((input as OperationInput<'UpdateItem'>).Key)
+        const count = (underWay.get(id) ?? 0) + 1
+        underWay.set(id, count)
+        most = Math.max(most, count)
+        try {
+          return await transport.send(operation, input, options)
+        } finally {
+          underWay.set(id, count - 1)
+        }
+      },
+    }
+    const limiter = scene.limiter({cacheSize: 1})
+    const random = seededRandom(7)
+    const order = Array.from({length: BUCKETS * ASKED}, (_, at) => ({at, rank: random()}))
+      .toSorted((a, b) => a.rank - b.rank)
+      .map(({at}) => `user-${at % BUCKETS}`)
+    const admitted = new Map<string, number>()
+    const lane = async () => {
+      for (let entity = order.pop(); entity !== undefined; entity = order.pop())
+        if (await isAdmitted(limiter.acquire(request({rpm: 1}, entity))))
+          admitted.set(entity, (admitted.get(entity) ?? 0) + 1)
+    }
+    await Promise.all(Array.from({length: 64}, lane))
+    await limiter.close()
+    const entities = Array.from({length: BUCKETS}, (_, at) => `user-${at}`)
+    const found = await Promise.all(
+      entities.map(async entity => ({
+        admitted: admitted.get(entity),
+        ...(await scene.totals(entity, RESOURCE, 'rpm')),
+        refused: await refusedIn(entity),
+      })),
+    )
+    const exact = {admitted: ALLOWED, tokens: 0, consumed: ALLOWED, refused: ASKED - ALLOWED}
+    expect(found).toEqual(entities.map(() => exact))
+    expect([limiter.uncountedRefusals, most]).toEqual([0, 1])
+  })
+
+  it('decides how many entities are in mind: what is not any more costs a call, and is decided the same', async () => {
+    const calls = async (cacheSize: number) => {
+      const limiter = scene.limiter({cacheSize})
+      const entities = ['a', 'b', 'c'].map(name => `${name}-${cacheSize}`)
+      for (const entity of entities) await limiter.acquire(request({rpm: ALLOWED}, entity))
+      scene.calls.length = 0
+      for (const entity of entities)
+        expect(await failure(limiter.acquire(request({rpm: 1}, entity)))).toMatchObject({code: 'limit.exceeded'})
+      return scene.calls.filter(call => call === 'UpdateItem').length
+    }
+    // Refusals that wait for more buckets than are in mind are written at once, which are calls as well.
+    expect(await calls(1)).toBeGreaterThanOrEqual(3)
+    expect(await calls(3)).toBe(0)
+  })
+})

@@ -22,7 +22,7 @@ import {
   type Refused,
   ShardGone,
 } from './pending-request.js'
-import type {QueueServices} from './queue-services.js'
+import {FirstVisits, type QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
@@ -99,7 +99,18 @@ export class BucketQueues {
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
     const nextMark = markSource(table.randomBytes)
-    this.services = {table, settings, limits, shards, refusals: this.refusals, nextMark, supposed, onOpened}
+    const firstVisits = new FirstVisits(table.clock)
+    this.services = {
+      table,
+      settings,
+      limits,
+      shards,
+      refusals: this.refusals,
+      firstVisits,
+      nextMark,
+      supposed,
+      onOpened,
+    }
   }
 
   /** The queue of one bucket item. */

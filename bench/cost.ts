@@ -14,7 +14,8 @@ import {machineLine, numberOption, option, say, short, textTable} from './report
 
 /**
  * What decisions cost in units of DynamoDB, as the engine counts them, and in dollars: the limiter's part and the
- * aggregator's. See bench/README.md. `--quick` makes a fifth of the decisions; `--batch 500` sets the records per batch.
+ * aggregator's. See bench/README.md. `--quick` makes a fifth of the decisions; `--batch 500` sets the records per batch,
+ * `--spread 100000` the buckets of the decisions that are spread.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
@@ -22,6 +23,9 @@ const isQuick = process.argv.includes('--quick')
 const BATCH = numberOption('batch', 2600)
 const DECISIONS = isQuick ? 600 : 3000
 const BUCKETS = isQuick ? 200 : 1000
+const SPREAD = numberOption('spread', DECISIONS)
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 
 /** Dollars per million units on demand in us-east-1: https://aws.amazon.com/dynamodb/pricing/on-demand/ */
 const PRICE = {read: 0.125, write: 0.625}
@@ -41,6 +45,11 @@ class Stream implements Transport {
   /** Writes that were refused: the engines do not report their units, DynamoDB charges one for each. */
   refusedWrites = 0
   readonly #images = new Map<string, Item>()
+  readonly #clock: () => number
+
+  constructor(clock: () => number = Date.now) {
+    this.#clock = clock
+  }
 
   readonly send: Transport['send'] = async (operation, input, options) => {
     try {
@@ -65,7 +74,7 @@ class Stream implements Transport {
       eventName: OldImage ? 'MODIFY' : 'INSERT',
       eventSourceARN: 'arn:aws:dynamodb:::table/bench/stream/2026-01-01T00:00:00.000',
       dynamodb: {
-        ...{ApproximateCreationDateTime: Date.now() / 1000, Keys: Key, NewImage, OldImage},
+        ...{ApproximateCreationDateTime: this.#clock() / 1000, Keys: Key, NewImage, OldImage},
         SequenceNumber: String(++sequence),
       },
     })
@@ -77,6 +86,10 @@ interface Scenario {
   readonly name: string
   /** Decisions before the measurement begins. */
   readonly warmUp: number
+  /** By default the same number for all. */
+  readonly decisions?: number
+  /** Between the two, an hour passes, and another limiter takes over, which knows none of the buckets. */
+  readonly isTakenOver?: boolean
   readonly decide: (limiter: RateLimiter, number: number) => Promise<unknown>
   readonly prepare?: (tenant: NamespaceTable) => Promise<void>
 }
@@ -90,7 +103,19 @@ const SCENARIOS: readonly Scenario[] = [
     warmUp: BUCKETS,
     decide: (limiter, number) => limiter.acquire(ask(`user-${number % BUCKETS}`)),
   },
-  {name: 'spread: a new bucket each', warmUp: 0, decide: (limiter, number) => limiter.acquire(ask(`user-${number}`))},
+  {
+    name: 'spread: a new bucket each',
+    warmUp: 0,
+    decisions: SPREAD,
+    decide: (limiter, number) => limiter.acquire(ask(`user-${number}`)),
+  },
+  {
+    name: 'spread: first of the hour',
+    warmUp: SPREAD,
+    decisions: SPREAD,
+    isTakenOver: true,
+    decide: (limiter, number) => limiter.acquire(ask(`user-${number % SPREAD}`)),
+  },
   {
     name: 'cascade, settled',
     warmUp: 5,
@@ -110,13 +135,17 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ]
 
-async function play({name, warmUp, decide, prepare}: Scenario): Promise<string[][]> {
-  const stream = new Stream()
+async function play(scenario: Scenario): Promise<string[][]> {
+  const {name, warmUp, decisions = DECISIONS, isTakenOver = false, decide, prepare} = scenario
+  // From noon on, so that no day ends within the hour: its usage would be rolled up.
+  let aheadMs = isTakenOver ? Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2 - Date.now() : 0
+  const clock = () => Date.now() + aheadMs
+  const stream = new Stream(clock)
   const tenant = {...environment.newTenant(), transport: stream}
   await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M')
   await prepare?.(tenant)
-  const limiter = environment.limiter(tenant, {transport: stream, denyCacheMs: 0})
-  const clock = () => Date.now()
+  const newLimiter = () => environment.limiter(tenant, {transport: stream, denyCacheMs: 0, clock})
+  let limiter = newLimiter()
   const table = {name: tenant.name, transport: metered, clock, randomBytes, backoff: tenant.backoff}
   const aggregator = createAggregator({table, log: () => {}})
   const deliver = async () => {
@@ -125,24 +154,34 @@ async function play({name, warmUp, decide, prepare}: Scenario): Promise<string[]
   }
   for (let number = 0; number < warmUp; number++) await decide(limiter, number)
   await deliver()
+  if (isTakenOver) {
+    await limiter.close()
+    aheadMs += HOUR_MS
+    limiter = newLimiter()
+  }
   const before = meter.snapshot()
   stream.refusedWrites = 0
-  for (let number = warmUp; number < warmUp + DECISIONS; number++) await decide(limiter, number)
+  for (let number = warmUp; number < warmUp + decisions; number++) await decide(limiter, number)
   await limiter.close()
   const decided = meter.snapshot()
   const ofLimiter = meter.since(before)
   await deliver()
-  return [row(name, ofLimiter, stream.refusedWrites), row('  its usage', meter.since(decided))]
+  return [row(name, decisions, ofLimiter, stream.refusedWrites), row('  its usage', decisions, meter.since(decided))]
 }
 
-function row(name: string, {read, write: reported, byTarget}: CapacityTotals, refusedWrites = 0): string[] {
+function row(
+  name: string,
+  decisions: number,
+  {read, write: reported, byTarget}: CapacityTotals,
+  refusedWrites = 0,
+): string[] {
   const write = reported + refusedWrites
   const writesIn = (part: string) =>
     Object.entries(byTarget).reduce((sum, [target, units]) => sum + (target.endsWith(part) ? units.write : 0), 0)
   const indexes = ['GSI1', 'GSI2', 'GSI3', 'GSI4'].map(writesIn)
   const own = write - indexes.reduce((a, b) => a + b, 0)
-  const dollars = (read * PRICE.read + write * PRICE.write) / DECISIONS
-  return [name, ...[read, own, ...indexes].map(units => short(units / DECISIONS)), `$${dollars.toFixed(2)}`]
+  const dollars = (read * PRICE.read + write * PRICE.write) / decisions
+  return [name, ...[read, own, ...indexes].map(units => short(units / decisions)), `$${dollars.toFixed(2)}`]
 }
 
 /** What a bucket costs per day and month beyond its hours, whatever its traffic. */
@@ -161,7 +200,7 @@ async function rollUps(): Promise<string[] | undefined> {
   await aggregator.handle({Records: stream.records.splice(0)})
   if (!('tick' in aggregator)) return undefined
   const before = meter.snapshot()
-  aheadMs = 45 * 86_400_000
+  aheadMs = 45 * DAY_MS
   for (let turn = 0; turn < 40; turn++) {
     aheadMs += 61_000
     await aggregator.tick()

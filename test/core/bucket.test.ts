@@ -7,6 +7,7 @@ import {
   expiresAtSeconds,
   type LimitState,
   lifetimeSeconds,
+  neededUntilSeconds,
   negateAmounts,
   refillBucket,
   sumAmounts,
@@ -273,9 +274,16 @@ describe('lifetime', () => {
     expect(lifetimeSeconds([limit(100, 100, 60), limit(10, 10, 86_400)], 7)).toBe(604_800)
   })
 
-  it('is a minute at least, so that a bucket that fills up in no time is not expired between two requests', () => {
-    expect(expiresAtSeconds([limit(100, 1000, 1)], 7, 5_000_500)).toBe(5060)
-    expect(expiresAtSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5420)
+  it('is seven days at least: to make a bucket anew costs more than to keep it', () => {
+    const week = 7 * 86_400
+    expect(expiresAtSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5000 + week)
+    expect(expiresAtSeconds([limit(10, 10, 86_400)], 7, 5_000_500)).toBe(5000 + week)
+    expect(expiresAtSeconds([limit(11, 10, 86_400)], 7, 5_000_500)).toBe(5000 + 1.1 * week)
+  })
+
+  it('is needed for a minute at least, so that a bucket that fills up in no time is not expired between two requests', () => {
+    expect(neededUntilSeconds([limit(100, 1000, 1)], 7, 5_000_500)).toBe(5060)
+    expect(neededUntilSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5420)
   })
 
   it('D-41 grows with a debt, so that expiry forgives none', () => {

@@ -66,7 +66,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       rf: {N: '1700000000000'},
       shard_count: {N: '1'},
       cascade: {BOOL: false},
-      ttl: {N: '1700000420'},
+      ttl: {N: '1700604800'},
       b_rpm_tk: {N: '99000'},
       b_rpm_cp: {N: '100000'},
       b_rpm_ra: {N: '100000'},
@@ -177,12 +177,12 @@ describeOnEngine('lifecycle of a bucket', () => {
   })
 
   describe('D-41 debt', () => {
-    it('D-41 a debt of 10 capacities outlives the usual 7 fill times: expiry counts it in', async () => {
+    it('D-41 a debt of two weeks outlives the usual seven days: expiry counts it in', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 1}))
-      await lease.adjust({rpm: 1099})
+      await lease.adjust({rpm: 2_016_000})
       const ttl = await python.number('ttl')
-      const repaidSeconds = (1000 / 100) * 60
+      const repaidSeconds = 14 * 86_400
       expect(ttl).toBeGreaterThan(scene.nowMs / 1000 + repaidSeconds)
       // Refused meanwhile, and no refusal shortens it.
       scene.nowMs += 300_000
@@ -196,7 +196,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       await splitInto(scene, 16)
       await limiter.acquire(request({}))
       const lease = await limiter.acquire(request({rpm: 1}))
-      await lease.adjust({rpm: 5000})
+      await lease.adjust({rpm: 500_000})
       const indebted = (await scene.shards('user-1', 'gpt-4', 16)).find(
         ({state}) => (state.limits.get('rpm')?.tokensMilli ?? 0n) < 0n,
       )

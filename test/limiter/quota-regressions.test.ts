@@ -164,7 +164,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
     const client = limiter([session])
     await (await client.acquire({...USER, consume: {q: 15}})).commit()
-    scene.nowMs += 45 * 60_000
+    scene.nowMs += 7 * 86_400_000 + 45 * 60_000
     const before = await scene.shards(USER.entity, RESOURCE)
     expect((before[0]?.ttlSeconds ?? 0) * 1000).toBeLessThan(scene.nowMs)
     const error = await client.acquire({...USER, consume: {q: 15}}).catch(refused => refused)

@@ -66,7 +66,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     scene.calls.length = 0
     await scene.limiter().acquire(request({rpm: 1}))
     expect(scene.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
-    expect(await python.number('ttl')).toBe(Math.floor(scene.nowMs / 1000) + 420)
+    expect(await python.number('ttl')).toBe(Math.floor(scene.nowMs / 1000) + 7 * 86_400)
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 98, consumed: 2})
   })
 

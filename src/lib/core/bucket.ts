@@ -292,14 +292,26 @@ const CLOCK_MARGIN_SECONDS = 60
 /** A year, for a limit that never fills up. */
 const UNKNOWN_LIFETIME_MS = 365 * 86_400_000
 
-/** A bucket expires when it was not used for this many times the time it takes to fill, unless said otherwise. */
+/** An idle bucket lives for this many times the time it takes to fill, unless said otherwise, or longer. */
 export const LIFETIME_MULTIPLIER = 7
+
+/** Seven days, the least that an idle bucket lives: to make it anew costs more than to keep it for years (decision 37). */
+const IDLE_LIFETIME_SECONDS = 7 * 86_400
 
 /** A bucket that fills up within milliseconds must not count as expired between two requests. */
 const SHORTEST_LIFETIME_SECONDS = 60
 
 /** Epoch seconds after which the table may drop a bucket that lies untouched from `nowMs` on. */
 export function expiresAtSeconds(
+  limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
+  multiplier: number,
+  nowMs: number,
+): number {
+  return Math.max(Math.floor(nowMs / 1000) + IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs))
+}
+
+/** Epoch seconds before which a bucket must not be gone: it would begin full, and what it had been charged be forgotten. */
+export function neededUntilSeconds(
   limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
   nowMs: number,

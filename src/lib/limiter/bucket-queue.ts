@@ -8,6 +8,7 @@ import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {keys, wireKey} from '../schema/keys.js'
 import {type Correction, writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
 import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
@@ -217,7 +218,7 @@ export class BucketQueue {
 
   /** Decides step by step, until every request of the batch is settled. */
   async #decide(requests: readonly PendingRequest[]): Promise<void> {
-    const {settings, table} = this.#services
+    const {settings, table, firstVisits} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
     for (let round = 0; ; round++) {
       const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
@@ -231,9 +232,12 @@ export class BucketQueue {
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
+      const isFirstVisit = round === 0 && !state && !bucket.lastRecord
+      const isRead = isFirstVisit && (await this.#readFirst())
       const isCertain = round > 0 || bucket.isFresh(this.#now())
       // Seen, but never compared with the configuration: a process that decides once would not notice a change.
-      if (round > 0 && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now())) bucket.noteDoubt()
+      if ((round > 0 || isRead) && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now()))
+        bucket.noteDoubt()
       const inForce = bucket.isCheckDue(this.#now()) ? await this.#checkLimits() : this.#compareAtHand()
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
@@ -244,7 +248,31 @@ export class BucketQueue {
       if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
     }
+  }
+
+  /** Reads a bucket that was never seen, where a write would probably only show it; the write that follows demands what was read. */
+  async #readFirst(): Promise<boolean> {
+    const {table, settings, firstVisits, nextMark} = this.#services
+    const {entity, resource, shard} = this.#address
+    if (!firstVisits.readFirst(resource)) return false
+    try {
+      const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+      const request = {TableName: table.name, Key, ConsistentRead: false}
+      const {Item} = await table.transport.send('GetItem', request, {timeoutMs: settings.writeTimeoutMs})
+      this.#bucket.learnGlance(Item, nextMark(), this.#now())
+      return true
+    } catch {
+      // A write shows the bucket as well, and says what is wrong.
+      return false
+    }
+  }
+
+  /** Whether a write has admitted none of the requests, and a read would have told that another one is needed. */
+  #hasOnlyShown(requests: readonly PendingRequest[]): boolean {
+    if (requests.some(request => request.isSettled)) return false
+    return !this.#bucket.state?.exists || this.#bucket.wouldAdmitAny(requests, this.#now())
   }
 
   /** Before the first check is due: a configuration that is cached and differs casts doubt on the bucket. */

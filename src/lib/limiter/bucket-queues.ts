@@ -22,7 +22,7 @@ import {
   type Refused,
   ShardGone,
 } from './pending-request.js'
-import type {QueueServices} from './queue-services.js'
+import {FirstVisits, type QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
@@ -100,6 +100,7 @@ export class BucketQueues {
       limits,
       shards,
       refusals: this.refusals,
+      firstVisits: new FirstVisits(table.clock),
       nextMark,
       supposed,
       onSeen: (address, seen) => this.#onSeen(address, seen),

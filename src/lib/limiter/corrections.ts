@@ -1,4 +1,4 @@
-import {type Amounts, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
+import {type Amounts, neededUntilSeconds, sumAmounts} from '../core/bucket.js'
 import {hasOverflowed} from '../core/fullness.js'
 import {isSamePeriod, type QuotaPeriod} from '../core/kind-refill.js'
 import {Throttled} from '../dynamo/errors.js'
@@ -164,6 +164,6 @@ function expiryForDebt({table, bucket, ttlMultiplier}: CorrectedItem, deltas: Am
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const needed = expiresAtSeconds(charged, ttlMultiplier, table.clock())
+  const needed = neededUntilSeconds(charged, ttlMultiplier, table.clock())
   return charged.some(limit => limit.tokensMilli < 0n) && needed > record.ttlSeconds ? needed : undefined
 }

@@ -30,6 +30,9 @@ export interface SeenLoad {
   readonly largestRequestMilli: Amounts
 }
 
+/** No state of that time is fresh. */
+const LONG_AGO_MS = 0
+
 /** What this process knows of one bucket item. */
 export class KnownBucket {
   readonly #settings: LimiterSettings
@@ -92,6 +95,16 @@ export class KnownBucket {
     const largestRequestMilli = this.#largest
     if (unitsPerSecond !== undefined) this.#largest = new Map()
     return {record, unitsPerSecond, isShared: this.#gauge.isShared(nowMs), largestRequestMilli}
+  }
+
+  /** Learns what an eventually consistent read has shown: enough to plan a write that demands it, never to refuse. */
+  learnGlance(item: Item | undefined, {slot}: WriteMark, nowMs: number): void {
+    this.#slotMark = markIn(item, slot)
+    this.#seenAtMs = performance.now()
+    this.#state = stateIn(item, LONG_AGO_MS)
+    if (!this.#state.exists) return
+    this.#lastRecord = this.#state.seen.record
+    this.#time.follow(this.#lastRecord, nowMs)
   }
 
   /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */

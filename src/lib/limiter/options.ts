@@ -31,7 +31,7 @@ export interface RateLimiterOptions extends ConnectionOptions {
   readonly strict?: boolean
   /** Limits where nothing is configured at any level. */
   readonly defaultLimits?: readonly Limit[]
-  /** Idle buckets expire after this many times they take to fill up; 7 unless said otherwise, 0: never. */
+  /** Idle buckets expire after this many times they take to fill up, seven days at least; 7 unless said otherwise, 0: never. */
   readonly bucketTtlMultiplier?: number
   /** Most shards a hot bucket is split into; 32 unless said otherwise. */
   readonly maxShards?: number
@@ -88,7 +88,7 @@ export interface LimiterSettings {
   readonly denyCacheMs: number
   /** How often the limits of a bucket in use are compared with the configuration, in ms. */
   readonly configCheckMs: number
-  /** Lifetime of an idle bucket in times it takes to fill up; 0: unlimited. */
+  /** Lifetime of an idle bucket in times it takes to fill up, seven days at least; 0: unlimited. */
   readonly bucketTtlMultiplier: number
   readonly maxShards: number
   /** Most entries of each cache. */

@@ -1,5 +1,9 @@
+import {LIFETIME_MULTIPLIER, neededUntilSeconds} from '../../../src/lib/core/bucket.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
+import {shareOfRecord} from '../../../src/lib/limiter/known-bucket.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import {isFamilyDeed} from '../oracles/families.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
@@ -101,13 +105,23 @@ async function currentShards(world: World, writer: Writer, entity: string): Prom
   return bucket?.shardCount ?? 1
 }
 
-/** The table drops items whose time has come, as it does at any moment from then on. */
+/**
+ * The table drops items whose time has come, as it does at any moment from then on. Buckets are gone as early as after a
+ * write of zae-limiter, which gives them seven times what they need to fill up, and not seven days.
+ */
 export function expire(world: World): void {
   const writer: Writer = {kind: 'expiry', process: OTHERS}
   const nowSeconds = Math.floor(world.time.nowMs / 1000)
   for (const item of world.items) {
     const {ttl, PK, SK} = item
-    if (!ttl || !('N' in ttl) || Number(ttl.N) > nowSeconds) continue
+    if (!ttl || !('N' in ttl) || Math.min(Number(ttl.N), briefExpiry(item)) > nowSeconds) continue
     world.carryOut(writer, 'DeleteItem', {TableName: STACK, Key: {PK, SK}})
   }
+}
+
+function briefExpiry(item: Item): number {
+  const stored = decodeBucket(item)
+  if (stored?.kind !== 'bucket') return Infinity
+  const {limits, refilledAtMs} = shareOfRecord(stored.record)
+  return neededUntilSeconds(limits.values(), LIFETIME_MULTIPLIER, refilledAtMs)
 }

@@ -46,7 +46,11 @@ export const MUTANTS: readonly Mutant[] = [
       '(tokensMilli.get(name) ?? 0n) + 1000n < milli',
     ],
     ['returns are charges', '[name, -milli]', '[name, milli]'],
-    ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))', '1'],
+    [
+      'buckets expire at once',
+      'return Math.max(Math.floor(nowMs / 1000) + IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs))',
+      'return Math.floor(nowMs / 1000) + 1',
+    ],
   ]),
   ...inFile('core/shards.ts', [
     ['the wait of several shards is too short', 'return lateEnough', 'return Math.ceil(lateEnough / 2)'],

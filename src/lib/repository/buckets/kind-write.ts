@@ -1,4 +1,11 @@
-import {type BucketState, expiresAtSeconds, hasKinds, LIFETIME_MULTIPLIER, nextBoundary} from '../../core/bucket.js'
+import {
+  type BucketState,
+  expiresAtSeconds,
+  hasKinds,
+  LIFETIME_MULTIPLIER,
+  neededUntilSeconds,
+  nextBoundary,
+} from '../../core/bucket.js'
 import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, n} from '../../schema/attribute-value.js'
@@ -36,7 +43,7 @@ export function expiryOfPeriod(plan: BucketPlan): number | null | undefined {
   if (isFirstOfSeveral(plan.seen.record)) return null
   if (!hasKinds(state)) return undefined
   const limits = plannedLimits(plan)
-  if (ttlSeconds >= expiresAtSeconds(limits, 1, plan.nowMs)) return undefined
+  if (ttlSeconds >= neededUntilSeconds(limits, 1, plan.nowMs)) return undefined
   return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, plan.nowMs)
 }
 

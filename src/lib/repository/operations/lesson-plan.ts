@@ -1,4 +1,4 @@
-import {type Amounts, expiresAtSeconds} from '../../core/bucket.js'
+import {type Amounts, neededUntilSeconds} from '../../core/bucket.js'
 import {withRateAt} from '../../core/kind-refill.js'
 import {shareOfLimit} from '../../core/shards.js'
 import {type Balance, balanceClearingIn, loweredTogether, toTokens} from '../../core/token-math.js'
@@ -110,7 +110,7 @@ function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
   const lessons = new Map([...bounds].map(([name, {stored}]) => [name, stored]))
   const {ttlSeconds} = plan.seen.record
   // A bucket that is gone before its debt is repaid would start full.
-  const needed = ttlSeconds === undefined ? undefined : expiresAtSeconds(plannedLimits(lowered), 1, plan.nowMs)
+  const needed = ttlSeconds === undefined ? undefined : neededUntilSeconds(plannedLimits(lowered), 1, plan.nowMs)
   const isShort = ttlSeconds !== undefined && needed !== undefined && needed > ttlSeconds
   return {plan: lowered, write: {amounts: new Map(), lessons, ...(isShort && {ttlSeconds: needed})}}
 }

@@ -51,7 +51,7 @@ export {
 export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/headers.js'
 export type {Lease, LeasePart} from './limiter/lease.js'
 export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/observation/decision-event.js'
-export type {AcquireRequest, BucketName, RateLimiterOptions} from './limiter/options.js'
+export type {AcquireRequest, BucketName, RateLimiterOptions, Settle} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'

@@ -33,6 +33,16 @@ function sharesOf({record, shards = [record], shares}: Grant): readonly BucketSt
   return shares ?? shards.map(({state, shard, shardCount}) => shareOfBucket(state, shard, shardCount))
 }
 
+/** Charges that were accepted count at once, returns when they are written: never is more shown than there is (L6). */
+function lessAccepted(
+  {accepted, holdings}: Grant,
+  [charged, ...others]: readonly BucketState[],
+): readonly BucketState[] {
+  if (!charged) return []
+  const isTaken = accepted && !holdings[0]?.isBypassed
+  return [isTaken ? less(charged, accepted.charges) : charged, ...others]
+}
+
 function less(bucket: BucketState, takenMilli: Amounts): BucketState {
   const limits = new Map(bucket.limits)
   for (const [name, milli] of takenMilli) {
@@ -44,7 +54,10 @@ function less(bucket: BucketState, takenMilli: Amounts): BucketState {
 
 function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number): Map<string, LimitBalance> {
   const {entity, state} = grant.record
-  const shares = sharesOf(grant).map(share => refillBucket(share, nowMs))
+  const shares = lessAccepted(
+    grant,
+    sharesOf(grant).map(share => refillBucket(share, nowMs)),
+  )
   const balances = new Map<string, LimitBalance>()
   for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue

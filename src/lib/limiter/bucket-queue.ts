@@ -1,9 +1,9 @@
 import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
 import {STAMP_MS} from '../core/limit-kind.js'
-import {isRetryable, Throttled} from '../dynamo/errors.js'
-import {pause, retrying} from '../dynamo/retry.js'
+import {Throttled} from '../dynamo/errors.js'
+import {pause} from '../dynamo/retry.js'
 import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'
-import {mayHaveBeenApplied, type WriteOutcome} from '../repository/buckets/marked-write.js'
+import type {WriteOutcome} from '../repository/buckets/marked-write.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
@@ -19,6 +19,8 @@ import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGo
 import type {CorrectOptions, QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refusal.js'
 import {writeRefusals} from './refusals/flush.js'
+import {insist} from './settling/insist.js'
+import {WaitingCorrections} from './settling/waiting-corrections.js'
 
 /** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
@@ -28,9 +30,6 @@ const FIRST_WAITING_ROUND = 3
 
 /** About two round trips: after a longer wait the tokens are gone and the queue has grown. */
 const LONGEST_WAIT_MS = 8
-
-/** Tries to return tokens, the first included. */
-const RETURN_ATTEMPTS = 10
 
 /** Someone who waits for a write. */
 interface Deferred {
@@ -56,7 +55,7 @@ export class BucketQueue {
   readonly #address: BucketAddress
   readonly #bucket: KnownBucket
   #requests: PendingRequest[] = []
-  #corrections: Correction[] = []
+  readonly #corrections = new WaitingCorrections(() => this.#start())
   #isCorrecting = false
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
@@ -103,14 +102,26 @@ export class BucketQueue {
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
-  correct(
-    deltas: Amounts,
-    {requests = 0, isBypassed = false, incarnation, periods = new Map()}: CorrectOptions = {},
-  ): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, requests, isBypassed, incarnation, periods, resolve, reject})
-      this.#start()
-    })
+  correct(deltas: Amounts, options: CorrectOptions = {}): Promise<void> {
+    return this.#corrections.add(deltas, options)
+  }
+
+  /** As `correct`, but waits a moment for others to share the write with, and is repeated when it has certainly failed. */
+  correctSoon(deltas: Amounts, options: CorrectOptions): Promise<void> {
+    // What waits for others keeps the queue, which is idle meanwhile.
+    this.#services.onBusy(this.key)
+    let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, options)
+    const attempt = () => {
+      const first = written
+      written = undefined
+      return first ?? this.correct(deltas, options)
+    }
+    return insist(attempt, this.#services.table.backoff)
+  }
+
+  /** Has the corrections that wait for others written now. */
+  hurry(): void {
+    this.#corrections.hurry()
   }
 
   /** Returns what was charged; never fails. */
@@ -120,9 +131,7 @@ export class BucketQueue {
     {isBypassed, incarnation, periods}: Pick<Holding, 'isBypassed' | 'incarnation' | 'periods'>,
   ): Promise<void> {
     const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, isBypassed, incarnation, periods})
-    const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
-    const {backoff} = this.#services.table
-    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
+    await insist(attempt, this.#services.table.backoff).catch(() => {})
   }
 
   /** Writes the refusals of the bucket that wait for a write, unless one comes anyway. */
@@ -150,7 +159,7 @@ export class BucketQueue {
 
   /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
   #isCurrent(nowMs: number): boolean {
-    return this.#corrections.length === 0 && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
+    return this.#corrections.isEmpty && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
   }
 
   #writeCorrections(corrections: readonly Correction[]): Promise<void> {
@@ -185,6 +194,13 @@ export class BucketQueue {
     return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
   }
 
+  /** Requests that might be refused are decided by a balance in which everything counts that was accepted. */
+  #mayRefuse(): boolean {
+    const requests = this.#requests
+    if (!this.#corrections.hasSoon || requests.length === 0) return false
+    return !this.#bucket.wouldAdmitAll(requests, this.#now())
+  }
+
   #start(): void {
     if (this.#running) return
     this.#services.onBusy(this.key)
@@ -193,8 +209,7 @@ export class BucketQueue {
 
   async #run(): Promise<void> {
     do {
-      const corrections = this.#corrections
-      this.#corrections = []
+      const corrections = this.#corrections.take({all: this.#mayRefuse()})
       this.#isCorrecting = corrections.length > 0
       if (corrections.length > 0) await this.#writeCorrections(corrections)
       this.#isCorrecting = false
@@ -211,9 +226,9 @@ export class BucketQueue {
       this.#refusalWriters = []
       if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
       await afterMicrotasks()
-    } while (this.#corrections.length > 0 || this.#requests.length > 0 || this.#refusalWriters.length > 0)
+    } while (this.#corrections.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
-    this.#services.onIdle(this.key)
+    if (this.#corrections.isEmpty) this.#services.onIdle(this.key)
   }
 
   /** Decides step by step, until every request of the batch is settled. */

@@ -168,6 +168,17 @@ export class BucketQueues {
     return this.at(address).correct(deltas, {isBypassed, incarnation, periods})
   }
 
+  /** As `correct`, but the write waits a moment for others, and is tried as often as that of a refund. */
+  correctSoon(holding: Holding, deltas: Amounts): Promise<void> {
+    return this.at(holding.address).correctSoon(deltas, holding)
+  }
+
+  /** Has corrections that wait for others written now: of all queues, or of those of some holdings. */
+  hurry(holdings?: readonly Holding[]): void {
+    const queues = holdings?.map(({address}) => this.find(address)) ?? this.#queues.values()
+    for (const queue of queues) queue?.hurry()
+  }
+
   /** Returns everything that holdings hold; never fails. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {

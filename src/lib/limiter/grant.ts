@@ -28,6 +28,14 @@ export interface Grant {
   shards?: readonly BucketRecord[] | undefined
   /** What the shards hold after corrections by this lease; absent as long as there were none. */
   shares?: readonly BucketState[] | undefined
+  /** Corrections that were accepted and are not in the books of the holdings yet. */
+  accepted?: Accepted
+}
+
+/** In millitokens; returns are negative. */
+interface Accepted {
+  readonly charges: Amounts
+  readonly returns: Amounts
 }
 
 /** The grant of a request that one bucket item has admitted. */
@@ -45,6 +53,19 @@ export function book(holding: Holding, deltas: Iterable<readonly [string, bigint
   holding.heldMilli = held
 }
 
+/** Adds to the corrections of a grant that were accepted, or takes them away once they are in the books. */
+export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  const charges = new Map(grant.accepted?.charges)
+  const returns = new Map(grant.accepted?.returns)
+  for (const [name, milli] of deltas) {
+    const same = milli > 0n ? charges : returns
+    const sum = (same.get(name) ?? 0n) + sign * milli
+    if (sum === 0n) same.delete(name)
+    else same.set(name, sum)
+  }
+  grant.accepted = {charges, returns}
+}
+
 /** What a grant has taken from the balances, over all items, in millitokens: all that it holds but what was only counted. */
 export function takenBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
@@ -58,6 +79,13 @@ export function isCharged({holdings}: Grant, name: string): boolean {
 /** What a grant holds, over all items, in millitokens. */
 export function heldBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
+}
+
+/** What a grant will hold once all that was accepted is written, over all items, in millitokens. */
+export function heldSoonBy(grant: Grant): Map<string, bigint> {
+  const {charges, returns} = grant.accepted ?? {}
+  if (!charges || !returns) return heldBy(grant)
+  return sumAmounts([{amounts: heldBy(grant)}, {amounts: charges}, {amounts: returns}])
 }
 
 /** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */

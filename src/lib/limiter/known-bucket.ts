@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, wouldAdmit} from '../core/bucket.js'
+import {type Amounts, type BucketState, sumAmounts, wouldAdmit} from '../core/bucket.js'
 import {boughtMilli} from '../core/kind-refill.js'
 import {isBypassedAt} from '../core/limit-kind.js'
 import {shareOfBucket} from '../core/shards.js'
@@ -168,6 +168,14 @@ export class KnownBucket {
     // A bypass lasts for a limited time: the configuration need not be asked before.
     if (isBypassedAt(record, nowMs)) return false
     return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
+  }
+
+  /** Whether all requests fit in the balances together, as far as a state tells that is young enough to tell. */
+  wouldAdmitAll(demands: readonly Demand[], clockMs: number): boolean {
+    if (!this.#state?.exists || !this.isFresh(clockMs)) return false
+    const {record} = this.#state.seen
+    const [sum, nowMs] = [sumAmounts(demands), this.timeAt(clockMs)]
+    return !needsLimits(record, sum, nowMs) && shardWouldAdmit(record, sum, nowMs)
   }
 
   /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */

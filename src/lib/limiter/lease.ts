@@ -6,8 +6,9 @@ import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
-import {book, type Grant, type Holding, heldBy, isCharged, partsOf, takenBy} from './grant.js'
+import {accept, book, type Grant, type Holding, heldBy, heldSoonBy, isCharged, partsOf, takenBy} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
+import type {SoonActions} from './settling/soon-actions.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {
@@ -21,6 +22,8 @@ export interface LeaseActions {
   handleFailure(error: unknown): Promise<void>
   /** Returns everything; resolves when it is written or has finally failed. */
   refund(holdings: readonly Holding[]): Promise<void>
+  /** Instead of `correct` and `handleFailure`, for a lease whose corrections nobody waits for. */
+  readonly soon: SoonActions | undefined
   /** Epoch milliseconds. */
   clock(): number
 }
@@ -116,10 +119,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return this.#grants[0]?.holdings[0]?.isBypassed ?? false
   }
 
-  /** Whole tokens charged to the entity and not returned, per limit; where it was bypassed, counted. */
+  /** Whole tokens charged to the entity and not returned, per limit; where it was bypassed, counted. With what is settled soon. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
-    const consumed = own ? Object.fromEntries([...heldBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
+    const consumed = own ? Object.fromEntries([...heldSoonBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
     return consumed as Consumption<Name>
   }
 
@@ -165,7 +168,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /**
    * Corrects the charge after the fact: positive amounts charge more, into debt if need be, negative ones return. It never
    * refuses for want of tokens. Any limit of the bucket may be named, not only those acquired; one that was not
-   * configured when the lease was acquired does not count, unless `strict` is set.
+   * configured when the lease was acquired does not count, unless `strict` is set. Resolves when it is written or, with
+   * `settle: 'soon'`, at once.
    */
   async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
@@ -174,7 +178,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (!own) return
     const amounts = this.#knownAmounts(own, asked)
     this.#checkNotMoreThanHeld(amounts)
-    await this.#track(this.#correctAll(amounts))
+    const soon = this.#actions?.soon
+    if (soon) await soon.accept(this.#track(this.#correctAllSoon(amounts, soon)))
+    else await this.#track(this.#correctAll(amounts))
   }
 
   /** Returns whole tokens; at most what the lease holds. */
@@ -204,6 +210,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#ended = 'rolled back'
     const others = Promise.all(this.#others.map(other => other.rollback()))
     // What is still being written is returned too, once it is known what became of it.
+    this.#hurry()
     await Promise.allSettled(this.#underway)
     for (const grant of this.#grants) this.#note(grant, negateAmounts(takenBy(grant)))
     await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
@@ -217,30 +224,56 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
 
   /** Waits for both levels, so that the books are right whatever the outcome of each. */
   async #correctAll(amounts: Amounts): Promise<void> {
-    const outcomes = await Promise.allSettled(this.#grants.flatMap(grant => this.#correct(grant, amounts)))
-    for (const outcome of outcomes)
-      if (outcome.status === 'rejected') await this.#actions?.handleFailure(outcome.reason)
+    const actions = this.#actions
+    if (!actions) return
+    const works = this.#grants.flatMap(grant => this.#correct(grant, knownBy(grant, amounts), actions.correct))
+    const outcomes = await Promise.allSettled(works)
+    for (const outcome of outcomes) if (outcome.status === 'rejected') await actions.handleFailure(outcome.reason)
   }
 
-  #correct(grant: Grant, amounts: Amounts): Promise<void>[] {
-    // A parent is charged only for the limits it has. After a move another one may hold tokens of a limit that it lacks.
-    const {limits} = grant.record.state
-    const known = [...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name)))
-    return partsOf(grant, new Map(known)).map(async ({holding, deltas}) => {
-      const returned = [...deltas].filter(([, milli]) => milli < 0n)
+  /** As `#correctAll`, for a caller who does not wait: what was accepted counts as done. */
+  async #correctAllSoon(amounts: Amounts, soon: SoonActions): Promise<void> {
+    const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
+    for (const {grant, known} of parts) accept(grant, known, 1n)
+    // Nothing is returned before what was accepted earlier is written: the charge of the very tokens might fail.
+    if (this.#underway.length > 0 && [...amounts.values()].some(milli => milli < 0n)) {
+      this.#hurry()
+      await Promise.allSettled(this.#underway)
+    }
+    const works = parts.flatMap(({grant, known}) => {
+      accept(grant, returnsOf(known), -1n)
+      return this.#correct(grant, known, soon.correct, charges => accept(grant, charges, -1n))
+    })
+    const outcomes = await Promise.allSettled(works)
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  }
+
+  /** Has what was accepted written now. */
+  #hurry(): void {
+    this.#actions?.soon?.hurry(this.#grants.flatMap(grant => grant.holdings))
+  }
+
+  /** `onDone` is called with the charges at the moment at which they are in the books, or will never be. */
+  #correct(
+    grant: Grant,
+    amounts: Amounts,
+    correct: SoonActions['correct'],
+    onDone?: (charges: [string, bigint][]) => void,
+  ): Promise<void>[] {
+    return partsOf(grant, amounts).map(async ({holding, deltas}) => {
+      const returns = returnsOf(deltas)
+      const charges = [...deltas].filter(([, milli]) => milli > 0n)
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
-      book(holding, returned, 1n)
+      book(holding, returns, 1n)
       try {
-        await this.#actions?.correct(holding, deltas)
+        await correct(holding, deltas)
       } catch (error) {
-        if (!mayHaveBeenApplied(error)) book(holding, returned, -1n)
+        if (!mayHaveBeenApplied(error)) book(holding, returns, -1n)
+        onDone?.(charges)
         throw error
       }
-      book(
-        holding,
-        [...deltas].filter(([, milli]) => milli > 0n),
-        1n,
-      )
+      book(holding, charges, 1n)
+      onDone?.(charges)
       if (!holding.isBypassed) this.#note(grant, deltas)
     })
   }
@@ -314,7 +347,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** What the lease holds of a limit: of the entity's or, where only the parent has it, of the parent's. */
   #held(name: string): bigint {
     const grant = this.#grants.find(({record}) => record.state.limits.has(name))
-    return (grant && heldBy(grant).get(name)) ?? 0n
+    return (grant && heldSoonBy(grant).get(name)) ?? 0n
   }
 
   #checkNotMoreThanHeld(amounts: Amounts): void {
@@ -328,3 +361,11 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     }
   }
 }
+
+/** A parent is charged only for the limits it has. After a move another one may hold tokens of a limit that it lacks. */
+function knownBy(grant: Grant, amounts: Amounts): Amounts {
+  const {limits} = grant.record.state
+  return new Map([...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name))))
+}
+
+const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)

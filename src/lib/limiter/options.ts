@@ -9,6 +9,12 @@ import type {ConnectionOptions, TableSeams} from '../repository/table/open-table
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {DecisionEvent} from './observation/decision-event.js'
 
+/**
+ * When corrections of a lease are written: `now`, while the caller waits, or `soon`, within 50 ms and together with others
+ * of the same bucket. A crash loses what was not written by then.
+ */
+export type Settle = 'now' | 'soon'
+
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions extends ConnectionOptions {
   /** Tenant to work in; `default` unless said otherwise. */
@@ -29,6 +35,8 @@ export interface RateLimiterOptions extends ConnectionOptions {
    * it as `unlimited`, and the process warns once per name.
    */
   readonly strict?: boolean
+  /** When corrections of leases are written; `now` unless said otherwise. */
+  readonly settle?: Settle
   /** Limits where nothing is configured at any level. */
   readonly defaultLimits?: readonly Limit[]
   /** Idle buckets expire after this many times they take to fill up, seven days at least; 7 unless said otherwise, 0: never. */
@@ -69,6 +77,8 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly onUnavailable?: OnUnavailable
   /** Instead of the limiter's. */
   readonly strict?: boolean
+  /** Instead of the limiter's. */
+  readonly settle?: Settle
   /** How long each decision may take, in ms; instead of the limiter's. */
   readonly timeoutMs?: number
   /**
@@ -108,6 +118,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (options.onDecision !== undefined && typeof options.onDecision !== 'function') {
     throw new InvalidInput('option.invalid', 'onDecision must be a function.', {details: {option: 'onDecision'}})
   }
+  checkSettle(options.settle)
   const tooMany = tooManyLimits(options.defaultLimits ?? [])
   if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {
@@ -119,6 +130,14 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     cacheSize: checkWhole('cacheSize', cacheSize, 1) ?? 10_000,
     writeTimeoutMs: checkMs('timeoutMs', timeoutMs) ?? 3000,
   }
+}
+
+/** Callers in JavaScript can pass anything. */
+export function checkSettle(settle: Settle | undefined): void {
+  if (settle === undefined || settle === 'now' || settle === 'soon') return
+  throw new InvalidInput('option.invalid', `settle must be "now" or "soon", not ${JSON.stringify(settle)}.`, {
+    details: {option: 'settle'},
+  })
 }
 
 function checkWhole(option: string, value: number | undefined, least: number): number | undefined {

@@ -17,9 +17,11 @@ import {DecisionObserver} from './observation/observer.js'
 import {
   type AcquireRequest,
   type BucketName,
+  checkSettle,
   type LimiterSeams,
   type LimiterSettings,
   type RateLimiterOptions,
+  type Settle,
   settingsOf,
 } from './options.js'
 import {Deadline} from './pending-request.js'
@@ -30,6 +32,7 @@ import {
   readAvailability,
   resourceCapacity,
 } from './reads.js'
+import {SettleWarning, soonActions} from './settling/soon-actions.js'
 import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './several-resources.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
@@ -55,6 +58,8 @@ const POLICY_TIMEOUT_MS = 250
 export class RateLimiter<Name extends string = string> implements AsyncDisposable {
   readonly #onUnavailable: OnUnavailable | undefined
   readonly #isStrict: boolean
+  readonly #settle: Settle
+  readonly #settleWarning = new SettleWarning()
   readonly #table: Table
   readonly #closeTable: () => Promise<void>
   readonly #settings: LimiterSettings
@@ -71,6 +76,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     this.#onUnavailable = options.onUnavailable
     this.#isStrict = options.strict ?? false
     this.#settings = settingsOf(options)
+    this.#settle = options.settle ?? 'now'
     const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
     const {onDecision, namespace, namespaceId} = options
     this.#observer = onDecision && new DecisionObserver(onDecision, namespace ?? namespaceId ?? 'default')
@@ -154,11 +160,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Ends waits, finishes the requests, refunds and splits under way, writes the refusals that are not written yet, then
-   * closes the connections. May be called again.
+   * Ends waits, finishes the requests, refunds and splits under way, writes the corrections and refusals that are not
+   * written yet, then closes the connections. May be called again.
    */
   async close(): Promise<void> {
     this.#closing.abort()
+    this.#lookup.found?.queues.hurry()
     await this.settled()
     await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
@@ -166,7 +173,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Resolves when no request, refund or split is under way.
+   * Resolves when no request, correction, refund or split is under way.
    *
    * @internal
    */
@@ -195,6 +202,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   async #decide<T>(request: AcquireRequest<Name>, told: (outcome: AcquireOutcome, waitedMs: number) => T): Promise<T> {
     const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
+    checkSettle(request.settle)
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
     const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
@@ -275,8 +283,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
     const isStrict = request.strict ?? this.#isStrict
+    const handleFailure = (error: unknown) => this.#handleFailure(error, request)
+    const [closing, warning] = [this.#closing.signal, this.#settleWarning]
+    const isSoon = (request.settle ?? this.#settle) === 'soon'
     return {
       isStrict,
+      soon: isSoon ? soonActions({queues, closing, warning, handleFailure}) : undefined,
       correct: (holding, deltas) => queues.correct(holding, deltas),
       takeMore: async amounts => {
         const deadline = this.#startDeadline(request)
@@ -291,7 +303,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         }
       },
       clock: this.#table.clock,
-      handleFailure: error => this.#handleFailure(error, request),
+      handleFailure,
       refund: holdings => queues.refund(holdings),
     }
   }
@@ -342,4 +354,4 @@ function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: numb
 }
 
 /** How one request is decided. */
-type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'strict' | 'timeoutMs' | 'signal'>
+type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>

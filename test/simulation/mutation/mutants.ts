@@ -337,17 +337,13 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   ]),
   ...inFile('limiter/lease.ts', [
-    ['what was released is rolled back again', '      book(holding, returned, 1n)\n', ''],
+    ['what was released is rolled back again', '      book(holding, returns, 1n)\n', ''],
     [
       'a limit that is overdrawn is not named',
       'kind?.softUntilMs !== undefined && tokensMilli < 0n',
       'kind?.softUntilMs === undefined && tokensMilli < 0n',
     ],
-    [
-      'what was adjusted is not rolled back',
-      '        [...deltas].filter(([, milli]) => milli > 0n),\n        1n,',
-      '        [...deltas].filter(([, milli]) => milli > 0n),\n        0n,',
-    ],
+    ['what was adjusted is not rolled back', 'book(holding, charges, 1n)', 'book(holding, charges, 0n)'],
   ]),
   ...inFile('limiter/refusal.ts', [
     ['every refusal names 1 ms', 'Math.max(1, ...statuses.map(status => status.retryAfterMs))', '1'],

@@ -1,0 +1,369 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {Denied, Unavailable} from '../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import type {Lease} from '../../src/lib/limiter/lease.js'
+import type {AcquireRequest} from '../../src/lib/limiter/options.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {failure, request, splitInto, warningsOf} from './visit.js'
+
+const SOON = {settle: 'soon'} as const
+
+const soon = (consume: Record<string, number>, entity?: string): AcquireRequest => ({
+  ...request(consume, entity),
+  ...SOON,
+})
+
+describeOnBoth('settling soon', {timeout: 60_000}, table => {
+  let scene: Scene
+  let limiter: RateLimiter
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter()
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/day', 'tpm=1000/day')
+  })
+
+  const tpm = (entity = 'user-1', shards = 1) => scene.totals(entity, 'gpt-4', 'tpm', shards)
+  const key = () => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0))
+
+  /** How many calls `work` makes, with what it leaves to be written. */
+  async function callsOf(work: () => Promise<unknown>): Promise<number> {
+    await limiter.settled()
+    const before = scene.calls.length
+    await work()
+    await limiter.settled()
+    return scene.calls.length - before
+  }
+
+  /** Writes from now on fail, or wait. */
+  function disturb(send: (inner: Transport['send']) => Transport['send']): () => void {
+    const {transport} = scene
+    const disturbed = send((...args) => transport.send(...args))
+    scene.transport = {
+      send: ((operation, ...rest) =>
+        operation === 'UpdateItem'
+          ? disturbed(operation, ...rest)
+          : transport.send(operation, ...rest)) as Transport['send'],
+    }
+    return () => {
+      scene.transport = transport
+    }
+  }
+
+  /** Writes wait from now on, until what is returned is called. */
+  function hold(): () => void {
+    let open = () => {}
+    const opened = new Promise<void>(resolve => {
+      open = resolve
+    })
+    disturb(
+      inner =>
+        (async (...args: Parameters<Transport['send']>) => {
+          await opened
+          return inner(...args)
+        }) as Transport['send'],
+    )
+    return open
+  }
+
+  const failWith = (error: () => Error): (() => void) =>
+    disturb(
+      () =>
+        (async () => {
+          throw error()
+        }) as Transport['send'],
+    )
+
+  it('resolves before anything is written, and is written in the end', async () => {
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    const go = hold()
+    await lease.adjust({tpm: 20})
+    await lease.release({tpm: 50})
+    await lease.commit()
+    expect(await tpm()).toEqual({tokens: 900, consumed: 100})
+    go()
+    await limiter.settled()
+    expect(await tpm()).toEqual({tokens: 930, consumed: 70})
+  })
+
+  it('writes the corrections of many leases of a bucket once', async () => {
+    const leases = await Promise.all(Array.from({length: 20}, () => limiter.acquire(soon({tpm: 10}))))
+    const calls = await callsOf(async () => {
+      for (const [at, lease] of leases.entries()) await lease.adjust({tpm: at % 2 === 0 ? 5 : -5})
+    })
+    expect(calls).toBe(1)
+    expect(await tpm()).toEqual({tokens: 800, consumed: 200})
+  })
+
+  it('goes along at once with a correction that somebody waits for', async () => {
+    const [patient, hasty] = [await limiter.acquire(soon({tpm: 10})), await limiter.acquire(request({tpm: 10}))]
+    const calls = await callsOf(async () => {
+      await patient.adjust({tpm: 30})
+      await hasty.adjust({tpm: 5})
+      expect(await tpm()).toMatchObject({consumed: 55})
+    })
+    expect(calls).toBe(1)
+  })
+
+  it('is the default of a limiter where it says so, and a request may say otherwise', async () => {
+    limiter = scene.limiter(SOON)
+    const [later, now] = [
+      await limiter.acquire(request({tpm: 10})),
+      await limiter.acquire({...request({tpm: 10}), settle: 'now'}),
+    ]
+    await later.adjust({tpm: 1})
+    expect(await tpm()).toMatchObject({consumed: 20})
+    await now.adjust({tpm: 1})
+    expect(await tpm()).toMatchObject({consumed: 22})
+  })
+
+  it.each([['later'], [''], [null], [true]])('refuses %j, for the limiter and for a request', async value => {
+    const settle = value as never
+    expect(() => scene.limiter({settle})).toThrow('settle must be "now" or "soon"')
+    const error = await failure(limiter.acquire({...request({tpm: 1}), settle}))
+    expect(error).toMatchObject({code: 'option.invalid', details: {option: 'settle'}})
+  })
+
+  it('close writes what was accepted, and waits for it', async () => {
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    await lease.adjust({tpm: -40})
+    const go = hold()
+    let isClosed = false
+    const closing = limiter.close().then(() => {
+      isClosed = true
+    })
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(isClosed).toBe(false)
+    go()
+    await closing
+    expect(await tpm()).toEqual({tokens: 940, consumed: 60})
+  })
+
+  it('once closing has begun, nothing is accepted that is not written', async () => {
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    const closing = limiter.close()
+    await lease.adjust({tpm: 5})
+    expect(await tpm()).toMatchObject({consumed: 105})
+    await closing
+    failWith(() => new Denied('UpdateItem'))
+    expect(await failure(lease.adjust({tpm: 5}))).toBeInstanceOf(Denied)
+  })
+
+  it('a signal that aborts after the admission changes nothing', async () => {
+    const controller = new AbortController()
+    const lease = await limiter.acquire({...soon({tpm: 100}), signal: controller.signal})
+    await lease.adjust({tpm: 7})
+    controller.abort()
+    await limiter.settled()
+    expect(await tpm()).toMatchObject({consumed: 107})
+  })
+
+  it('a request that would be refused has what was accepted written first', async () => {
+    const lease = await limiter.acquire(soon({tpm: 1000}))
+    await lease.release({tpm: 400})
+    await limiter.acquire(request({tpm: 400}))
+    expect(await tpm()).toEqual({tokens: 0, consumed: 1000})
+    scene.nowMs += 5000
+    await lease.release({tpm: 600})
+    await limiter.acquire(request({tpm: 600}))
+    expect(await tpm()).toMatchObject({consumed: 1000})
+  })
+
+  it('a request that fits does not wait for what was accepted', async () => {
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    await limiter.acquire(request({tpm: 1}))
+    await lease.adjust({tpm: 5})
+    const before = scene.calls.length
+    await limiter.acquire(request({tpm: 1}))
+    expect(scene.calls.length - before).toBe(1)
+  })
+
+  describe('the books', () => {
+    it('count what was accepted as done; only returns raise no balance before they are written (L6)', async () => {
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      const go = hold()
+      await lease.adjust({tpm: 20})
+      expect(lease.consumed).toEqual({tpm: 120})
+      expect(lease.limits.tpm?.available).toBe(880)
+      await lease.release({tpm: 50})
+      expect(lease.consumed).toEqual({tpm: 70})
+      expect(lease.limits.tpm?.available).toBe(880)
+      expect(await failure(lease.release({tpm: 71}))).toMatchObject({code: 'lease.over-release'})
+      go()
+      await limiter.settled()
+      expect(lease.consumed).toEqual({tpm: 70})
+      expect(lease.limits.tpm?.available).toBe(930)
+    })
+
+    it('a limit that more is taken of meanwhile still lacks what was accepted', async () => {
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      await limiter.acquire(request({tpm: 1}))
+      await lease.adjust({tpm: 20})
+      await lease.consume({tpm: 10})
+      expect(lease.consumed).toEqual({tpm: 130})
+      expect(lease.limits.tpm?.available).toBe(869)
+      await limiter.settled()
+      expect(lease.consumed).toEqual({tpm: 130})
+      expect(lease.limits.tpm?.available).toBe(869)
+      expect(await tpm()).toMatchObject({tokens: 869})
+    })
+
+    it.each([[20], [-30]])('rollback after %i returns exactly what is held, once (S6)', async delta => {
+      const lease = await limiter.acquire(soon({rpm: 1, tpm: 100}))
+      await lease.adjust({tpm: delta})
+      await lease.rollback()
+      expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
+      expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(0)
+      await limiter.close()
+      expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
+    })
+
+    it('a return of tokens whose charge fails is not made (S6)', async () => {
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      const repair = failWith(() => new Denied('UpdateItem'))
+      const warnings = await warningsOf(async () => {
+        await lease.adjust({tpm: 50})
+        const released = lease.release({tpm: 150})
+        await new Promise(resolve => setTimeout(resolve, 5))
+        repair()
+        await released
+        await limiter.settled()
+      })
+      expect(warnings).toMatchObject([{code: 'ZAEL_SETTLE'}])
+      expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
+      expect(lease.consumed).toEqual({tpm: 0})
+    })
+  })
+
+  describe('when the write fails', () => {
+    let unhandled: unknown[]
+    const noteUnhandled = (reason: unknown) => unhandled.push(reason)
+    beforeEach(() => {
+      unhandled = []
+      process.on('unhandledRejection', noteUnhandled)
+      return () => void process.off('unhandledRejection', noteUnhandled)
+    })
+
+    /** Both levels of two corrections fail. */
+    async function failTwice(lease: Lease, error: () => Error): Promise<Array<Error & {code?: string}>> {
+      const repair = failWith(error)
+      const warnings = await warningsOf(async () => {
+        await lease.adjust({tpm: 20})
+        await lease.adjust({tpm: -30})
+        await limiter.settled()
+      })
+      repair()
+      return warnings
+    }
+
+    it('the process warns once, nothing is unhandled, and everything that is held can be returned', async () => {
+      await scene.entity('user-1', 'acme')
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      expect(lease.parent).toBe('acme')
+      const warnings = await failTwice(lease, () => new Denied('UpdateItem'))
+      expect(warnings).toMatchObject([{name: 'ZaelWarning', code: 'ZAEL_SETTLE'}])
+      expect(unhandled).toEqual([])
+      expect(lease.consumed).toEqual({tpm: 100})
+      expect(lease.limits.tpm?.available).toBe(900)
+      await lease.rollback()
+      expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
+      expect(await tpm('acme')).toEqual({tokens: 1000, consumed: 0})
+    })
+
+    it('in doubt, a return is not made again (S6)', async () => {
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      const warnings = await failTwice(lease, () => new Unavailable('UpdateItem', true))
+      expect(warnings).toHaveLength(1)
+      expect(unhandled).toEqual([])
+      await lease.rollback()
+      expect(await tpm()).toEqual({tokens: 970, consumed: 30})
+    })
+
+    it('a short outage is waited out', async () => {
+      const lease = await limiter.acquire(soon({tpm: 100}))
+      let failures = 0
+      disturb(
+        inner =>
+          (async (...args: Parameters<Transport['send']>) => {
+            // More than the attempts of one write.
+            if (++failures <= 8) throw new Unavailable('UpdateItem', false)
+            return inner(...args)
+          }) as Transport['send'],
+      )
+      expect(
+        await warningsOf(async () => {
+          await lease.adjust({tpm: 20})
+          await limiter.settled()
+        }),
+      ).toEqual([])
+      expect(await tpm()).toMatchObject({consumed: 120})
+    })
+  })
+
+  it('goes to both levels of a cascade', async () => {
+    await scene.entity('user-1', 'acme')
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    const other = await limiter.acquire(soon({tpm: 100}))
+    const calls = await callsOf(async () => {
+      await lease.adjust({tpm: -60})
+      await other.adjust({tpm: 10})
+    })
+    expect(calls).toBe(2)
+    expect(await tpm()).toMatchObject({consumed: 150})
+    expect(await tpm('acme')).toMatchObject({consumed: 150})
+  })
+
+  it('goes to the shards that gave the tokens (S8)', async () => {
+    await limiter.acquire(request({tpm: 1}))
+    await splitInto(scene, 2)
+    limiter = scene.limiter()
+    const lease = await limiter.acquire(soon({tpm: 900}))
+    await lease.release({tpm: 700})
+    await limiter.settled()
+    expect(await tpm('user-1', 2)).toEqual({tokens: 799, consumed: 201})
+    for (const {state} of await scene.shards('user-1', 'gpt-4', 2))
+      expect(state.limits.get('tpm')?.tokensMilli).toBeLessThanOrEqual(500_000n)
+  })
+
+  it('goes to every resource of a request', async () => {
+    await scene.configure({level: 'resource', resource: 'embeddings'}, 'tpm=1000/day')
+    const lease = await limiter.acquire({...soon({tpm: 100}), also: {embeddings: {tpm: 50}}})
+    const calls = await callsOf(async () => {
+      await lease.adjust({tpm: 1})
+      await lease.of('embeddings').adjust({tpm: 2})
+      await lease.commit()
+    })
+    expect(calls).toBe(2)
+    expect(await tpm()).toMatchObject({consumed: 101})
+    expect(await scene.totals('user-1', 'embeddings', 'tpm')).toMatchObject({consumed: 52})
+  })
+
+  it('corrects only the counters of a bypassed entity', async () => {
+    await limiter.acquire(request({tpm: 1}))
+    await new NamespaceRepository(scene.tenant, undefined).setAccess(
+      {level: 'entity', entity: 'user-1', resource: 'gpt-4'},
+      'bypass',
+    )
+    scene.nowMs += 1001
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    expect(lease.bypassed).toBe(true)
+    const {available} = lease.limits.tpm as {available: number}
+    await lease.adjust({tpm: 11})
+    expect(lease.consumed).toEqual({tpm: 111})
+    expect(lease.limits.tpm?.available).toBe(available)
+    await limiter.settled()
+    expect(await tpm()).toMatchObject({consumed: 112, tokens: 999})
+  })
+
+  it('returns nothing to a bucket that was created since', async () => {
+    const lease = await limiter.acquire(soon({tpm: 100}))
+    await lease.release({tpm: 60})
+    await table.transport.send('DeleteItem', {TableName: table.name, Key: key()})
+    await scene.limiter().acquire(request({tpm: 500}))
+    await limiter.settled()
+    expect(await tpm()).toEqual({tokens: 500, consumed: 500})
+  })
+})

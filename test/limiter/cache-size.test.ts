@@ -78,6 +78,20 @@ describeOnEngine('the size of the caches', () => {
     expect([limiter.uncountedRefusals, most]).toEqual([0, 1])
   })
 
+  it('S6 of one entry: a bucket with corrections that are settled soon is kept until they are written', async () => {
+    const limiter = scene.limiter({cacheSize: 1, settle: 'soon'})
+    const entities = ['a', 'b', 'c']
+    for (const entity of entities) {
+      const lease = await limiter.acquire(request({rpm: ALLOWED}, entity))
+      await lease.adjust({rpm: -2})
+    }
+    // A queue that was made anew would not know of the two that are to be returned, and refuse.
+    for (const entity of entities) await limiter.acquire(request({rpm: 2}, entity))
+    await limiter.close()
+    const totals = await Promise.all(entities.map(entity => scene.totals(entity, RESOURCE, 'rpm')))
+    expect(totals).toEqual(entities.map(() => ({tokens: 0, consumed: ALLOWED})))
+  })
+
   it('decides how many entities are in mind: what is not any more costs a call, and is decided the same', async () => {
     const calls = async (cacheSize: number) => {
       const limiter = scene.limiter({cacheSize})

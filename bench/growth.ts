@@ -52,7 +52,11 @@ const COMMANDS: readonly string[] = [
   'limits export',
   'limits export --json',
   'limits export --output csv',
+  'limits validate -f MANIFEST',
   'limits plan -f MANIFEST',
+  'limits plan -f MANIFEST --json',
+  'limits diff -f MANIFEST',
+  'limits apply -f MANIFEST --dry-run',
   'limits boosts',
   'bucket list --resource gpt-4',
   'bucket list --resource gpt-4 --all',
@@ -63,6 +67,11 @@ const COMMANDS: readonly string[] = [
   'watch --once --all',
   'watch --once --all --json',
   'watch --once --all --json --top 10',
+  'usage top',
+  'usage top --by entity,tpm',
+  'usage summary --resource gpt-4',
+  'usage summary --resource gpt-4 --window daily --since 7d',
+  'verify',
   'audit list',
   'namespace show default',
   'status',
@@ -106,12 +115,13 @@ try {
   const manifest = join(folder, 'limits.yaml')
   const rows: string[][] = []
   for (const command of COMMANDS.filter(
-    each => each.includes(ONLY) || (each === 'limits export' && ONLY === 'limits'),
+    each => each.includes(ONLY) || (each === 'limits export' && ONLY.startsWith('limits')),
   )) {
     const file = command === 'limits export' ? manifest : join(folder, 'output')
     const {calls, read, write, peakMb, cpuSeconds, outputMb, code}: Measured = await measure(
       command.replace('MANIFEST', manifest),
-      where,
+      // Connects to no table.
+      command.startsWith('limits validate') ? [] : where,
       proxy,
       file,
     )

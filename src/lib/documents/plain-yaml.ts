@@ -38,7 +38,7 @@ function objectBlock(value: object, indent: string, seen: Set<object>): string |
   let text = ''
   for (const [key, each] of Object.entries(value)) {
     if (each === undefined) continue
-    if (!isPlain(key) || key.length > LONGEST) return undefined
+    if (!isPlainText(key) || key.length > LONGEST) return undefined
     const inline = scalar(each, indent.length + key.length)
     const below = inline === undefined ? block(each, `${indent}  `, seen) : undefined
     if (inline !== undefined) text += `${indent}${key}: ${inline}\n`
@@ -64,10 +64,11 @@ function listBlock(list: readonly unknown[], indent: string, seen: Set<object>):
 function scalar(value: unknown, before: number): string | undefined {
   if (typeof value === 'string') {
     const isShort = before + value.length <= LONGEST || !value.includes(' ')
-    return isShort && isPlain(value) ? value : undefined
+    return isShort && isPlainText(value) ? value : undefined
   }
   if (value === null || typeof value === 'boolean') return String(value)
   return Number.isSafeInteger(value) && !Object.is(value, -0) ? String(value) : undefined
 }
 
-const isPlain = (text: string): boolean => PLAIN.test(text) && !VALUES.test(text)
+/** Whether a text is written without quotes, and read as the same text. */
+export const isPlainText = (text: string): boolean => PLAIN.test(text) && !VALUES.test(text)

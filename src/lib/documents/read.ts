@@ -14,11 +14,25 @@ interface TextRequest {
   readonly accept?: (stats: Stats) => boolean
 }
 
+/** What was read. UTF-8 is checked when it is asked for. */
+export interface FileText {
+  readonly bytes: number
+  /** Without a byte order mark; throws for what is not text. */
+  text(): string
+  /** The same piece by piece, cut anywhere; control characters, also NUL, are left to the caller. */
+  pieces(): Iterable<string>
+}
+
+/** The text of a file that a person has written; see `readPieces`. */
+export async function readText(request: TextRequest): Promise<string | undefined> {
+  return (await readPieces(request))?.text()
+}
+
 /**
- * The text of a file that a person has written, without a byte order mark; `undefined` when it does not exist or is not
- * accepted. Nothing is read beyond `maxBytes`, also from a device or a pipe, whose size is not known before.
+ * The bytes of a file; `undefined` when it does not exist or is not accepted. Nothing is read beyond `maxBytes`, also from a
+ * device or a pipe, whose size is not known before.
  */
-export async function readText({file, code, maxBytes, hint, accept}: TextRequest): Promise<string | undefined> {
+export async function readPieces({file, code, maxBytes, hint, accept}: TextRequest): Promise<FileText | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
   let handle: FileHandle | undefined
@@ -45,17 +59,30 @@ export async function readText({file, code, maxBytes, hint, accept}: TextRequest
   }
   const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   if (bytes > maxBytes) throw refuse(`it is larger than ${formatSize(maxBytes)}`)
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', {fatal: true}).decode(Buffer.concat(chunks))
-  } catch {
-    throw refuse('it is not UTF-8 text')
+  const newDecoder = () => new TextDecoder('utf-8', {fatal: true})
+  const utf8 = (decode: () => string): string => {
+    try {
+      return decode()
+    } catch {
+      throw refuse('it is not UTF-8 text')
+    }
   }
-  const nul = text.indexOf('\0')
-  if (nul >= 0) throw refuse(`it is not text: line ${text.slice(0, nul).split('\n').length} has a NUL byte`)
-  return text
+  return {
+    bytes,
+    text: () => {
+      const text = utf8(() => newDecoder().decode(Buffer.concat(chunks)))
+      const nul = text.indexOf('\0')
+      if (nul >= 0) throw refuse(`it is not text: line ${text.slice(0, nul).split('\n').length} has a NUL byte`)
+      return text
+    },
+    *pieces() {
+      const decoder = newDecoder()
+      for (const chunk of chunks) yield utf8(() => decoder.decode(chunk, {stream: true}))
+      yield utf8(() => decoder.decode())
+    },
+  }
 }
 
-function formatSize(bytes: number): string {
+export function formatSize(bytes: number): string {
   return bytes < 2 ** 20 ? `${bytes / 1024} KiB` : `${bytes / 2 ** 20} MiB`
 }

@@ -4,6 +4,7 @@ import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
 import {fromJson, type Json} from '../schema/json-attribute.js'
 import type {EntityRecordChange, EntitySource} from './entity-change.js'
+import type {LiveEntities} from './plan-entities.js'
 
 /** Kept free for keys, times and who made the change. */
 const RESERVED_BYTES = 2048
@@ -13,11 +14,12 @@ const MOST_NAMED = 5
 /** Throws when the record of an entity, or the audit event of its change, would not fit into an item. */
 export function checkEntitySizes(
   changes: readonly EntityRecordChange[],
-  live: ReadonlyMap<string, EntityRecord>,
+  live: LiveEntities,
   source: EntitySource,
 ): void {
   const tooLarge = changes.flatMap(change => {
-    const bytes = bytesOf(change, live.get(change.entity))
+    const record = live.get(change.entity)
+    const bytes = bytesOf(change, record === 'same' ? undefined : record)
     return bytes > MAX_ITEM_BYTES ? [{entity: change.entity, bytes}] : []
   })
   if (tooLarge.length === 0) return

@@ -9,23 +9,32 @@ import {byText, type Manifest, type ManifestEntity, type ManifestScope, policies
  * Python's `json.dumps`. Fields that only zael knows (parents, metadata…) are included only where they are stated.
  */
 export function fingerprint(manifest: Manifest): string {
-  return `sha256:${createHash('sha256')
-    .update(pythonJson(normalForm(manifest)))
-    .digest('hex')}`
+  const hash = createHash('sha256')
+  for (const piece of normalForm(manifest)) hash.update(piece)
+  return `sha256:${hash.digest('hex')}`
 }
 
-function normalForm({namespace, system, resources, entities}: Manifest): Json {
+/** In pieces: with many entities the whole is a long text. The sections are in the order of their names. */
+function* normalForm({namespace, system, resources, entities}: Manifest): Generator<string, void> {
   const policy = system?.onUnavailable
-  return {
+  yield '{'
+  if (entities.size > 0) {
+    yield '"entities": {'
+    let isFirst = true
+    for (const id of [...entities.keys()].sort(byText)) {
+      yield `${isFirst ? '' : ', '}${pythonText(id)}: ${pythonJson(entityForm(entities.get(id) as ManifestEntity))}`
+      isFirst = false
+    }
+    yield '}, '
+  }
+  const rest = pythonJson({
     namespace,
     ...(system && {
       system: {limits: limitsForm(system.limits), ...(policy === undefined ? {} : {on_unavailable: policy})},
     }),
     ...(resources.size > 0 && {resources: scopesForm(resources)}),
-    ...(entities.size > 0 && {
-      entities: Object.fromEntries([...entities].map(([id, entity]) => [id, entityForm(entity)])),
-    }),
-  }
+  })
+  yield rest.slice(1)
 }
 
 function entityForm({scopes, ...record}: ManifestEntity): Json {
@@ -57,11 +66,13 @@ function limitsForm(limits: readonly Limit[]): Json {
 /** Keys sorted, separators `", "` and `": "`, everything outside ASCII escaped. */
 function pythonJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(', ')}]`
-  if (value === null || typeof value !== 'object') return ascii(JSON.stringify(value))
+  if (value === null || typeof value !== 'object') return pythonText(value)
   const entries = Object.entries(value).sort(([a], [b]) => byText(a, b))
-  return `{${entries.map(([key, each]) => `${ascii(JSON.stringify(key))}: ${pythonJson(each)}`).join(', ')}}`
+  return `{${entries.map(([key, each]) => `${pythonText(key)}: ${pythonJson(each)}`).join(', ')}}`
 }
 
-function ascii(text: string): string {
-  return text.replace(/[\u007f-\uffff]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+function pythonText(value: Json): string {
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, unit => {
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
 }

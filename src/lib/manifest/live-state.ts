@@ -1,10 +1,8 @@
 import {chunksOf} from '../dynamo/concurrency.js'
-import type {Managed} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
-import type {EntityRecord} from '../schema/entity-record.js'
 import {type Manifest, statesRecord} from './manifest.js'
-import {ScopeSet, scopeName, statedScopes} from './scopes.js'
+import {type LiveEntities, liveEntity} from './plan-entities.js'
 
 // Ten requests of a hundred keys, four at a time; then a progress report.
 const RECORDS_PER_REPORT = 1000
@@ -15,44 +13,37 @@ export interface ReadOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** The table's records for everything that a manifest states or stated before. */
-export interface LiveState {
-  /** By scope name; scopes without a record are absent. */
-  readonly configs: ReadonlyMap<string, ConfigRecord>
-  readonly entities: ReadonlyMap<string, EntityRecord>
-}
-
-/** Reads in batches: thousands of entities take dozens of requests. */
-export async function readLiveState(
+/**
+ * Reads what there is for scopes and for the entities of a manifest, in batches: thousands of entities take dozens of
+ * requests. Each record is given to `compare` and not kept, and of entities only those are kept that differ.
+ */
+export async function compareLive(
   repository: NamespaceRepository,
   manifest: Manifest,
-  managed: Managed,
+  scopes: readonly ConfigScope[],
+  compare: (scope: ConfigScope, record: ConfigRecord | undefined) => void,
   {onProgress, signal}: ReadOptions,
-): Promise<LiveState> {
-  const scopes = ScopeSet.of(managed)
-  for (const {scope} of statedScopes(manifest)) scopes.add(scope)
-  const scopeList: ConfigScope[] = [...scopes]
-  const entityIds = [...entitiesOf(manifest)]
-
-  const total = scopeList.length + entityIds.length
+): Promise<LiveEntities> {
+  const entityIds = entitiesOf(manifest)
+  const total = scopes.length + entityIds.size
   let done = 0
   const report = (count: number) => {
     done += count
     onProgress?.({done, total})
   }
-  const configs = new Map<string, ConfigRecord>()
-  for await (const chunk of chunksOf(scopeList, RECORDS_PER_REPORT)) {
-    for (const record of await repository.configs.getMany(chunk, signal)) {
-      if (record) configs.set(scopeName(record.scope), record)
+  for await (const chunk of chunksOf(scopes, RECORDS_PER_REPORT)) {
+    const records = await repository.configs.getMany(chunk, signal)
+    for (const [at, scope] of chunk.entries()) compare(scope, records[at])
+    report(chunk.length)
+  }
+  const live = new Map<string, ReturnType<typeof liveEntity>>()
+  for await (const chunk of chunksOf(entityIds, RECORDS_PER_REPORT)) {
+    for (const record of await repository.entities.getMany(chunk, signal)) {
+      live.set(record.entity, liveEntity(record, manifest.entities.get(record.entity)))
     }
     report(chunk.length)
   }
-  const entities = new Map<string, EntityRecord>()
-  for await (const chunk of chunksOf(entityIds, RECORDS_PER_REPORT)) {
-    for (const record of await repository.entities.getMany(chunk, signal)) entities.set(record.entity, record)
-    report(chunk.length)
-  }
-  return {configs, entities}
+  return live
 }
 
 /** Entities whose record is compared: those with a stated record, and all parents. */

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../core/errors.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {reportIssues} from '../documents/issues.js'
-import {reportProblems} from '../documents/problems.js'
+import {type Problem, reportProblems} from '../documents/problems.js'
 import {Source} from '../documents/source.js'
 import {asText, isMapping, type Mapping} from '../documents/values.js'
 import {parentCycles} from './cycles.js'
@@ -10,11 +10,14 @@ import {manifestSchema} from './schema.js'
 
 /** Parses a manifest in YAML or JSON; throws one error with all problems and their positions. `file` is for messages. */
 export function parseManifest(text: string, {file}: {readonly file: string}): Manifest {
-  const source = new Source(text, {secondDocument: 'a file is for one namespace'})
+  const source = new Source(text, {secondDocument: SECOND_DOCUMENT})
   const manifest = source.value === undefined ? undefined : checkManifest(source, source.value)
-  if (!manifest || source.problems.length > 0) throw manifestInvalid(file, source)
+  if (!manifest || source.problems.length > 0) throw manifestInvalid(file, source.problems)
   return manifest
 }
+
+/** What is wrong with more than one document. */
+export const SECOND_DOCUMENT = 'a file is for one namespace'
 
 function checkManifest(source: Source, value: unknown): Manifest | undefined {
   if (value === null) {
@@ -25,30 +28,35 @@ function checkManifest(source: Source, value: unknown): Manifest | undefined {
   reportIssues(source, error?.issues ?? [])
   // Not part of the schema, which checks them only if there is no other problem.
   const entities = Object.entries(mappingOf(mappingOf(value).entities))
-  for (const [id, entity] of entities) reportSecondDefault(source, id, entity)
-  reportCycles(source, new Map(entities.map(([id, entity]) => [id, asText(mappingOf(entity).parent)])))
+  for (const [id, entity] of entities) if (setsDefaultTwice(entity)) reportSecondDefault(source, id)
+  const parents = new Map(entities.map(([id, entity]) => [id, statedParent(entity)]))
+  for (const cycle of parentCycles(parents)) reportCycle(source, cycle)
   return data
 }
 
-const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
+export const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
 
-function reportSecondDefault(source: Source, id: string, entity: unknown): void {
+/** The parent that an entity states, whether it can be one or not. */
+export const statedParent = (entity: unknown): unknown => asText(mappingOf(entity).parent)
+
+/** Whether an entity states its limits for all resources in both ways. */
+export function setsDefaultTwice(entity: unknown): boolean {
   const {limits, resources} = mappingOf(entity)
-  if (limits === undefined || !Object.hasOwn(mappingOf(resources), DEFAULT_RESOURCE)) return
+  return limits !== undefined && Object.hasOwn(mappingOf(resources), DEFAULT_RESOURCE)
+}
+
+export function reportSecondDefault(source: Source, id: string): void {
   const message = `"limits" of the entity already sets ${DEFAULT_RESOURCE}; give only one of them`
   source.report(['entities', id, 'resources', DEFAULT_RESOURCE], message)
 }
 
-/** Reports each cycle of parents within the file once, at one of its entities. */
-function reportCycles(source: Source, parents: ReadonlyMap<string, unknown>): void {
-  for (const cycle of parentCycles(parents)) {
-    const path = ['entities', cycle[0] as string, 'parent']
-    source.report(path, `the parents form a cycle: ${cycle.join(' → ')}`)
-  }
+/** Reports a cycle of parents within the file, at one of its entities. */
+export function reportCycle(source: Source, cycle: readonly string[]): void {
+  source.report(['entities', cycle[0] as string, 'parent'], `the parents form a cycle: ${cycle.join(' → ')}`)
 }
 
 /** One error with all problems of a file, in line order. */
-function manifestInvalid(file: string, {problems}: Source): InvalidInput {
+export function manifestInvalid(file: string, problems: readonly Problem[]): InvalidInput {
   const {sorted, lines} = reportProblems(file, problems)
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
   return new InvalidInput('manifest.invalid', `The manifest has ${count}:\n${lines.join('\n')}`, {

@@ -3,7 +3,16 @@ import {ZaelError} from '../core/errors.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import type {EntityFields, EntityRecordChange, EntitySource} from './entity-change.js'
 import {checkEntitySizes} from './entity-size.js'
-import {byText, type Manifest, statesRecord} from './manifest.js'
+import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
+
+/** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */
+export type LiveEntities = ReadonlyMap<string, EntityRecord | 'same'>
+
+/** What is kept of a record, given what a file states about its entity. */
+export function liveEntity(record: EntityRecord, stated: ManifestEntity | undefined): EntityRecord | 'same' {
+  const {scopes: _, ...fields} = stated ?? {scopes: undefined}
+  return Object.keys(differing(record, fields)).length === 0 ? 'same' : record
+}
 
 /**
  * The changes of entity records, parents first, and how many records already match. Throws when a parent is neither stated
@@ -11,7 +20,7 @@ import {byText, type Manifest, statesRecord} from './manifest.js'
  */
 export function planEntities(
   {entities}: Pick<Manifest, 'entities'>,
-  live: ReadonlyMap<string, EntityRecord>,
+  live: LiveEntities,
   source: EntitySource,
 ): {changes: EntityRecordChange[]; unchanged: number} {
   const stated = new Map([...entities].filter(([, entity]) => statesRecord(entity)))
@@ -25,6 +34,7 @@ export function planEntities(
   const missing: string[] = []
   for (const [entity, {scopes: _, ...fields}] of stated) {
     const record = live.get(entity)
+    if (record === 'same') continue
     const before = record ? differing(record, fields) : {}
     const after = record ? pick(fields, Object.keys(before)) : fields
     if (record && Object.keys(after).length === 0) continue

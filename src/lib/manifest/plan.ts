@@ -6,7 +6,7 @@ import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
 import type {EntityRecordChange} from './entity-change.js'
-import {type LiveState, type ReadOptions, readLiveState} from './live-state.js'
+import {compareLive, type ReadOptions} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
 import {planEntities} from './plan-entities.js'
 import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
@@ -82,16 +82,21 @@ export async function planManifest(
   const stated = statedScopes(manifest)
   // First: what cannot be applied is not read either.
   checkRecordFits(repository, [...managed, ...stated.map(({scope}) => scope)], seen)
-  const live = await readLiveState(repository, manifest, seen.record, options)
-  const sets: ScopeChange[] = []
-  const adopted: ConfigScope[] = []
-  for (const each of stated) {
-    const change = planScope(manifest, each, live, managed)
-    if (change) sets.push(change)
-    else if (!managed.has(each.scope)) adopted.push(each.scope)
+  const statedByName = new Map(stated.map(each => [scopeName(each.scope), each]))
+  const planned = new Map<string, ScopeChange>()
+  const boosts: PlannedBoost[] = []
+  const compare = (scope: ConfigScope, record: ConfigRecord | undefined) => {
+    const own = statedByName.get(scopeName(scope))
+    const change = own ? planScope(manifest, own, record, managed) : planDelete(scope, record)
+    if (change) planned.set(scopeName(scope), change)
+    if (record) boosts.push(...boostsAfter(record, change))
   }
-  const entities = planEntities(manifest, live.entities, 'manifest')
-  const deletes = planDeletes(new ScopeSet(stated.map(({scope}) => scope)), managed, live)
+  const scopes = [...managed, ...stated.flatMap(({scope}) => (managed.has(scope) ? [] : [scope]))]
+  const live = await compareLive(repository, manifest, scopes, compare, options)
+  const sets = stated.flatMap(({scope}) => planned.get(scopeName(scope)) ?? [])
+  const adopted = stated.flatMap(({scope}) => (planned.has(scopeName(scope)) || managed.has(scope) ? [] : [scope]))
+  const entities = planEntities(manifest, live, 'manifest')
+  const deletes = deletesOf(planned)
 
   const changes = [...sets, ...entities.changes, ...deletes]
   const count = (action: PlannedChange['action']) => changes.filter(change => change.action === action).length
@@ -102,18 +107,16 @@ export async function planManifest(
     adopt: adopted.length + sets.filter(change => change.adopts).length,
     unchanged: stated.length - sets.length + entities.unchanged,
   }
-  const planned = new Map([...sets, ...deletes].map(change => [scopeName(change.scope), change]))
-  const boosts = [...live.configs.values()].flatMap(record => boostsAfter(record, planned.get(scopeName(record.scope))))
   return {manifest, changes, adopted, counts, seen, boosts}
 }
 
 function planScope(
   manifest: Manifest,
   {scope, limits: after, policies}: StatedScope,
-  live: LiveState,
+  stored: ConfigRecord | undefined,
   managed: ScopeSet,
 ): ScopeChange | undefined {
-  const record = withoutCopy(live.configs.get(scopeName(scope)))
+  const record = withoutCopy(stored)
   const before = limitsWithoutBoosts(record)
   const policy = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
   const changesPolicy = policy !== undefined && policy !== record?.onUnavailable
@@ -141,21 +144,25 @@ function policyChanges(before: Policies | undefined, after: Policies): Pick<Scop
   }
 }
 
+/** For a scope that was managed and is no longer stated. */
+function planDelete(scope: ConfigScope, stored: ConfigRecord | undefined): ScopeChange | undefined {
+  const record = withoutCopy(stored)
+  if (!record || !isConfigured(record)) return undefined
+  const {limits: before, onUnavailable: policy} = record
+  const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
+  const changed = {...onUnavailable, ...policyChanges(record, {})}
+  const leavesCopy = record !== stored
+  const deletion = {kind: 'limits', action: 'delete', scope, before, after: [], policies: {}, adopts: false} as const
+  return {...deletion, ...changed, ...(leavesCopy && {leavesCopy})}
+}
+
 /** The most specific level first, so that the next level applies at every moment. */
-function planDeletes(stated: ScopeSet, managed: ScopeSet, live: LiveState): ScopeChange[] {
-  const deletes = [...managed].flatMap((scope): ScopeChange[] => {
-    const stored = live.configs.get(scopeName(scope))
-    const record = withoutCopy(stored)
-    if (stated.has(scope) || !record || !isConfigured(record)) return []
-    const {limits: before, onUnavailable: policy} = record
-    const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
-    const changed = {...onUnavailable, ...policyChanges(record, {})}
-    const leavesCopy = record !== stored
-    const deletion = {kind: 'limits', action: 'delete', scope, before, after: [], policies: {}, adopts: false} as const
-    return [{...deletion, ...changed, ...(leavesCopy && {leavesCopy})}]
-  })
+function deletesOf(planned: ReadonlyMap<string, ScopeChange>): ScopeChange[] {
   // Scope names begin with the level, and entity < resource < system.
-  return deletes.sort((a, b) => byText(scopeName(a.scope), scopeName(b.scope)))
+  return [...planned]
+    .filter(([, {action}]) => action === 'delete')
+    .sort(([a], [b]) => byText(a, b))
+    .map(([, change]) => change)
 }
 
 /** The system's item may contain only settings of other tools, or the audit retention. */

@@ -325,6 +325,9 @@ function stated<T extends object>(record: T): {[Key in keyof T]?: Exclude<T[Key]
   return Object.fromEntries(fields) as {[Key in keyof T]?: Exclude<T[Key], undefined>}
 }
 
+/** Entities by id. */
+export const entitiesSchema = entriesOf('entities', entityId, entity)
+
 /** A manifest. Its JSON Schema, for editors, is `templates/limits.schema.json`. */
 export const manifestSchema = fieldsOf('a manifest', {
   namespace: z
@@ -341,9 +344,7 @@ export const manifestSchema = fieldsOf('a manifest', {
   resources: entriesOf('resources', resourceName, scope)
     .optional()
     .describe('Limits and policies of all entities for a resource.'),
-  entities: entriesOf('entities', entityId, entity)
-    .optional()
-    .describe('Entities, the parents whose budget they share, and their own limits.'),
+  entities: entitiesSchema.optional().describe('Entities, the parents whose budget they share, and their own limits.'),
 })
   .meta({
     title: 'zael limits',

@@ -1,5 +1,5 @@
 import {string} from '@oclif/core/flags'
-import {ZaelError} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
@@ -16,21 +16,35 @@ export const manifestFlags = {
   }),
 }
 
-/** Several times what the record of a provisioner can list; see docs/manifest.md. */
-const MAX_BYTES = 16 * 2 ** 20
+/** Some 300,000 entities. */
+const MAX_BYTES = 64 * 2 ** 20
 
-/** Reads and checks a manifest. */
+/** Of a file that is read as a whole: that takes a hundred times its size in memory. */
+const MAX_WHOLE_BYTES = 16 * 2 ** 20
+
+/** Reads and checks a manifest, entity by entity where its form allows. */
 export async function readManifest(file: string): Promise<Manifest> {
   const code = 'manifest.file'
   const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'
-  const [{readText}, {parseManifest}] = await Promise.all([
+  const [{formatSize, readPieces}, {NotInBlocks}, {parseManifestBlocks}, {parseManifest}] = await Promise.all([
     import('../../documents/read.js'),
+    import('../../documents/blocks.js'),
+    import('../../manifest/parse-blocks.js'),
     import('../../manifest/parse.js'),
   ])
   keepHeapSmall()
-  const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
-  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
-  return parseManifest(text, {file})
+  const read = await readPieces({file, code, maxBytes: MAX_BYTES, hint})
+  if (!read) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  try {
+    return parseManifestBlocks(read.pieces, {file})
+  } catch (error) {
+    if (!(error instanceof NotInBlocks)) throw error
+    if (read.bytes <= MAX_WHOLE_BYTES) return parseManifest(read.text(), {file})
+    throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_WHOLE_BYTES)}`, {
+      hint: `A larger file needs the form that \`zael limits export\` writes; line ${error.line} has another.`,
+      details: {file, line: error.line},
+    })
+  }
 }
 
 /** A manifest and its namespace; a typed `--namespace` must be the same one. */

@@ -1,0 +1,179 @@
+import {type Block, blocksOf, NotInBlocks} from '../documents/blocks.js'
+import {reportIssues} from '../documents/issues.js'
+import {readPlainYaml} from '../documents/plain-yaml-reader.js'
+import type {Problem} from '../documents/problems.js'
+import {Source} from '../documents/source.js'
+import {isMapping, type Mapping, newMapping} from '../documents/values.js'
+import {parentCycles} from './cycles.js'
+import type {Manifest, ManifestEntity} from './manifest.js'
+import {
+  manifestInvalid,
+  reportCycle,
+  reportSecondDefault,
+  SECOND_DOCUMENT,
+  setsDefaultTwice,
+  statedParent,
+} from './parse.js'
+import {entitiesSchema, manifestSchema} from './schema.js'
+
+/** The sections before the entities; other lines without indentation may mean something for what follows. */
+const HEAD_LINE = /^(?:namespace|system|resources):(?: |\n)/
+
+/** The section of the entities, maybe with comments. */
+const ENTITIES_LINE = /^entities:\n(?: *(?:#.*)?\n)*$/
+
+/** Where an anchor, an alias or a merge may be: what it refers to may stand in another block. */
+const REFERENCE = /(?:^|[\s[{,:"'-])(?:[&*]|<<)/
+
+/** Control characters other than the end of a line: some end a line for some readers. */
+const ODD_SIGN = /[^\P{Cc}\n]|\uFEFF/u
+
+/** A line between the two levels. */
+const ONE_SPACE = /^ [^\s#]/m
+
+/** Nothing but comments and empty lines. */
+const COMMENTS = /^(?: *(?:#.*)?\n)*$/
+
+/** The line of an id, those of name and parent, and the rest. */
+const PARTS = /^( {2}[^\n]+):\n((?: {4}(?:name|parent): [^\n]+\n){0,2})( {4}[^ ].*)$/s
+
+/** A name or a parent elsewhere: then the rest is not what others may state too. */
+const OWN_LINE = /^ {4}(?:name|parent):/m
+
+/** Texts whose meaning is kept: entities of a plan have the same limits. */
+const MOST_SHARED = 10_000
+
+const SECTION = 'entities:\n'
+
+/**
+ * Parses a manifest one entity at a time, so that its text is never in memory as nodes with their positions: with ten
+ * thousand entities these take 200 MB. The result and the problems are those of `parseManifest`. Throws `NotInBlocks` for
+ * a text that cannot be divided: entities are not its last section or are not indented by two spaces, it has anchors, or it
+ * is no YAML. `pieces` is called again when there are cycles of parents.
+ */
+export function parseManifestBlocks(pieces: () => Iterable<string>, {file}: {readonly file: string}): Manifest {
+  const reader = new BlockReader()
+  let head = ''
+  let section: 'none' | 'head' | 'entities' = 'none'
+  for (const block of blocksOf(pieces())) {
+    const {text, line} = block
+    const isTop = !text.startsWith('  ')
+    if (ODD_SIGN.test(text) || ONE_SPACE.test(text)) throw new NotInBlocks(line)
+    if (section === 'entities' && !isTop) reader.add(block)
+    else if (section === 'head' && ENTITIES_LINE.test(text)) section = 'entities'
+    else if (section !== 'entities' && HEAD_LINE.test(text)) section = 'head'
+    else if (section === 'head' ? isTop : line > 1 || !COMMENTS.test(text)) throw new NotInBlocks(line)
+    if (section !== 'entities') head += text
+  }
+  return reader.finish(head, pieces, file)
+}
+
+class BlockReader {
+  readonly #entities = new Map<string, ManifestEntity>()
+  readonly #parents = new Map<string, unknown>()
+  readonly #problems: Problem[] = []
+  readonly #shared = new Map<string, ManifestEntity>()
+
+  add(block: Block): void {
+    const parts = partsOf(block.text)
+    if (parts && this.#addLike(parts)) return
+    const plain = readPlainYaml(SECTION + block.text)
+    const source = plain ? undefined : sourceOf(block)
+    const [id, value] = onlyEntity(plain ?? source?.value, block.line)
+    const isSecond = this.#parents.has(id)
+    const {data, error} = isSecond ? {} : entitiesSchema.safeParse(newMapping([[id, value]]))
+    const isTwice = !isSecond && setsDefaultTwice(value)
+    if (!isSecond) this.#parents.set(id, statedParent(value))
+    if (!data || isTwice || (source && source.problems.length > 0)) {
+      const found = source ?? sourceOf(block)
+      if (isSecond) found.report(['entities', id], `${JSON.stringify(id)} is given twice`, {at: 'key'})
+      reportIssues(found, error?.issues ?? [], ['entities'])
+      if (isTwice) reportSecondDefault(found, id)
+      this.#keepProblems(found.problems, block)
+      return
+    }
+    const entity = data[id] as ManifestEntity
+    this.#entities.set(id, entity)
+    if (!plain || !parts || this.#shared.size >= MOST_SHARED) return
+    const {name: _name, parent: _parent, ...same} = entity
+    this.#shared.set(parts[3] as string, same)
+  }
+
+  /** Problems of a block, at their lines in the file: in front of the block was the line of the section. */
+  #keepProblems(problems: readonly Problem[], {line: first}: Block): void {
+    for (const problem of problems) this.#problems.push({...problem, line: problem.line + first - 2})
+  }
+
+  /**
+   * Adds an entity that states the same as one before, apart from name and parent: it shares the memory of that one. Says
+   * whether it did; what is wrong with it is then found in the usual way.
+   */
+  #addLike([, idLine, own, rest]: RegExpExecArray): boolean {
+    const same = this.#shared.get(rest as string)
+    const plain = same && readPlainYaml(own === '' ? `${SECTION}${idLine}: null\n` : `${SECTION}${idLine}:\n${own}`)
+    if (!plain) return false
+    const [id, value] = onlyEntity(plain, 1)
+    const {data} = entitiesSchema.safeParse(newMapping([[id, value ?? newMapping([])]]))
+    if (!data || this.#parents.has(id)) return false
+    const entity = {...(data[id] as ManifestEntity), ...same}
+    this.#parents.set(id, entity.parent)
+    this.#entities.set(id, entity)
+    return true
+  }
+
+  finish(head: string, pieces: () => Iterable<string>, file: string): Manifest {
+    const source = new Source(head, {secondDocument: SECOND_DOCUMENT})
+    // The whole text would be wrong in another way.
+    if (!isMapping(source.value) || REFERENCE.test(head) || this.#parents.size === 0) throw new NotInBlocks(1)
+    const {data, error} = manifestSchema.safeParse(source.value)
+    reportIssues(source, error?.issues ?? [])
+    this.#problems.push(...source.problems)
+    this.#reportCycles(pieces)
+    if (!data || this.#problems.length > 0) throw manifestInvalid(file, this.#problems)
+    return {...data, entities: inObjectOrder(this.#entities)}
+  }
+
+  #reportCycles(pieces: () => Iterable<string>): void {
+    const cycles = new Map(parentCycles(inObjectOrder(this.#parents)).map(cycle => [cycle[0], cycle]))
+    if (cycles.size === 0) return
+    for (const block of blocksOf(pieces())) {
+      if (!block.text.startsWith('  ')) continue
+      const source = sourceOf(block)
+      const cycle = cycles.get(Object.keys((source.value as {entities: Mapping}).entities)[0])
+      if (!cycle) continue
+      reportCycle(source, cycle)
+      this.#keepProblems(source.problems.slice(-1), block)
+      cycles.delete(cycle[0])
+    }
+  }
+}
+
+function partsOf(text: string): RegExpExecArray | undefined {
+  const parts = PARTS.exec(text)
+  return parts && !OWN_LINE.test(parts[3] as string) ? parts : undefined
+}
+
+/** What the `yaml` package makes of a block, in lines of its own. */
+function sourceOf({text, line}: Block): Source {
+  if (REFERENCE.test(text)) throw new NotInBlocks(line)
+  const source = new Source(SECTION + text, {secondDocument: SECOND_DOCUMENT})
+  if (source.value === undefined) throw new NotInBlocks(line)
+  return source
+}
+
+function onlyEntity(value: unknown, line: number): [id: string, value: unknown] {
+  const section = isMapping(value) ? value.entities : undefined
+  const [first, second] = isMapping(section) ? Object.entries(section) : []
+  // The schema checks nothing else in a section with this key.
+  if (!first || second || first[0] === '__proto__') throw new NotInBlocks(line)
+  return first
+}
+
+/** In the order of the keys of an object, which has whole numbers first: so are the entities of `parseManifest`. */
+function inObjectOrder<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
+  const isNumber = (id: string) => /^(?:0|[1-9]\d{0,9})$/.test(id) && Number(id) < 2 ** 32 - 1
+  const numbers = [...map.keys()].filter(isNumber).sort((a, b) => Number(a) - Number(b))
+  if (numbers.length === 0) return map
+  const first = numbers.map(id => [id, map.get(id) as T] as const)
+  return new Map([...first, ...[...map].filter(([id]) => !isNumber(id))])
+}

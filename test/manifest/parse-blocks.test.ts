@@ -1,0 +1,231 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {stringify} from 'yaml'
+import {ZaelError} from '../../src/lib/core/errors.js'
+import {NotInBlocks} from '../../src/lib/documents/blocks.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {parseManifestBlocks} from '../../src/lib/manifest/parse-blocks.js'
+
+const FILE = {file: 'limits.yaml'}
+
+/** A manifest with the order of its entities, or all that an error says. */
+function outcomeOf(parse: () => ReturnType<typeof parseManifest>): unknown {
+  try {
+    const manifest = parse()
+    return {...manifest, order: [...manifest.entities.keys()]}
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    return {message: error.message, hint: error.hint, details: error.details}
+  }
+}
+
+const whole = (text: string) => outcomeOf(() => parseManifest(text, FILE))
+
+/** `undefined` where the text cannot be divided. Cut into pieces of a few characters, so that each boundary is cut too. */
+function inBlocks(text: string, pieceLength = 7): unknown {
+  const pieces = () => text.match(new RegExp(`[^]{1,${pieceLength}}`, 'gu')) ?? []
+  try {
+    return outcomeOf(() => parseManifestBlocks(pieces, FILE))
+  } catch (error) {
+    if (error instanceof NotInBlocks) return undefined
+    throw error
+  }
+}
+
+const HEAD = 'namespace: acme\nresources:\n  gpt-4:\n    limits:\n      rpm: 100/min\n'
+
+// Lines of entities: what an export writes, other ways to say it, and mistakes.
+const FIELDS = [
+  '    name: User 1',
+  '    name: yes',
+  '    name: 007',
+  '    name: "quoted: text"',
+  "    name: 'it''s'",
+  '    name:',
+  '    name: |\n      two\n      lines',
+  '    name: >-\n      folded\n\n      text',
+  '    name: a\n      b',
+  '    parent: team',
+  '    parent: a',
+  '    parent: b',
+  '    parent: 12',
+  '    parent: null',
+  '    parent: no such id!',
+  '    cascade: true',
+  '    cascade: maybe',
+  '    metadata:\n      plan: gold\n      seats: 12\n      deep:\n        er: null',
+  '    metadata:\n      tags:\n        - a\n        - b',
+  '    metadata: {plan: gold}',
+  '    metadata:\n      plan: gold\n      plan: twice',
+  '    limits:\n      rpm: 5/min',
+  '    limits:\n      rpm: 0/min\n      tpm: 12x/min',
+  '    limits: {rpm: 1_000}',
+  '    limits:',
+  '    resources:\n      gpt-4:\n        limits:\n          rpm: 6k/min\n          tpm: 600k/min',
+  '    resources:\n      gpt-4:\n        disabled: bypass',
+  '    resources:\n      _default_:\n        limits:\n          rpm: 6k/min',
+  '    resources:\n      gpt-4:\n        limits:\n          rpm:\n            capacity: 10\n            refil: 3',
+  '    resources:\n      bad name:\n        cascade: 1',
+  '    naem: misspelled',
+  '    # a comment',
+  '  # another',
+  '# a third',
+  '',
+  '    name: x # behind',
+  '   name: three spaces',
+  '     name: five spaces',
+  '    ? key\n    : value',
+  '    resources: *limits',
+  '    metadata: &limits {a: 1}',
+  '    <<: {name: merged}',
+  '    name: R&D',
+  '\tname: tab',
+  '    name: "open',
+  '---',
+  'system:\n  limits:\n    rpm: 1/min',
+]
+const IDS = ['a', 'b', 'team', 'user-00000001', '12', '7', '"12"', 'no', 'b:c', 'ä', 'bad id', '- a', '__proto__']
+
+/** Fields that go together, in one way or another. */
+const GOOD_FIELDS = [
+  ['    name: User 1', '    parent: team'],
+  ['    parent: team', '    metadata:\n      plan: gold\n      seats: 12', '    limits:\n      rpm: 5/min'],
+  ['    name: User 2', '    limits:\n      rpm: 5/min'],
+  ['    limits:\n      rpm: 5/min'],
+  ['    name: "007"', '    metadata: {tags: [a, b]}', '', '    # a comment'],
+]
+
+const block = fc
+  .tuple(
+    fc.oneof({weight: 2, arbitrary: fc.stringMatching(/^[a-z0-9]{1,3}$/)}, fc.constantFrom(...IDS)),
+    fc.oneof(
+      {weight: 2, arbitrary: fc.constantFrom(...GOOD_FIELDS)},
+      fc.array(fc.constantFrom(...FIELDS), {minLength: 1, maxLength: 4}),
+    ),
+  )
+  .map(([id, fields]) => [`  ${id}:`, ...fields].join('\n'))
+
+const HEADS = [
+  HEAD,
+  'namespace: acme\n',
+  '# about\n\nnamespace: acme\n',
+  'namespace: Bad\nsystem:\n  limits: {}\n',
+  'resources: {g: {limits: {rpm: 1}}}\nnamespace: a\n',
+  'namespace: a\nresources:\n',
+  '',
+  'namespce: a\n',
+  '---\nnamespace: a\n',
+  'namespace: "a\n',
+]
+
+const manifestText = fc
+  .tuple(
+    fc.oneof({weight: 4, arbitrary: fc.constant(HEAD)}, fc.constantFrom(...HEADS)),
+    fc.oneof(
+      {weight: 6, arbitrary: fc.constant('entities:\n')},
+      fc.constantFrom('entities: # all\n', 'entities:\n\n  # x\n', 'entities: {\n'),
+    ),
+    fc.array(block, {maxLength: 5}),
+    fc.constantFrom('\n', '', '\n\n', '\n# the end\n', '\n  # the end'),
+  )
+  .map(([head, section, blocks, end]) => `${head}${section}${blocks.join('\n')}${end}`)
+
+describe('a manifest that is read entity by entity', () => {
+  it('has the values and the problems of one that is read as a whole', () => {
+    const seen = {divided: 0, valid: 0, invalid: 0}
+    fc.assert(
+      fc.property(manifestText, fc.integer({min: 1, max: 40}), (text, pieceLength) => {
+        const found = inBlocks(text, pieceLength)
+        if (found === undefined) return
+        seen.divided++
+        expect(found).toEqual(whole(text))
+        if ('order' in (found as object)) seen.valid++
+        else seen.invalid++
+      }),
+      {numRuns: 3000},
+    )
+    // Not a comparison of nothing.
+    expect(seen.valid).toBeGreaterThan(100)
+    expect(seen.invalid).toBeGreaterThan(500)
+  })
+
+  it('is the same after any small slip', () => {
+    const text = `${HEAD}entities:\n${['a', 'b', 'c'].map(id => `  ${id}:\n    name: User ${id}\n    parent: team\n    metadata:\n      plan: gold\n    resources:\n      gpt-4:\n        limits:\n          rpm: 6k/min\n`).join('')}`
+    const sign = fc.constantFrom(
+      '',
+      ' ',
+      '\n',
+      ':',
+      '"',
+      "'",
+      '#',
+      '-',
+      '&',
+      '*',
+      '{',
+      '[',
+      '|',
+      '\t',
+      '\r',
+      '!',
+      '%',
+      '\uFEFF',
+      '\0',
+      'x',
+      '  ',
+    )
+    let divided = 0
+    fc.assert(
+      fc.property(fc.nat(text.length), fc.integer({min: 0, max: 3}), sign, (at, gone, put) => {
+        const slipped = text.slice(0, at) + put + text.slice(at + gone)
+        const found = inBlocks(slipped, 50)
+        if (found === undefined) return
+        divided++
+        expect(found).toEqual(whole(slipped))
+      }),
+      {numRuns: 3000},
+    )
+    expect(divided).toBeGreaterThan(500)
+  })
+
+  it('is divided where an export has written it, also with quoted texts, lists and comments at the end', () => {
+    const entities = {
+      team: {name: 'yes'},
+      a: {name: 'x: y', parent: 'team', metadata: {tags: ['a', 'b'], note: 'two\nlines'}, limits: {rpm: '5/min'}},
+      b: {name: '# no comment', resources: {g: {disabled: true, limits: {tpm: '$5/day@UTC'}}}},
+    }
+    const text = `${stringify({namespace: 'acme', entities}, {lineWidth: 0})}# Set until an end\n#   a: rpm=9/min\n`
+    expect(inBlocks(text)).toEqual(whole(text))
+    expect(inBlocks(text)).toHaveProperty('order', ['team', 'a', 'b'])
+  })
+
+  it('shares what entities state alike, apart from name and parent', () => {
+    const rest = '    metadata:\n      plan: gold\n    resources:\n      g:\n        limits:\n          rpm: 5/min\n'
+    const text = `namespace: a\nentities:\n  u1:\n    name: X\n${rest}  u2:\n${rest}  u3:\n    name: Z\n    parent: u1\n${rest}`
+    const {entities} = parseManifestBlocks(() => [text], FILE)
+    const [x, y, z] = ['u1', 'u2', 'u3'].map(id => entities.get(id))
+    expect([x?.name, y?.name, z?.name, z?.parent]).toEqual(['X', undefined, 'Z', 'u1'])
+    expect(y).not.toHaveProperty('name')
+    expect(y?.scopes).toBe(x?.scopes)
+    expect(z?.metadata).toBe(x?.metadata)
+  })
+
+  it('reports a cycle at its line, however far its entities are apart', () => {
+    const many = Array.from({length: 200}, (_, at) => `  u${at}:\n    name: U\n`).join('')
+    const text = `namespace: a\nentities:\n  x:\n    parent: y\n${many}  y:\n    parent: x\n`
+    expect(inBlocks(text, 100)).toEqual(whole(text))
+    expect(inBlocks(text, 100)).toHaveProperty('details.problems.0.line', 4)
+  })
+
+  it.each([
+    ['entities before another section', 'namespace: a\nentities:\n  x:\n    name: X\nsystem:\n  limits:\n    rpm: 1\n'],
+    ['another indentation', 'namespace: a\nentities:\n    x:\n        name: X\n'],
+    ['an anchor', 'namespace: a\nentities:\n  x:\n    limits: &l {rpm: 1}\n  y:\n    limits: *l\n'],
+    ['JSON', '{"namespace": "a", "entities": {}}'],
+    ['no entities', 'namespace: a\n'],
+    ['a block of a mebibyte', `namespace: a\nentities:\n  x:\n    name: ${'y'.repeat(2 ** 20)}\n`],
+    ['an entity that is no YAML', 'namespace: a\nentities:\n  x:\n    name: "open\n  y:\n    name: Y\n'],
+  ])('leaves %s to the parser of the whole', (_, text) => {
+    expect(inBlocks(text, 1000)).toBeUndefined()
+  })
+})

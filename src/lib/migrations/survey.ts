@@ -63,8 +63,8 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
   const counter = new SurveyCounter()
   const finder = new LimitlessFinder({oldBuckets: true, oldLimits: true})
   const tally = new LimitlessTally()
-  for await (const {items} of tablePages(context, {ahead: true})) {
-    const page = classifyPage(context, items)
+  for await (const {items, isWhole} of tablePages(context, {ahead: true})) {
+    const page = classifyPage(context, items, isWhole)
     await countPage(context, counter, page)
     for (const bucket of await finder.find(context, page)) tally.add(bucket)
     onProgress?.(counter.items)

@@ -46,8 +46,8 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
   const finder = new LimitlessFinder()
   const tally = new LimitlessTally()
   let scanned = 0
-  for await (const {items} of tablePages(context, {ahead: true})) {
-    const page = classifyPage(context, items)
+  for await (const {items, isWhole} of tablePages(context, {ahead: true})) {
+    const page = classifyPage(context, items, isWhole)
     report.addUnknown(page.unknown)
     for (const [type, old] of page.old) {
       report.addChecked(type, old.length)

@@ -1,5 +1,6 @@
 import {groupBy} from '../../core/group-by.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
+import {keyOf, partitionOf} from '../../schema/keys.js'
 import type {ClassifiedRecord, OldRecordType} from './classify.js'
 import type {MigrationContext, OldItem} from './finding.js'
 
@@ -12,9 +13,16 @@ export interface ClassifiedPage {
   readonly unknown: readonly Key[]
 }
 
-export function classifyPage(context: MigrationContext, items: Iterable<Item>): ClassifiedPage {
+/** `isWhole` tells whether all items of a partition are among them; without it that is not known. */
+export function classifyPage(
+  context: MigrationContext,
+  items: Iterable<Item>,
+  isWhole: (partition: string) => boolean = () => false,
+): ClassifiedPage {
   const all = [...items].map(item => ({item, record: context.classify(item)}))
-  const old = all.flatMap(({item, record}): OldItem[] => (record.kind === 'old' ? [{item, record}] : []))
+  const old = all.flatMap(({item, record}): OldItem[] =>
+    record.kind === 'old' ? [{item, record, isPartitionOnPage: isWhole(partitionOf(keyOf(item)))}] : [],
+  )
   return {
     all,
     old: groupBy(old, ({record}) => record.type),

@@ -1,4 +1,5 @@
 import {createHash} from 'node:crypto'
+import {batchWrite} from '../../dynamo/batch.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
@@ -65,6 +66,13 @@ function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; reado
 export async function putAbsent(context: MigrationContext, item: Item): Promise<boolean> {
   const {TableName: _, ...input} = putNew(context.table, item).Put as OperationInput<'PutItem'>
   return sendConditional(context, 'PutItem', input)
+}
+
+/** Writes whole items, whatever is in their places: only for items of which nobody writes another version. */
+export async function putAll({table, signal}: MigrationContext, items: readonly Item[]): Promise<void> {
+  for (const Item of items) refusePlaceholder({Item})
+  const requests = items.map(put => ({put}))
+  await batchWrite(table.transport, table.name, requests, {backoff: table.backoff, signal})
 }
 
 /** Replaces an item that is unchanged since it was read. */

@@ -17,7 +17,8 @@ import {
   oldPrefixes,
   targetNamespace,
 } from './finding.js'
-import {oldItemOf, readItems} from './reads.js'
+import {copyMarkOf} from './marks.js'
+import {oldItemOf, readItems, readMarks} from './reads.js'
 
 /** Compares entities with their copies. */
 export async function compareEntities(
@@ -110,16 +111,31 @@ async function compareCopies(
   olds: readonly OldItem[],
   {convert, newerItemOf, isEquivalent}: CopyRules,
 ): Promise<MigrationFinding[]> {
-  const targets = olds.map(({record}) => targetKey(record, targetNamespace(context, record)))
-  const existing = await readItems(context, targets)
-  return olds.map((old, at) => {
+  const records = olds.map(old => {
     const newer = newerItemOf?.(old)
-    const source = newer ?? old
-    const copy = convert(targetNamespace(context, old.record), source.item)
-    const current = existing.get(keyId(targets[at] as Key))
+    const namespace = targetNamespace(context, old.record)
+    const sources = newer ? [old, newer] : [old]
+    return {type: old.record.type, source: newer ?? old, sources, namespace, target: targetKey(old.record, namespace)}
+  })
+  type Record = (typeof records)[number]
+  const marks = await readMarks(
+    context,
+    records.map(({target}) => target),
+  )
+  const isUpToDate = ({target, source}: Record) =>
+    copyMarkOf(marks.get(keyId(target)))?.source === digest([source.item])
+  const differing = new Set(records.filter(record => marks.has(keyId(record.target)) && !isUpToDate(record)))
+  const existing = await readItems(
+    context,
+    [...differing].map(({target}) => target),
+  )
+  return records.map((record): MigrationFinding => {
+    const {type, source, sources, namespace, target} = record
+    if (marks.has(keyId(target)) && !differing.has(record)) return {type, sources, state: 'same'}
+    const copy = convert(namespace, source.item)
     const rules = isEquivalent && {isEquivalent: (item: Item) => isEquivalent(item, copy)}
-    const finding = compareCopy(context, {type: old.record.type, sources: [source], copy, current, ...rules})
-    return {...finding, sources: newer ? [old, newer] : [old]}
+    const current = existing.get(keyId(target))
+    return {...compareCopy(context, {type, sources: [source], copy, current, ...rules}), sources}
   })
 }
 

@@ -31,27 +31,31 @@ export function compareCopy(
 ): MigrationFinding {
   const source = digest(sources.map(({item}) => item))
   const markOf = (content: Item) => s(encodeCopyMark({source, copy: digest([content])}))
-  const marked = {...copy, [MIGRATION_MARK]: markOf(copy)}
-  const behind = (reason: string, write: () => Promise<boolean>): MigrationFinding => {
-    const bytes = itemBytes(marked)
+  const marked = () => ({...copy, [MIGRATION_MARK]: markOf(copy)})
+  const behind = (reason: string, write: (item: Item) => Promise<boolean>): MigrationFinding => {
+    const item = marked()
+    const bytes = itemBytes(item)
     // A copy has longer keys than the old item, and a mark.
-    if (bytes <= MAX_ITEM_BYTES) return {type, sources, state: 'behind', reason, write}
+    if (bytes <= MAX_ITEM_BYTES) {
+      const firstCopy = current || create ? {} : {firstCopy: item}
+      return {type, sources, state: 'behind', reason, ...firstCopy, write: () => write(item)}
+    }
     const tooLarge = `cannot be moved: the copy would have ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
     return {type, sources, state: 'unmovable', reason: tooLarge}
   }
   if (!current) {
-    const write = () => (create ? create(marked) : putAbsent(context, marked))
+    const write = (item: Item) => (create ? create(item) : putAbsent(context, item))
     return {...behind('is not copied yet', write), isAbsent: true}
   }
   const content = contentOf(current)
   const mark = copyMarkOf(current)
   const isUpToDate = mark ? mark.source === source : (isEquivalent?.(current) ?? digest([content]) === digest([copy]))
   if (isUpToDate) return {type, sources, state: 'same'}
-  const overwrite = () => replaceSeen(context, current, marked)
+  const overwrite = (item: Item) => replaceSeen(context, current, item)
   if (mark?.copy === digest([content])) return behind('was changed in the old place', overwrite)
   const reason = mark
     ? 'was changed in the old place and in the new one'
     : 'exists in the new place already, with different content'
-  const keep = {old: overwrite, new: () => setMark(context, current, markOf(content))}
+  const keep = {old: () => overwrite(marked()), new: () => setMark(context, current, markOf(content))}
   return {type, sources, state: 'conflict', reason, keep}
 }

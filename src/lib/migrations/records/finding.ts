@@ -27,6 +27,8 @@ export interface MigrationContext {
 export interface OldItem<T extends OldRecordType = OldRecordType> {
   readonly item: Item
   readonly record: OldRecord & {readonly type: T}
+  /** Whether all items of its partition are on the same page. */
+  readonly isPartitionOnPage?: boolean
 }
 
 /**
@@ -50,6 +52,8 @@ export interface MigrationFinding {
   readonly decision?: MigrationDecision | undefined
   /** Whether there is no copy at all. */
   readonly isAbsent?: boolean
+  /** The copy to be written where there is none. */
+  readonly firstCopy?: Item
   /** Brings the copy up to date. `false`: another client changed an item meanwhile, so it has to be compared again. */
   readonly write?: () => Promise<boolean>
   /** Changes to the copy when the old items are deleted. */

@@ -4,9 +4,9 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {keyId, keyOf, keys, wireKey} from '../../schema/keys.js'
-import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
+import {isExpiredItem} from '../../schema/legacy/modernise.js'
 import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration/migration-marks.js'
-import {decodeUsage, type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
+import {type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {
   type MigrationContext,
@@ -17,7 +17,7 @@ import {
   targetNamespace,
 } from '../records/finding.js'
 import {usageMarksOf} from '../records/marks.js'
-import {readItems} from '../records/reads.js'
+import {readMarks} from '../records/reads.js'
 import {
   type Counters,
   type DailyWindows,
@@ -55,11 +55,11 @@ export async function compareUsage(
     const {record} = members[0] as OldUsageItem
     const {namespace: origin, entity, resource} = record
     const series = {namespace: targetNamespace(context, record), origin, entity, resource}
-    return daysOf(series, await readSeries(series, new Set(members.map(({record: {start}}) => start.slice(0, 10)))))
+    return daysOf(series, await readSeries(series, members))
   })
   const startsHere = startsAmong(items)
   const days = all.flat().filter(({sources}) => startsHere(sources))
-  const seen = await readItems(
+  const seen = await readMarks(
     context,
     days.flatMap(day => day.merged.targets.map(target => targetKeyOf(day, target))),
   )
@@ -70,8 +70,9 @@ export async function compareUsage(
 }
 
 function daysOf(series: UsageSeries, {days, daily}: SeriesDays): OldDay[] {
-  return [...days.values()].map(sources => {
-    const records = sources.flatMap(({item}) => decodeUsage(moderniseInto(series.namespace, item)) ?? [])
+  return [...days.values()].map(ofDay => {
+    const sources = ofDay.map(({old}) => old)
+    const records = ofDay.map(({record}) => record)
     return {...series, sources, records, daily, merged: mergeUsageDay(records, daily)}
   })
 }

@@ -17,10 +17,16 @@ export interface UsageSeries {
   readonly resource: string
 }
 
+/** An old usage record, decoded in its new namespace. */
+export interface OldUsage {
+  readonly old: OldItem
+  readonly record: UsageRecord
+}
+
 /** Some days of a series, and whether days were counted in it. */
 export interface SeriesDays {
   /** By `YYYY-MM-DD`, in the order of their keys. */
-  readonly days: ReadonlyMap<string, readonly OldItem[]>
+  readonly days: ReadonlyMap<string, readonly OldUsage[]>
   readonly daily: DailyWindows
 }
 
@@ -42,42 +48,54 @@ export function seriesReader(context: MigrationContext, isOnPage: (key: string) 
   const ofPreviousPage = summaries.get(context) ?? new Map<string, SeriesSummary>()
   const ofThisPage = new Map<string, SeriesSummary>()
   summaries.set(context, ofThisPage)
-  return async (series: UsageSeries, wanted: ReadonlySet<string>): Promise<SeriesDays> => {
+  return async (series: UsageSeries, members: readonly OldItem<'usage'>[]): Promise<SeriesDays> => {
     const name = JSON.stringify([series.origin ?? '', series.entity, series.resource])
     const known = ofPreviousPage.get(name)
+    const wanted = new Set(members.map(({record: {start}}) => start.slice(0, 10)))
     // A page with the first item of the series begins a new pass: the records may have changed since the last one.
     const summary = known && !isOnPage(known.first) ? known : undefined
     const {days, ...rest} = summary
       ? {days: await readDays(context, series, wanted), ...summary}
-      : await readWhole(context, series, wanted)
+      : await readWhole(context, seriesRecords(context, series, members), wanted)
     ofThisPage.set(name, rest)
     return {days, daily: rest.daily}
   }
+}
+
+/** All records of a series: those on the page if its partition is there as a whole. */
+function seriesRecords(
+  context: MigrationContext,
+  series: UsageSeries,
+  members: readonly OldItem<'usage'>[],
+): AsyncIterable<OldUsage> | Iterable<OldUsage> {
+  const isOnPage = members.every(({isPartitionOnPage}) => isPartitionOnPage)
+  return isOnPage ? members.flatMap(old => decodeLive(context, series, old) ?? []) : liveRecords(context, series, '')
 }
 
 async function readDays(
   context: MigrationContext,
   series: UsageSeries,
   wanted: ReadonlySet<string>,
-): Promise<Map<string, OldItem[]>> {
-  const days = new Map<string, OldItem[]>()
+): Promise<Map<string, OldUsage[]>> {
+  const days = new Map<string, OldUsage[]>()
   for (const day of wanted) {
-    for await (const {old} of liveRecords(context, series, day)) days.set(day, [...(days.get(day) ?? []), old])
+    for await (const usage of liveRecords(context, series, day)) days.set(day, [...(days.get(day) ?? []), usage])
   }
   return days
 }
 
 async function readWhole(
   context: MigrationContext,
-  series: UsageSeries,
+  records: AsyncIterable<OldUsage> | Iterable<OldUsage>,
   wanted: ReadonlySet<string>,
-): Promise<SeriesSummary & {days: Map<string, OldItem[]>}> {
-  const days = new Map<string, OldItem[]>()
+): Promise<SeriesSummary & {days: Map<string, OldUsage[]>}> {
+  const days = new Map<string, OldUsage[]>()
   const evidence = new DailyEvidence(context.table.clock())
   let first = ''
   let currentDay = ''
   let recordsOfDay: UsageRecord[] = []
-  for await (const {old, record} of liveRecords(context, series, '')) {
+  for await (const usage of records) {
+    const {old, record} = usage
     const day = record.start.slice(0, 10)
     if (first === '') first = keyId(keyOf(old.item))
     if (day !== currentDay) {
@@ -86,7 +104,7 @@ async function readWhole(
       currentDay = day
     }
     recordsOfDay.push(record)
-    if (wanted.has(day)) days.set(day, [...(days.get(day) ?? []), old])
+    if (wanted.has(day)) days.set(day, [...(days.get(day) ?? []), usage])
   }
   evidence.add(recordsOfDay)
   return {days, daily: evidence.conclusion, first}
@@ -95,15 +113,21 @@ async function readWhole(
 /** The records whose window begins with a date, in order. */
 async function* liveRecords(
   context: MigrationContext,
-  {namespace, origin, entity, resource}: UsageSeries,
+  series: UsageSeries,
   date: string,
-) {
+): AsyncGenerator<OldUsage, void> {
+  const {origin, entity, resource} = series
   const partition = partitionOf(legacyKeys.entity(partitionPrefix(origin), entity))
   const prefix = `${sortPrefix.usage(resource)}${date}`
   const isUsage = isOfType('usage')
   for await (const old of queryOldItems(context, {partition, prefix})) {
-    if (!isUsage(old) || old.record.resource !== resource || isExpiredItem(old.item, context.table.clock())) continue
-    const record = decodeUsage(moderniseInto(namespace, old.item))
-    if (record) yield {old, record}
+    const usage = isUsage(old) && old.record.resource === resource && decodeLive(context, series, old)
+    if (usage) yield usage
   }
+}
+
+function decodeLive(context: MigrationContext, {namespace}: UsageSeries, old: OldItem): OldUsage | undefined {
+  if (isExpiredItem(old.item, context.table.clock())) return undefined
+  const record = decodeUsage(moderniseInto(namespace, old.item))
+  return record && {old, record}
 }

@@ -8,9 +8,9 @@ import {type ClassifiedPage, classifyPage, hasUnprefixed} from '../records/class
 import type {OldRecordType} from '../records/classify.js'
 import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
-import {type CopyOutcome, copyGroup} from './reconcile.js'
+import {type CopyOutcome, compareGroup, writeGroup} from './reconcile.js'
 import {MigrationReport} from './report.js'
-import {tablePages} from './scan.js'
+import {type TablePage, tablePages} from './scan.js'
 import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKeysLeftOut} from './steps.js'
 
 /** Progress of a step. */
@@ -47,8 +47,9 @@ export interface RunContext {
 }
 
 /**
- * Scans the table once and copies the records of a step, page by page. Each item read is classified once. The position is
- * saved after a page is written, so after a crash that page is copied again, which changes nothing.
+ * Scans the table once and copies the records of a step, page by page. Each item read is classified once. While a page is
+ * written, the next one is compared; pages are written one after the other. The position is saved after a page is written,
+ * so after a crash that page is copied again, which changes nothing.
  */
 export async function runPass(step: MigrationStep, run: RunContext): Promise<Pass> {
   const {lease, onProgress} = run
@@ -61,29 +62,41 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
   const finder = step.moves.includes('bucket') ? new LimitlessFinder() : undefined
   const tally = new LimitlessTally()
   let scanned = 0
-  for await (const read of tablePages(context, {position, leaveOut: sortKeysLeftOut(step), ahead: true})) {
-    let page = classifyPage(context, read.items)
-    let changes = 0
-    if (context.defaultNamespace === undefined && hasUnprefixed(page)) {
-      await registerDefault(context, lease)
-      context = await run.open()
-      // Items under the literal id `default` may be old from now on, on this page and on earlier ones.
-      page = classifyPage(context, read.items)
-      context.locations?.markIncomplete()
-      readsWholeTable = false
-      changes++
-    }
-    noteLocations(context, page)
-    const outcomes = await copyPage(context, step, page)
+  let written: Promise<void> = Promise.resolve()
+  const write = async (of: MigrationContext, page: ClassifiedPage, compared: ComparedPage, read: TablePage) => {
+    const outcomes = await writePage(of, compared)
     noteCopiedAgain(run, outcomes)
     report.addUnknown(page.unknown)
     for (const outcome of outcomes) report.addFinding(remaining(outcome))
-    for (const bucket of (await finder?.find(context, page)) ?? []) tally.add(bucket)
+    for (const bucket of (await finder?.find(of, page)) ?? []) tally.add(bucket)
     scanned += read.scanned
     onProgress?.({step: step.id, scanned, total, pass: lease.record.pass, waitingFor: undefined})
-    changes += outcomes.filter(({state}) => state === 'behind').length
+    const changes = outcomes.filter(({state}) => state === 'behind').length
     const passWrites = lease.record.passWrites + changes
     await countStep(lease, step.id, countsOf(step, page, outcomes), {position: read.next, passWrites})
+  }
+  try {
+    for await (const read of tablePages(context, {position, leaveOut: sortKeysLeftOut(step), ahead: true})) {
+      let page = classifyPage(context, read.items, read.isWhole)
+      if (context.defaultNamespace === undefined && hasUnprefixed(page)) {
+        await registerDefault(context, lease)
+        await lease.save({passWrites: lease.record.passWrites + 1})
+        context = await run.open()
+        // Items under the literal id `default` may be old from now on, on this page and on earlier ones.
+        page = classifyPage(context, read.items, read.isWhole)
+        context.locations?.markIncomplete()
+        readsWholeTable = false
+      }
+      noteLocations(context, page)
+      const compared = await comparePage(context, step, page)
+      await written
+      written = write(context, page, compared, read)
+      // It is thrown when the next page is compared.
+      written.catch(() => {})
+    }
+  } finally {
+    // Before a failure is thrown: nothing may be written after the lease is released.
+    await written
   }
   if (readsWholeTable) context.locations?.markComplete()
   const hasNewLocations = (context.locations?.lateDiscoveries ?? 0) > discoveriesBefore
@@ -102,20 +115,34 @@ function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
   }
 }
 
+/** A page whose configuration is copied, and whose other records are compared. */
+interface ComparedPage {
+  readonly copied: readonly CopyOutcome[]
+  readonly data: readonly (readonly [OldRecordType, readonly MigrationFinding[]])[]
+}
+
 /** Configuration first, within a page too; the other kinds concurrently. */
-async function copyPage(
+async function comparePage(
   context: MigrationContext,
   {moves}: MigrationStep,
   {old}: ClassifiedPage,
-): Promise<CopyOutcome[]> {
-  const outcomes: CopyOutcome[] = []
-  const copy = async (type: OldRecordType) => {
+): Promise<ComparedPage> {
+  const compare = (type: OldRecordType) => {
     const items = moves.includes(type) ? (old.get(type) ?? []) : []
-    if (items.length > 0) outcomes.push(...(await copyGroup(context, type, items)))
+    return items.length > 0 ? compareGroup(context, type, items) : []
   }
-  for (const type of CONFIGURATION) await copy(type)
-  // All of them end before the first failure is thrown: nothing may be written after the lease is released.
-  const results = await Promise.allSettled(DATA.map(copy))
+  const copied: CopyOutcome[] = []
+  for (const type of CONFIGURATION) copied.push(...(await writeGroup(context, type, await compare(type))))
+  return {copied, data: await Promise.all(DATA.map(async type => [type, await compare(type)] as const))}
+}
+
+/** All writes end before the first failure is thrown. */
+async function writePage(context: MigrationContext, {copied, data}: ComparedPage): Promise<CopyOutcome[]> {
+  const outcomes = [...copied]
+  const write = async ([type, findings]: ComparedPage['data'][number]) => {
+    outcomes.push(...(await writeGroup(context, type, findings)))
+  }
+  const results = await Promise.allSettled(data.map(write))
   for (const result of results) if (result.status === 'rejected') throw result.reason
   return outcomes
 }

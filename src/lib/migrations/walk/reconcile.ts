@@ -5,6 +5,7 @@ import {keyOf} from '../../schema/keys.js'
 import {compareBuckets} from '../buckets/compare.js'
 import {classifyPage} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'
+import {putAll} from '../records/conditional.js'
 import {
   compareAudit,
   compareEntities,
@@ -34,6 +35,10 @@ const CONCURRENT_WRITES: Readonly<Record<OldRecordType, number>> = {
   registry: 1,
   settings: 1,
 }
+
+/** Copies in one request, and such requests at once. */
+const COPIES_PER_BATCH = 25
+const CONCURRENT_BATCHES = 4
 
 /** How often a write is tried while other clients change the same record. */
 const ATTEMPTS = 20
@@ -99,18 +104,39 @@ function unmovable({type, sources}: Pick<MigrationFinding, 'type' | 'sources'>, 
 /** A finding, and whether its copy was written. */
 export type CopyOutcome = MigrationFinding & {readonly written: boolean}
 
-/** Compares records of one kind and brings their copies up to date. */
-export async function copyGroup(
+/** Brings the copies of compared records of one kind up to date. */
+export async function writeGroup(
   context: MigrationContext,
   type: OldRecordType,
-  items: readonly OldItem[],
+  findings: readonly MigrationFinding[],
 ): Promise<CopyOutcome[]> {
   const outcomes: CopyOutcome[] = []
-  const findings = await compareGroup(context, type, items)
-  await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_WRITES[type], async ([finding]) => {
+  const isBatched = ({firstCopy}: MigrationFinding) => type === 'audit' && firstCopy !== undefined
+  await forEachConcurrently(chunksOf(findings.filter(isBatched), COPIES_PER_BATCH), CONCURRENT_BATCHES, async chunk => {
+    outcomes.push(...(await putBatch(context, chunk)))
+  })
+  const others = findings.filter(finding => !isBatched(finding))
+  await forEachConcurrently(chunksOf(others, 1), CONCURRENT_WRITES[type], async ([finding]) => {
     if (finding) outcomes.push(await writeCopy(context, finding))
   })
   return outcomes
+}
+
+/**
+ * Puts the first copies of audit events without a condition: an event never changes, and nobody else writes one with its
+ * id, so at worst the same event is written again. If DynamoDB does not accept one of them, each is written by itself.
+ */
+async function putBatch(context: MigrationContext, findings: readonly MigrationFinding[]): Promise<CopyOutcome[]> {
+  try {
+    await putAll(
+      context,
+      findings.flatMap(({firstCopy}) => (firstCopy ? [firstCopy] : [])),
+    )
+    return findings.map(finding => ({...finding, written: true}))
+  } catch (error) {
+    if (!isCausedByContent(error)) throw error
+    return mapConcurrently(findings, finding => writeCopy(context, finding))
+  }
 }
 
 /** Writes a copy; compares again if another client changed an item meanwhile. */

@@ -2,18 +2,20 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {keyOf, wireKey} from '../../schema/keys.js'
+import {keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import type {MigrationContext} from '../records/finding.js'
 
 /** Items per page; at most so many are processed again after a crash. */
 const ITEMS_PER_PAGE = 500
 
 /** A page of a scan, and where the next one starts. */
-interface TablePage {
+export interface TablePage {
   readonly items: readonly Item[]
   /** Items scanned, including those filtered out. */
   readonly scanned: number
   readonly next: Key | undefined
+  /** Whether all items of a partition that are not filtered out are on this page. */
+  readonly isWhole: (partition: string) => boolean
 }
 
 interface ScanOptions {
@@ -37,7 +39,8 @@ export async function* tablePages(
     const request = from ? {...input, ExclusiveStartKey: wireKey(from)} : input
     const send = () => table.transport.send('Scan', request, {signal})
     const {Items = [], ScannedCount = Items.length, LastEvaluatedKey} = await retrying(send, {...table.backoff, signal})
-    return {items: Items, scanned: ScannedCount, next: LastEvaluatedKey && keyOf(LastEvaluatedKey)}
+    const next = LastEvaluatedKey && keyOf(LastEvaluatedKey)
+    return {items: Items, scanned: ScannedCount, next, isWhole: wholePartitions(Items, from, next)}
   }
   let page = await read(position)
   for (;;) {
@@ -48,4 +51,21 @@ export async function* tablePages(
     if (!page.next) return
     page = await (following ?? read(page.next))
   }
+}
+
+/**
+ * A scan returns the items of a partition one after the other, so only those at both ends of a page may continue on
+ * another. Should an engine return them in another order, none counts as whole.
+ */
+function wholePartitions(
+  items: readonly Item[],
+  from: Key | undefined,
+  next: Key | undefined,
+): (partition: string) => boolean {
+  const partitions = items.map(item => partitionOf(keyOf(item)))
+  const runs = partitions.filter((partition, at) => partition !== partitions[at - 1])
+  const whole = new Set(runs)
+  if (whole.size < runs.length) return () => false
+  for (const end of [from, next]) if (end) whole.delete(partitionOf(end))
+  return partition => whole.has(partition)
 }

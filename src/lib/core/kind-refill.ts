@@ -7,7 +7,7 @@ import {
   sessionEndMs,
   wholeRateAt,
 } from './limit-kind.js'
-import {type Balance, type Rate, retryAfterMs} from './token-math.js'
+import {type Balance, type Rate, refill, retryAfterMs} from './token-math.js'
 
 /** A limit with its balance, of any kind. */
 export interface KindedLimit extends Rate, Balance {
@@ -216,6 +216,17 @@ function refillPiecewise(limit: KindedLimit, fromMs: number, toMs: number): Bala
   const {capacityMilli} = rateAt(limit, Math.max(fromMs, toMs)).rate
   if (tokensMilli >= capacityMilli) return {tokensMilli: capacityMilli, remainder: 0n}
   return {tokensMilli, remainder: (part.numerator * storedPeriod) / part.denominator}
+}
+
+/** A debt that no refill repays, in millitokens. */
+const DEEP_DEBT_MILLI = -(10n ** 30n)
+
+/** What time alone adds to a limit that is not full, over all changes of its rules; the fraction is over the stored period. */
+export function earnedBetween(limit: KindedLimit, fromMs: number, toMs: number): Balance {
+  const empty = {...limit, tokensMilli: DEEP_DEBT_MILLI, remainder: 0n}
+  if (limit.kind?.quota || toMs <= fromMs) return {tokensMilli: 0n, remainder: 0n}
+  const filled = limit.kind ? refillPiecewise(empty, fromMs, toMs) : refill(limit, empty, toMs - fromMs)
+  return {...filled, tokensMilli: filled.tokensMilli - DEEP_DEBT_MILLI}
 }
 
 interface Fraction {

@@ -87,16 +87,13 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
 }
 
 /**
- * The balance with which `amountMilli` clears in exactly `waitMs`: at that millisecond, and not at the one before. A debt
- * where the wait earns more than the amount. `undefined` for a rate that earns nothing: no balance clears by itself then.
+ * The balance with which `amountMilli` clears when exactly `earned` has come on top of it; a debt where that is more. The
+ * fraction that is missing to the last millitoken is there already: so it comes with the last millisecond, and not later.
  */
-export function balanceClearingIn(rate: Rate, amountMilli: bigint, waitMs: number): Balance | undefined {
-  if (rate.refillAmountMilli <= 0n) return undefined
-  const period = BigInt(rate.refillPeriodMs)
-  const earned = BigInt(waitMs) * rate.refillAmountMilli
-  // Rounded up, and what that is too much is earned already: then the last millitoken comes with the last millisecond.
-  const credit = -floorDivide(-earned, period)
-  return {tokensMilli: amountMilli - credit, remainder: credit * period - earned}
+export function balanceClearingWith(earned: Balance, refillPeriodMs: number, amountMilli: bigint): Balance {
+  const {tokensMilli, remainder} = earned
+  if (remainder === 0n) return {tokensMilli: amountMilli - tokensMilli, remainder: 0n}
+  return {tokensMilli: amountMilli - tokensMilli - 1n, remainder: BigInt(refillPeriodMs) - remainder}
 }
 
 /**

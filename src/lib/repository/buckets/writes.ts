@@ -217,10 +217,8 @@ function guardLimit(
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
     return
   }
-  // What is taken since comes on top of a lesson, which may leave a debt.
-  if (lessons?.has(name)) return
-  // Others may have consumed since; the net amount taken must still be there.
-  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
+  // Others may have consumed since; the net amount taken must still be there. On top of a lesson it may leave a debt.
+  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs) && !lessons?.has(name))
     e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
   if (!stored || change.creditMilli <= 0n) return
   // Or others may have returned some: with them the credit must not exceed the capacity.

@@ -2,6 +2,7 @@ import type {Amounts} from '../../core/bucket.js'
 import {type Consumption, checkConsumption} from '../../core/consumption.js'
 import {checkMs} from '../../core/duration.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
+import type {SeenBucket} from '../buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../buckets/rewrite.js'
 import {readSeenShards} from '../buckets/split.js'
 import type {NamespaceTable} from '../table/table.js'
@@ -14,8 +15,11 @@ export interface Lesson<Name extends string = string> {
   readonly resource: string
   /** Whole tokens that are left, by limit. */
   readonly left?: Consumption<Name>
-  /** A request that was refused: what it asked for of the limits that were too small, and when it would be admitted. */
+  /** How long ago that was left, in ms: what was refilled since is left as well; 0 unless given. */
+  readonly ageMs?: number
+  /** A request that was refused, and when it would be admitted. */
   readonly refused?: {
+    /** What it asked for of the limits that were too small; less what the bucket is still charged for it. */
     readonly consume: Consumption<Name>
     /** From now, in ms. More than an hour counts as an hour: a wrong number must not stop everybody for days. */
     readonly retryAfterMs: number
@@ -31,6 +35,9 @@ export interface LearntLimits<Name extends string = string> {
 /** An hour in ms. */
 const LONGEST_WAIT_MS = 3_600_000
 
+/** A bucket is split a few times at most while one lesson is written. */
+const MOST_TRIES = 5
+
 /**
  * Lowers the balances of a bucket to what was told, one conditional write per shard that holds more; nothing is ever
  * raised, and nothing is written where nothing is too high. The lesser of two balances is the same whichever comes first
@@ -39,43 +46,62 @@ const LONGEST_WAIT_MS = 3_600_000
 export async function learnBucket<Name extends string>(
   table: NamespaceTable,
   lesson: Lesson<Name>,
-  {mostShards}: {readonly mostShards: number},
+  options: {readonly mostShards: number},
 ): Promise<LearntLimits<Name>> {
   const entity = checkEntityId(lesson.entity)
   const resource = checkResourceName(lesson.resource)
   const told = toldBy(lesson, table.clock())
+  const lowered = new Set<string>()
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    if (await lowerShards(table, {entity, resource}, told, options.mostShards, lowered))
+      return {lowered: [...lowered].sort() as Name[]}
+  }
+  throw bucketContended({entity, resource})
+}
+
+/** Lowers each shard by its part. Resolves to whether each still had that part when it was written: a split moves tokens. */
+async function lowerShards(
+  table: NamespaceTable,
+  {entity, resource}: Pick<Lesson, 'entity' | 'resource'>,
+  told: ToldBalances,
+  mostShards: number,
+  lowered: Set<string>,
+): Promise<boolean> {
   const first = (await readSeenShards(table, entity, resource, [0])).get(0)
-  if (!first) return {lowered: []}
+  if (!first) return true
   const count = Math.min(first.record.shardCount, mostShards)
   const numbers = Array.from({length: count}, (_, shard) => shard)
   const shards = count === 1 ? [first] : [...(await readSeenShards(table, entity, resource, numbers)).values()]
   const parts = toldToShards(told, shards, table.clock())
-  const lowered = new Set<string>()
-  const lower = async (at: number): Promise<void> => {
+  let isUnsplit = true
+  const lower = async (seen: SeenBucket, part: ToldBalances): Promise<void> => {
     let names: readonly string[] = []
-    const rewrite: Rewrite = (seen, nowMs) => {
-      const planned = planLesson(seen, nowMs, parts[at] as ToldBalances, told)
+    const rewrite: Rewrite = (now, nowMs) => {
+      isUnsplit &&= now.record.shardCount === seen.record.shardCount
+      const planned = isUnsplit ? planLesson(now, nowMs, part, told) : undefined
       names = planned?.names ?? []
       return planned?.decision
     }
-    const outcome = await rewriteStoredBucket(table, {kind: 'bucket', ...(shards[at] as (typeof shards)[0])}, rewrite)
+    const outcome = await rewriteStoredBucket(table, {kind: 'bucket', ...seen}, rewrite)
     if (outcome === 'contended') throw bucketContended({entity, resource})
     if (outcome === 'written') for (const name of names) lowered.add(name)
   }
-  await Promise.all(shards.map((_, at) => lower(at)))
-  return {lowered: [...lowered].sort() as Name[]}
+  await Promise.all(shards.map((seen, at) => lower(seen, parts[at] as ToldBalances)))
+  return isUnsplit
 }
 
-function toldBy<Name extends string>({left, refused}: Lesson<Name>, nowMs: number): ToldBalances {
+function toldBy<Name extends string>({left, ageMs, refused}: Lesson<Name>, nowMs: number): ToldBalances {
   const waitMs = Math.min(Math.ceil(checkMs('retryAfterMs', refused?.retryAfterMs) ?? 0), LONGEST_WAIT_MS)
   return {
-    left: amountsWithZeros((left ?? {}) as Consumption),
-    refused: refused && {amounts: checkConsumption(refused.consume as Consumption), clearsAtMs: nowMs + waitMs},
+    left: amountsWithZeros(left ?? {}),
+    ageMs: Math.min(Math.ceil(checkMs('ageMs', ageMs) ?? 0), LONGEST_WAIT_MS),
+    refused: refused && {amounts: amountsWithZeros(refused.consume), clearsAtMs: nowMs + waitMs},
   }
 }
 
 /** That nothing is left of a limit is worth knowing, other than that nothing is asked of it. */
-function amountsWithZeros(tokens: Consumption): Amounts {
+function amountsWithZeros(told: object): Amounts {
+  const tokens = told as Consumption
   const amounts = checkConsumption(tokens)
   for (const name of Object.keys(tokens)) if (!amounts.has(name)) amounts.set(name, 0n)
   return amounts

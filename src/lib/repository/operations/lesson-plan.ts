@@ -1,7 +1,7 @@
-import {type Amounts, neededUntilSeconds} from '../../core/bucket.js'
-import {withRateAt} from '../../core/kind-refill.js'
+import {type Amounts, type LimitState, neededUntilSeconds} from '../../core/bucket.js'
+import {earnedBetween} from '../../core/kind-refill.js'
 import {shareOfLimit} from '../../core/shards.js'
-import {type Balance, balanceClearingIn, loweredTogether, toTokens} from '../../core/token-math.js'
+import {type Balance, balanceClearingWith, loweredTogether, toTokens} from '../../core/token-math.js'
 import type {StoredLesson} from '../../schema/lesson.js'
 import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import type {RewriteDecision} from '../buckets/rewrite.js'
@@ -11,6 +11,8 @@ import {divideByWeight} from './divide.js'
 export interface ToldBalances {
   /** What is left, by limit. */
   readonly left: Amounts
+  /** How long ago it was, in ms: what was earned since is left as well. */
+  readonly ageMs: number
   /** What a request asked for that was refused, by limit, and the epoch ms at which it would be admitted. */
   readonly refused?: {readonly amounts: Amounts; readonly clearsAtMs: number} | undefined
 }
@@ -25,16 +27,17 @@ interface Bound {
 
 /** What a lesson means for each shard: parts of what is left as they hold it, of what was refused as they refill. */
 export function toldToShards(
-  {left, refused}: ToldBalances,
+  {left, ageMs, refused}: ToldBalances,
   shards: readonly SeenBucket[],
   nowMs: number,
 ): readonly ToldBalances[] {
   const plans = shards.map(seen => planBucket(seen, nowMs))
   const held = (name: string) => plans.map(({changes}) => changes.get(name)?.after.tokensMilli ?? 0n)
   const capacities = (name: string) => plans.map(plan => shareOf(plan, name)?.capacityMilli ?? 0n)
-  const leftOf = divided(left, (name, milli) => loweredTogether(held(name), milli))
+  const earned = (name: string) => plans.reduce((sum, plan) => sum + earnedMilli(plan, name, ageMs), 0n)
+  const leftOf = divided(left, (name, milli) => loweredTogether(held(name), milli + earned(name)))
   const refusedOf = divided(refused?.amounts ?? new Map(), (name, milli) => divideByWeight(milli, capacities(name)))
-  return shards.map((_, at) => ({left: leftOf(at), refused: refused && {...refused, amounts: refusedOf(at)}}))
+  return shards.map((_, at) => ({left: leftOf(at), ageMs, refused: refused && {...refused, amounts: refusedOf(at)}}))
 }
 
 /** The part of each shard; without the limits of which there are no parts. */
@@ -74,17 +77,30 @@ function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts
     const share = shareOf(plan, name)
     const clearsAtMs = refused?.clearsAtMs ?? nowMs
     // Refill begins at the stored instant, which a faster clock may have put ahead of this one.
-    const balance = share && balanceClearingIn(share, milli, Math.max(0, clearsAtMs - refilledAtMs))
-    if (balance) bounds.set(name, {balance, stored: {atMs: nowMs, clearsAtMs}})
+    // Nothing but its reset would repay the debt of a quota.
+    if (!share || share.kind?.quota || share.refillAmountMilli <= 0n) continue
+    const earned = earnedBetween(share, refilledAtMs, clearsAtMs)
+    // Fractions are stored over the stored period, whichever a schedule has put in force.
+    const {refillPeriodMs} = share.kind?.share?.whole ?? share
+    bounds.set(name, {
+      balance: balanceClearingWith(earned, refillPeriodMs, milli),
+      stored: {atMs: nowMs, clearsAtMs},
+    })
   }
   return bounds
 }
 
-/** A limit as this shard refills it now; `undefined` where the bucket has none of that name. */
-function shareOf({seen, changes, refilledAtMs}: BucketPlan, name: string) {
+/** A limit as this shard has it; `undefined` where the bucket has none of that name. */
+function shareOf({seen, changes}: BucketPlan, name: string): LimitState | undefined {
   const change = changes.get(name)
   const {shard, shardCount} = seen.record
-  return change && withRateAt(shareOfLimit(name, change.after, shard, shardCount), refilledAtMs)
+  return change && shareOfLimit(name, change.after, shard, shardCount)
+}
+
+/** What a shard has earned in the last `ageMs`. */
+function earnedMilli(plan: BucketPlan, name: string, ageMs: number): bigint {
+  const share = shareOf(plan, name)
+  return share ? earnedBetween(share, plan.refilledAtMs - ageMs, plan.refilledAtMs).tokensMilli : 0n
 }
 
 /** The bounds that the balances of now are above. */

@@ -1,0 +1,268 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import type {Lesson} from '../../src/lib/repository/operations/learn.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, isAdmitted, refusal} from './visit.js'
+
+const WHO = {entity: 'provider:anthropic:org-1', resource: 'sonnet'}
+const SCOPE = {level: 'entity', ...WHO} as const
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+describeOnEngine('lessons beside everything else', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(() => {
+    scene = new Scene(table)
+  })
+
+  const take = (consume: Record<string, number> = {rpm: 1}, limiter = scene.limiter()) =>
+    limiter.acquire({...WHO, consume})
+  const totals = (limit = 'rpm', count = 1) => scene.totals(WHO.entity, WHO.resource, limit, count)
+  const learn = (lesson: Omit<Lesson, 'entity' | 'resource'>, limiter = scene.limiter({sleep: async () => {}})) =>
+    limiter.learn({...WHO, ...lesson})
+  /** A limiter whose first write is preceded by something else that happens. */
+  const overtakenBy = (event: () => Promise<unknown>): RateLimiter => {
+    let hasHappened = false
+    const transport: Transport = {
+      send: async (operation, input, options) => {
+        if (operation === 'UpdateItem' && !hasHappened) {
+          hasHappened = true
+          await event()
+        }
+        return scene.table.transport.send(operation, input, options)
+      },
+    }
+    return scene.limiter({transport, sleep: async () => {}})
+  }
+
+  it('a return between its read and its write never lifts the balance above the capacity (S1)', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    const lease = await take({rpm: 600})
+    scene.nowMs += 50_000
+    // 500 are there again, and 450 are told. With what is returned meanwhile there would be 1,050.
+    await learn(
+      {left: {rpm: 450}},
+      overtakenBy(() => lease.rollback()),
+    )
+    expect((await totals()).tokens).toBeLessThanOrEqual(600)
+    expect((await totals()).consumed).toBe(0)
+  })
+
+  it('charges between its read and its write stay charged (S2)', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take()
+    scene.nowMs += 1000
+    const other = scene.limiter()
+    await learn(
+      {left: {rpm: 100}},
+      overtakenBy(() => take({rpm: 30}, other)),
+    )
+    expect(await totals()).toMatchObject({consumed: 31})
+    expect((await totals()).tokens).toBeLessThanOrEqual(100)
+    expect((await totals()).tokens).toBeGreaterThanOrEqual(70)
+  })
+
+  it('a lesson that a split overtakes reaches both halves (S8)', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take({rpm: 100})
+    const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
+    expect(await learn({left: {rpm: 100}}, overtakenBy(split))).toEqual({lowered: ['rpm']})
+    expect((await totals('rpm', 2)).tokens).toBe(100)
+  })
+
+  it('a refusal that a split overtakes clears at the instant told, and not before', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take({rpm: 100})
+    const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
+    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 2000}}, overtakenBy(split))
+    scene.nowMs += 1999
+    await refusal(take())
+    scene.nowMs += 1
+    await take()
+  })
+
+  it('a reset by an operator between its read and its write is not undone by more than was told', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take({rpm: 600})
+    scene.nowMs += 1000
+    const reset = () => new NamespaceRepository(scene.tenant, undefined).resetBucket(WHO.entity, WHO.resource)
+    await learn({left: {rpm: 5}}, overtakenBy(reset))
+    expect(await totals()).toMatchObject({tokens: 5})
+  })
+
+  describe('the age of what was told', () => {
+    beforeEach(() => scene.configure(SCOPE, 'rpm=600/min'))
+
+    it('counts what was refilled since as left', async () => {
+      await take()
+      expect(await learn({left: {rpm: 100}, ageMs: 20_000})).toEqual({lowered: ['rpm']})
+      expect((await totals()).tokens).toBe(300)
+    })
+
+    it('what is older than the bucket takes to fill teaches nothing', async () => {
+      await take()
+      expect(await learn({left: {rpm: 0}, ageMs: 60_000})).toEqual({lowered: []})
+      expect((await totals()).tokens).toBe(599)
+    })
+
+    it('counts over all shards once', async () => {
+      await take()
+      await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
+      await learn({left: {rpm: 100}, ageMs: 20_000})
+      expect((await totals('rpm', 2)).tokens).toBe(300)
+    })
+
+    it('an older answer after a newer one changes nothing that the newer one has left', async () => {
+      await take()
+      await learn({left: {rpm: 90}})
+      expect(await learn({left: {rpm: 500}, ageMs: 3000})).toEqual({lowered: []})
+      expect(await learn({left: {rpm: 60}, ageMs: 3000})).toEqual({lowered: []})
+      expect((await totals()).tokens).toBe(90)
+    })
+
+    it.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('refuses %s', async ageMs => {
+      await take()
+      expect(await failure(learn({left: {rpm: 0}, ageMs}))).toHaveProperty('kind', 'usage')
+    })
+  })
+
+  describe('limits of other kinds', () => {
+    it('a schedule with another period mints nothing with a refusal, and clears no later than told (S3)', async () => {
+      // By the second outside of the window, by the day in it: a fraction of the one is no fraction of the other.
+      scene.nowMs = Date.parse('2026-03-10T09:10:00Z')
+      await scene.configure(SCOPE, 'rpm=10/s,100/day@"* 9 * * *"')
+      await take()
+      await learn({refused: {consume: {rpm: 1}, retryAfterMs: 777_777}})
+      expect((await totals()).tokens).toBeLessThan(1)
+      scene.nowMs += 700_000
+      await refusal(take())
+      scene.nowMs += 77_777
+      await take()
+      await refusal(take())
+    })
+
+    it('a refusal counts on the rate that comes into force before its instant', async () => {
+      scene.nowMs = Date.parse('2026-03-10T09:59:50Z')
+      // One in ten seconds until ten, then one a second.
+      await scene.configure(SCOPE, 'rpm=60/min:10,6/min:10@"* 9 * * *"')
+      await take()
+      await learn({refused: {consume: {rpm: 1}, retryAfterMs: 20_000}})
+      scene.nowMs += 19_999
+      await refusal(take())
+      scene.nowMs += 1
+      await take()
+      await refusal(take())
+    })
+
+    it('a session is lowered to what is left, and the next one begins whole', async () => {
+      await scene.configure(SCOPE, 'rpm=100/5h!')
+      await take()
+      expect(await learn({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
+      expect(await learn({left: {rpm: 1}})).toEqual({lowered: ['rpm']})
+      await take()
+      await refusal(take())
+      scene.nowMs += 5 * HOUR_MS
+      await take({rpm: 100})
+      expect(await totals()).toMatchObject({tokens: 0})
+    })
+
+    it('a quota of yesterday is not lowered by what is left of it today more than that', async () => {
+      scene.nowMs = Date.parse('2026-03-10T23:00:00Z')
+      await scene.configure(SCOPE, 'rpm=100/day@UTC')
+      await take({rpm: 90})
+      scene.nowMs += 2 * HOUR_MS
+      expect(await learn({left: {rpm: 60}})).toEqual({lowered: ['rpm']})
+      expect(await totals()).toEqual({tokens: 60, consumed: 90})
+      scene.nowMs += DAY_MS
+      await take({rpm: 100})
+    })
+
+    it('a soft limit is lowered and refuses nothing', async () => {
+      await scene.configure(SCOPE, 'rpm=60/min,soft')
+      await take()
+      await learn({left: {rpm: 0}})
+      const lease = await take()
+      expect(lease.overdrawn).toEqual(['rpm'])
+      expect(await totals()).toEqual({tokens: -1, consumed: 2})
+    })
+
+    it.each(['bypass', 'disabled'] as const)(
+      'a bucket with the switch "%s" learns, and counts nothing',
+      async access => {
+        await scene.configure(SCOPE, 'rpm=60/min')
+        await take()
+        const tenant = new NamespaceRepository(scene.tenant, undefined)
+        await tenant.setAccess(SCOPE, access)
+        expect(await learn({left: {rpm: 3}})).toEqual({lowered: ['rpm']})
+        await tenant.setAccess(SCOPE, undefined)
+        expect(await totals()).toEqual({tokens: 3, consumed: 1})
+        await take({rpm: 3})
+        await refusal(take())
+      },
+    )
+  })
+
+  it('requests of children that cascade to the provider wait for the instant told, and pay nothing meanwhile', async () => {
+    await scene.configure({level: 'resource', resource: WHO.resource}, 'rpm=1k/min')
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await scene.entity(WHO.entity)
+    await scene.entity('user-1', WHO.entity)
+    const ask = (limiter = scene.limiter()) =>
+      limiter.acquire({entity: 'user-1', resource: WHO.resource, consume: {rpm: 1}})
+    await ask()
+    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 1500}})
+    scene.nowMs += 1499
+    await refusal(ask())
+    expect(await scene.totals('user-1', WHO.resource, 'rpm')).toMatchObject({consumed: 1})
+    scene.nowMs += 1
+    await ask()
+    expect(await totals()).toEqual({tokens: 0, consumed: 2})
+  })
+
+  it('lessons of one namespace reach no other (S11)', async () => {
+    const other = new Scene(table)
+    for (const each of [scene, other]) {
+      await each.configure(SCOPE, 'rpm=600/min')
+      await each.limiter().acquire({...WHO, consume: {rpm: 1}})
+    }
+    await learn({left: {rpm: 0}})
+    expect(await other.totals(WHO.entity, WHO.resource, 'rpm')).toEqual({tokens: 599, consumed: 1})
+  })
+
+  it('the limit that measures the writes of an item is nobody’s to teach', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take()
+    expect(await failure(learn({left: {wcu: 0}}))).toHaveProperty('kind', 'usage')
+  })
+
+  it('a lesson and its repetition after a lost answer, beside requests, never make more than time earns (S1)', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min:60')
+    let admitted = 0
+    const limiters = Array.from({length: 3}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
+    const startMs = scene.nowMs
+    for (let step = 0; step < 120; step++) {
+      const limiter = limiters[step % 3] as RateLimiter
+      if (await isAdmitted(take({rpm: (step % 5) + 1}, limiter))) admitted += (step % 5) + 1
+      if (step % 7 === 0) await learn({left: {rpm: step % 60}, ageMs: (step % 4) * 100}, limiter)
+      if (step % 31 === 0) await learn({refused: {consume: {rpm: 1}, retryAfterMs: step * 3}}, limiter)
+      scene.nowMs += 83
+    }
+    const {tokens, consumed} = await totals()
+    expect(consumed).toBe(admitted)
+    expect(consumed + tokens).toBeLessThanOrEqual(60 + (scene.nowMs - startMs) / 100)
+  })
+
+  it('a limiter that is closed refuses to learn, and writes nothing', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    await take()
+    const limiter = scene.limiter()
+    await limiter.close()
+    expect(await failure(learn({left: {rpm: 0}}, limiter))).toHaveProperty('name', 'LimiterClosed')
+    expect((await totals()).tokens).toBe(599)
+  })
+})

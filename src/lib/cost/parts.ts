@@ -68,12 +68,15 @@ export function trafficParts(
   const writes = (name: CostPartName, quantity: number | null, source: CostSource): CostPart => {
     return {name, quantity, unit: 'write units', dollars: (quantity ?? 0) * write, source}
   }
+  // What nobody has counted is part of the other writes.
+  const counted = (name: CostPartName, quantity: number | null) =>
+    quantity === null ? [] : [writes(name, quantity, share)]
   const perGbSecond = stack.architecture === 'x86_64' ? prices.x86PerGbSecond : prices.armPerGbSecond
   return [
-    writes('admissions', units.admissions, share),
-    writes('refusals', units.refusals, share),
+    ...counted('admissions', units.admissions),
+    ...counted('refusals', units.refusals),
     writes('usage', units.usage, total),
-    ...(units.others === null ? [] : [writes('other writes', units.others, share)]),
+    ...counted('other writes', units.others),
     writes('indexes', units.indexes, total),
     {name: 'reads', quantity: units.reads, unit: 'read units', dollars: units.reads * read, source: total},
     // Lambda's reads of a stream are free.

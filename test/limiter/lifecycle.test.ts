@@ -176,6 +176,38 @@ describeOnEngine('lifecycle of a bucket', () => {
     })
   })
 
+  describe('an idle bucket', () => {
+    const leftSeconds = async () => (await python.number('ttl')) - scene.nowMs / 1000
+
+    it.each([
+      {is: 'not renewed while half of the seven days is left', days: 3.6, after: 3.6},
+      {is: 'renewed when less is left, with a write that comes anyway', days: 3.4, after: 7},
+    ])('L7 is $is', async ({days, after}) => {
+      await scene.limiter().acquire(request({rpm: 60}))
+      expect(await leftSeconds()).toBe(7 * 86_400)
+      scene.nowMs += 1000
+      await python.set({ttl: n(scene.nowMs / 1000 + days * 86_400)})
+      scene.calls.length = 0
+      await scene.limiter().acquire(request({rpm: 1}))
+      expect(await leftSeconds()).toBe(after * 86_400)
+      // One that shows the bucket, and one that is applied.
+      expect(scene.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
+    })
+
+    it('is kept with every write that refills it', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 60}))
+      scene.nowMs += 6 * 86_400_000
+      await limiter.acquire(request({rpm: 1}))
+      expect(await leftSeconds()).toBe(7 * 86_400)
+    })
+
+    it('never expires where the option says so', async () => {
+      await scene.limiter({bucketTtlMultiplier: 0}).acquire(request({rpm: 60}))
+      expect(await python.item()).not.toHaveProperty('ttl')
+    })
+  })
+
   describe('D-41 debt', () => {
     it('D-41 a debt of two weeks outlives the usual seven days: expiry counts it in', async () => {
       const limiter = scene.limiter()

@@ -343,10 +343,11 @@ export class BucketQueue {
     const {seenAtMs} = this.#bucket
     const [sinceMs, readAtMs] = [performance.now(), this.#now()]
     const atMs = this.#limitsMs()
-    let inForce = await limits.inForce(address, {atMs})
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
+    const newest = {after: seenAtMs, atMs}
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
-    if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, {after: seenAtMs, atMs})
+    let inForce = await limits.inForce(address, mayBeOld ? newest : {atMs})
+    if (!mayBeOld && differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, newest)
     // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
     const isStamped = state.exists && state.seen.record.isDisabled
     if (inForce.applied.disabledAt !== undefined && !isStamped)

@@ -5,6 +5,7 @@ import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {AcquireRequest} from '../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {attributes} from '../../src/lib/schema/attributes.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -96,6 +97,14 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     })
     expect(calls).toBe(1)
     expect(await tpm()).toEqual({tokens: 800, consumed: 200})
+  })
+
+  it('is no further request', async () => {
+    const lease = await limiter.acquire(soon({tpm: 10}))
+    await lease.adjust({tpm: 5})
+    await limiter.settled()
+    const {Item} = await table.transport.send('GetItem', {TableName: table.name, Key: key()})
+    expect(Item?.[attributes.bucket.requests]).toEqual({N: '1'})
   })
 
   it('goes along at once with a correction that somebody waits for', async () => {

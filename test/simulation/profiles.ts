@@ -22,6 +22,7 @@ import {
   softnessRunsOut,
 } from './rare.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
+import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
 import {Draws} from './world/draws.js'
 import {START_MS} from './world/virtual-time.js'
@@ -32,7 +33,9 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 
 /** Makes up a scenario: the same for the same seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
-  return {seed, profile, ...PLANS[profile](new Draws(seed * 2_654_435 + profile.length))}
+  const planned = PLANS[profile](new Draws(seed * 2_654_435 + profile.length))
+  // Drawn apart, so that the rest of a seed is the same with and without.
+  return {seed, profile, ...settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))}
 }
 
 const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURCE}) as const

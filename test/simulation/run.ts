@@ -12,6 +12,7 @@ import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
 import {kindedNames} from './quotas/quota-oracle.js'
 import type {Scenario, Step} from './scenario.js'
+import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
 import {World, type WorldCounts} from './world/world.js'
 
@@ -124,7 +125,7 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'restart':
         return process?.restart()
       case 'recycle':
-        if (process?.isAlive) await process.recycle()
+        if (process?.isAlive) await recycle(stage, process)
         return
       case 'skew':
         world.noteSkew(deed.ms)
@@ -136,6 +137,16 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
   } catch (error) {
     stage.oracles.verdicts.report('simulator', deed.kind, (error as Error).stack ?? String(error))
   }
+}
+
+/** A limiter that was closed in good order has nothing left to write. */
+async function recycle(stage: Stage, process: SimulatedProcess): Promise<void> {
+  const {limiter, kills, number} = process
+  await process.recycle()
+  await stage.world.time.sleep(0)
+  const unwritten = stage.acceptedBy(limiter)
+  if (process.kills === kills && unwritten > 0)
+    stage.oracles.verdicts.report('S2-closed', `p${number}`, `${unwritten} corrections were not written`)
 }
 
 /** Faults end; everything under way ends; the stream is read; the books are compared; buckets heal. */

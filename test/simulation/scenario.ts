@@ -36,6 +36,8 @@ export type Deed =
       readonly entity: string
       readonly consume: Tokens
       readonly actions: readonly LeaseAction[]
+      /** Nobody waits for its corrections to be written. */
+      readonly isSoon?: boolean
       /** The caller gives up after so long. */
       readonly abortAfterMs?: number
     }

@@ -169,8 +169,8 @@ export class BucketQueues {
   }
 
   /** As `correct`, but the write waits a moment for others, and is tried as often as that of a refund. */
-  correctSoon(holding: Holding, deltas: Amounts): Promise<void> {
-    return this.at(holding.address).correctSoon(deltas, holding)
+  correctSoon({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correctSoon(deltas, {isBypassed, incarnation, periods})
   }
 
   /** Has corrections that wait for others written now: of all queues, or of those of some holdings. */

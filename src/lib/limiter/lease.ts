@@ -102,6 +102,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return this
   }
 
+  /**
+   * Resolves when all corrections that were accepted are written; rejects when one of them may not have been.
+   *
+   * @internal
+   */
+  async written(): Promise<void> {
+    await Promise.all(this.#underway)
+  }
+
   /** What was acquired of another resource of the same request (`also`), or of the first one. */
   of(resource: string): LeasePart<Name> {
     const parts = [this, ...this.#others]

@@ -1,6 +1,7 @@
 import {InvalidInput} from '../../../src/lib/core/errors.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Claim} from '../oracles/books.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
 import {DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
@@ -46,11 +47,14 @@ export class LeasePlay {
   readonly #deed: Acquire
   readonly #generation: number
   readonly #kills: number
+  readonly #limiter: RateLimiter
   /** Buckets that the process knows nothing of when it is asked. */
   #unknown: string[] = []
   #held: Held[] = []
   /** More was taken while the parent was another one than that of the lease, or was changing: several may have been charged. */
   #hasSeveralParents = false
+  /** Everything is being returned, with whatever is still to be written. */
+  #isEnding = false
 
   constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
     this.#stage = stage
@@ -58,6 +62,7 @@ export class LeasePlay {
     this.#deed = deed
     this.#generation = process.generation
     this.#kills = process.kills
+    this.#limiter = process.limiter
   }
 
   async play(): Promise<void> {
@@ -85,6 +90,7 @@ export class LeasePlay {
       resource: RESOURCE,
       consume,
       ...(abortAfterMs === undefined ? {} : {signal: controller.signal}),
+      ...(this.#deed.isSoon ? ({settle: 'soon'} as const) : {}),
     }
     const startedMs = world.time.elapsedMs
     const pending = [...this.#claims(entity, consume, false), ...this.#parentClaims(consume)]
@@ -92,7 +98,7 @@ export class LeasePlay {
     this.#unknown = buckets.filter(bucket => !this.#stage.hasDecided(this.#process, bucket))
     const end = this.#begin(`acquire ${entity}`, DECISION_TIMEOUT_MS + GRACE_MS)
     try {
-      const lease = await this.#process.limiter.acquire(request)
+      const lease = await this.#limiter.acquire(request)
       end('admitted')
       world.note(`p${this.#process.number} admitted ${entity} ${JSON.stringify(consume)}`)
       if (!lease.isMetered) return undefined
@@ -213,11 +219,19 @@ export class LeasePlay {
       !families.isChanging || (families.isKnown && families.parentOf(this.#deed.entity) === lease.parent)
     const wasOfParent = isOfParent()
     // Until it is known what became of it.
+    if (action.kind === 'rollback') this.#isEnding = true
     const takeBack = this.#expect(action.kind, deltas)
     try {
       await perform(lease, action)
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} done`)
+      if (this.#deed.isSoon && (action.kind === 'adjust' || action.kind === 'release')) {
+        this.#whenWritten(lease, deltas, () => {
+          takeBack()
+          this.#corrected(before, deltas, startedMs)
+        })
+        return
+      }
       takeBack()
       if (action.kind === 'rollback') this.#rolledBack(before, startedMs)
       else if (action.kind === 'consume') {
@@ -232,15 +246,42 @@ export class LeasePlay {
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else {
-        // A charge may have been made, and a return not: the lease gives neither back later.
-        for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.abs(deltas[claim.limit] ?? 0)) * 1000n)
+        this.#leaveInDoubt(deltas)
         if (action.kind === 'consume' && oracles.families.isChanging) this.#parentClaims(deltas)
       }
       oracles.answers.failed(`${action.kind} ${this.#deed.entity}`, error)
     }
   }
 
-  /** Widens the claims for an action under way; the answer takes it back. */
+  /**
+   * A correction that was accepted has been made when its lease says so. Until then, and for ever if the process dies, it may
+   * have been made or not: exactly what a crash may lose.
+   */
+  #whenWritten(lease: Lease, deltas: Tokens, onWritten: () => void): void {
+    // An operation of its own: in a process that lives it has to end.
+    const operation = this.#stage.begin(this.#process.number, `write of what ${this.#deed.entity} was settled`)
+    const end = this.#stage.noteAccepted(this.#limiter)
+    void lease
+      .written()
+      .then(
+        () => {
+          // What is being returned as a whole is judged then.
+          if (!this.#isEnding) onWritten()
+        },
+        () => this.#leaveInDoubt(deltas),
+      )
+      .then(() => {
+        this.#stage.end(operation)
+        end()
+      })
+  }
+
+  /** A charge may have been made, and a return not: the lease gives neither back later. */
+  #leaveInDoubt(deltas: Tokens): void {
+    for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.abs(deltas[claim.limit] ?? 0)) * 1000n)
+  }
+
+  /** Widens the claims for an action under way; the answer takes it back, also after others have widened them. */
   #expect(kind: LeaseAction['kind'], deltas: Tokens): () => void {
     const saved = this.#held.map(({claim}) => ({claim, low: claim.low, high: claim.high}))
     for (const {claim} of this.#held) {
@@ -249,8 +290,12 @@ export class LeasePlay {
       const isFirst = this.#held.find(other => isSameLimit(other.claim, claim))?.claim === claim
       if (tokens < 0 || isFirst) claim.mayAdd(BigInt(tokens) * 1000n)
     }
+    const widened = saved.map(({claim, low, high}) => ({claim, low: low - claim.low, high: high - claim.high}))
     return () => {
-      for (const {claim, low, high} of saved) Object.assign(claim, {low, high})
+      for (const {claim, low, high} of widened) {
+        claim.low += low
+        claim.high += high
+      }
     }
   }
 

@@ -1,3 +1,4 @@
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import type {Oracles} from '../oracles/oracles.js'
 import type {SimulatedProcess} from '../world/process.js'
 import type {World} from '../world/world.js'
@@ -23,6 +24,19 @@ export class Stage {
     readonly world: World,
     readonly oracles: Oracles,
   ) {}
+
+  /** Corrections that limiters have accepted, and neither written nor given up. */
+  readonly #accepted = new Map<RateLimiter, number>()
+
+  /** Counts a correction that was accepted, until what is returned is called. */
+  noteAccepted(limiter: RateLimiter): () => void {
+    this.#accepted.set(limiter, this.acceptedBy(limiter) + 1)
+    return () => this.#accepted.set(limiter, this.acceptedBy(limiter) - 1)
+  }
+
+  acceptedBy(limiter: RateLimiter): number {
+    return this.#accepted.get(limiter) ?? 0
+  }
 
   /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
   readonly #decided = new Set<string>()

@@ -43,7 +43,13 @@ export class Copy {
 
   /** What is reported while seeds of some profiles are played, until nobody asks for more. */
   async *play(profiles: readonly Profile[], args: readonly string[]): AsyncGenerator<Report, void> {
-    const node = ['--max-semi-space-size=64', '--disable-warning=ZAEL_UNLIMITED', '--import', 'tsx']
+    const node = [
+      '--max-semi-space-size=64',
+      '--disable-warning=ZAEL_UNLIMITED',
+      '--disable-warning=ZAEL_SETTLE',
+      '--import',
+      'tsx',
+    ]
     const chosen = profiles.flatMap(profile => ['--profile', profile])
     const options = [...node, 'test/simulation/main.ts', '--list', '--workers', '1', ...chosen, ...args]
     const child = spawn(process.execPath, options, {cwd: this.folder, stdio: ['ignore', 'pipe', 'inherit']})

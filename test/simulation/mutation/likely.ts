@@ -22,6 +22,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['buckets/plan', ['config', 'skew']],
   ['tally', ['faults', 'burst']],
   ['known-bucket', ['burst', 'cascade', 'quotas']],
+  ['settling', ['faults', 'lifecycle', 'mixed']],
   ['corrections', ['faults', 'lifecycle']],
   ['limit-steps', ['burst', 'config']],
   ['namespace-limiter', ['cascade', 'family']],

@@ -345,6 +345,17 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['what was adjusted is not rolled back', 'book(holding, charges, 1n)', 'book(holding, charges, 0n)'],
   ]),
+  ...inFile('limiter/settling/waiting-corrections.ts', [
+    ['what is settled soon is written with every further write', '    this.#soon = []\n', ''],
+    ['what is settled soon is forgotten when others are written', '    this.#due.push(...this.#soon)\n', ''],
+  ]),
+  ...inFile('limiter/settling/soon-actions.ts', [
+    [
+      'closing does not wait for what is settled soon',
+      'else void queues.run(work.catch(error => warning.tell(error)))',
+      'else work.catch(error => warning.tell(error))',
+    ],
+  ]),
   ...inFile('limiter/refusal.ts', [
     ['every refusal names 1 ms', 'Math.max(1, ...statuses.map(status => status.retryAfterMs))', '1'],
   ]),
@@ -352,6 +363,11 @@ export const MUTANTS: readonly Mutant[] = [
     ['refusals are remembered for a minute', 'ageMs <= denyCacheMs', 'ageMs <= 60 * denyCacheMs'],
   ]),
   ...inFile('limiter/corrections.ts', [
+    [
+      'tokens are returned to a bucket that was created since',
+      'incarnation: returning.incarnation, periods',
+      'incarnation: bucket.lastRecord?.incarnation, periods',
+    ],
     ['a return in doubt is repeated', 'if (returning && (outcome.isInDoubt || isOther))', 'if (returning && isOther)'],
     [
       'what is charged afterwards is dropped with a return in doubt',

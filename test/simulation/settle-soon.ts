@@ -1,0 +1,43 @@
+import type {Planned} from './rare.js'
+import type {Deed, Step} from './scenario.js'
+import type {Draws} from './world/draws.js'
+
+type Acquire = Extract<Deed, {kind: 'acquire'}>
+
+/** About as long as a correction waits for others, and is then on its way, in ms. */
+const WAIT_MS = 120
+
+/** Has corrections of many leases written soon. Some processes end, or die, while corrections of theirs wait. */
+export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
+  const mayDie = planned.steps.some(({deed}) => deed.kind === 'kill')
+  const mayEnd = mayDie || planned.steps.some(({deed}) => deed.kind === 'recycle')
+  const steps: Step[] = []
+  for (const step of planned.steps) {
+    const {atMs, by, deed} = step
+    if (deed.kind !== 'acquire' || deed.actions.length === 0 || !draws.chance(0.4)) {
+      steps.push(step)
+      continue
+    }
+    steps.push({atMs, by, deed: {...deed, isSoon: true}})
+    const correctedMs = firstCorrectionMs(deed)
+    if (correctedMs === undefined) continue
+    const endsMs = atMs + correctedMs + draws.int(5, WAIT_MS)
+    if (mayEnd && draws.chance(0.1)) steps.push({atMs: endsMs, by, deed: {kind: 'recycle'}})
+    else if (mayDie && draws.chance(0.15))
+      steps.push(
+        {atMs: endsMs, by, deed: {kind: 'kill'}},
+        {atMs: endsMs + draws.int(10, 5000), by, deed: {kind: 'restart'}},
+      )
+  }
+  return {...planned, steps}
+}
+
+/** When the first correction is made, in ms after the request. */
+function firstCorrectionMs({actions}: Acquire): number | undefined {
+  let sinceMs = 0
+  for (const {kind, afterMs} of actions) {
+    sinceMs += afterMs
+    if (kind === 'adjust' || kind === 'release') return sinceMs
+  }
+  return undefined
+}

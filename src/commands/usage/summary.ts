@@ -9,6 +9,7 @@ import {
   usageScopeJson,
   usageTitle,
 } from '../../lib/cli/data/usage-presenter.js'
+import {readWithProgress} from '../../lib/cli/data/usage-progress.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
@@ -37,10 +38,9 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const namespace = await stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {totalUsage} = await import('../../lib/inspect/usage-report.js')
-    const {totals, requests, refused, windows, complete} = await totalUsage(namespace, {
-      ...{entity, resource, window},
-      ...range,
-    })
+    const {totals, requests, refused, windows, complete} = await readWithProgress(onProgress =>
+      totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
+    )
     this.log(usageTitle(scope))
     await this.list(summaryListing(totals, scope, this.format === 'csv'))
     if (windows > 0) this.print(['', summaryFooter({requests, refused}, windows)])

@@ -2,6 +2,7 @@ import {integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {DEFAULT_RANGE_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {readWithProgress} from '../../lib/cli/data/usage-progress.js'
 import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/data/usage-top-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
@@ -12,8 +13,8 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override summary = 'Show the largest consumers of a resource, or of the namespace'
 
   static override description =
-    'Without --resource, includes all resources that have their own limits or live buckets. Reads at most the newest 20,000 ' +
-    'windows per resource, with a warning if there are more. Requests of cascading children are also charged to parents, so ' +
+    'Without --resource, includes all resources that have their own limits or live buckets. Reads at most the newest ' +
+    '1,000,000 windows per resource, with a warning if there are more; --window daily needs fewer. Requests of cascading children are also charged to parents, so ' +
     'shares can add up to more than 100 %.'
 
   static override flags = {
@@ -52,7 +53,9 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const namespace = await stack.namespace()
     const scope = {resource, window, range, units: await namespace.configs.units()}
     const {topConsumers} = await import('../../lib/inspect/usage-top.js')
-    const top = await topConsumers(namespace, {resource, window, ...order, most: limit, ...range})
+    const top = await readWithProgress(onProgress =>
+      topConsumers(namespace, {resource, window, ...order, most: limit, ...range}, onProgress),
+    )
     this.log(usageTitle(scope))
     await this.list(topListing(top, {...scope, ...order, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)

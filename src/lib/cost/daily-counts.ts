@@ -1,4 +1,4 @@
-import {withAsked} from '../inspect/usage-asked.js'
+import {AskedUsage} from '../inspect/usage-asked.js'
 import type {UsageSubject} from '../inspect/usage-report.js'
 import {resourcesInUse} from '../inspect/usage-top.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
@@ -80,11 +80,15 @@ async function countDay(
     const records = daily.length > 0 ? daily : await readRecords(namespace, {...range, window: 'hourly'}, hasBudget)
     if (!hasBudget()) return undefined
     const byEntity = new Map<string, number>()
-    for (const {record, asked} of await withAsked(namespace, records)) {
-      admitted += Math.max(0, asked.totalEvents)
+    const asked = new AskedUsage(namespace, ({totalEvents}) => {
+      admitted += Math.max(0, totalEvents)
+    })
+    for (const record of records) {
+      await asked.add(record)
       refused += record.refused?.requests ?? 0
       byEntity.set(record.entity, (byEntity.get(record.entity) ?? 0) + Math.max(0, record.totalEvents))
     }
+    await asked.end()
     perBucket.push(...byEntity.values())
   }
   return {admitted, refused, perBucket}

@@ -25,18 +25,30 @@ export interface LimitRefused {
 
 export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
 
+const NOTHING_REFUSED: RefusedUsage = {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined}
+
 /** The refusals of several usage records together. */
 export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): RefusedUsage {
-  let [requests, byParent, lastAtMs] = [0, 0, 0]
-  const limits = new Map<string, LimitRefused>()
-  for (const {refused} of records) {
-    if (!refused) continue
-    requests += refused.requests
-    byParent += refused.byParent
-    lastAtMs = Math.max(lastAtMs, refused.lastAtMs)
-    for (const [name] of refused.limits) limits.set(name, sum(limits.get(name), refused, name))
+  let all: RefusedUsage | undefined
+  for (const record of records) all = withRefused(all, record)
+  return all ?? NOTHING_REFUSED
+}
+
+/** Refusals so far and those of one more record. */
+export function withRefused(
+  soFar: RefusedUsage = NOTHING_REFUSED,
+  {refused}: Pick<UsageRecord, 'refused'>,
+): RefusedUsage {
+  if (!refused) return soFar
+  const limits = new Map(soFar.limits)
+  for (const [name] of refused.limits) limits.set(name, sum(limits.get(name), refused, name))
+  const lastAtMs = Math.max(soFar.lastAtMs ?? 0, refused.lastAtMs)
+  return {
+    requests: soFar.requests + refused.requests,
+    byParent: soFar.byParent + refused.byParent,
+    limits,
+    lastAtMs: lastAtMs > 0 ? lastAtMs : undefined,
   }
-  return {requests, byParent, limits, lastAtMs: lastAtMs > 0 ? lastAtMs : undefined}
 }
 
 function sum(known: LimitRefused = NOT_REFUSED, {limits}: RefusalCounts, name: string): LimitRefused {

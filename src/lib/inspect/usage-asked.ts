@@ -1,59 +1,106 @@
 import {groupBy} from '../core/group-by.js'
 import {LEVELS} from '../core/resolve.js'
+import {chunksOf} from '../dynamo/concurrency.js'
 import {scopesOf} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {chargedParent, familyOf} from '../schema/family.js'
 import type {UsageRecord} from '../schema/usage-record.js'
+import {type Amounts, amountOf, eachAmount, NumberedNames} from './numbered-names.js'
+
+/** Entities whose parents are looked up together; each has two levels of its own. */
+const ENTITIES_PER_READ = 500
 
 /** Requests, and whole tokens by limit. */
-type Figures = Pick<UsageRecord, 'totalEvents' | 'tokens'>
+interface Figures {
+  readonly totalEvents: number
+  readonly tokens: Amounts
+}
 
-/** Usage as it was charged, and the part of it that the entity requested itself. */
-export interface AskedUsage {
-  readonly record: UsageRecord
-  readonly asked: Figures
+interface Charged extends Figures {
+  readonly entity: string
+}
+
+/** The part of usage that an entity requested itself. */
+export interface AskedFigures {
+  readonly totalEvents: number
+  readonly tokens: ReadonlyMap<string, number>
 }
 
 /**
- * Usage of several entities in a form that can be added up: a request that cascades is charged to the parent too, but
- * was requested once. Which entities cascade is taken from their records and the policies as they are now.
+ * Brings usage of several entities into a form that can be added up: a request that cascades is charged to the parent too,
+ * but was requested once. Which entities cascade is taken from their records and the policies as they are now.
+ *
+ * Takes records as they are listed: those of one window and resource follow one another. Keeps a window, and the parents
+ * of entities that it has seen.
  */
-export async function withAsked(
-  namespace: NamespaceRepository,
-  records: readonly UsageRecord[],
-): Promise<AskedUsage[]> {
-  const names = [...new Set(records.map(({entity}) => entity))]
-  if (names.length < 2) return records.map(record => ({record, asked: record}))
-  const children = (await namespace.entities.getMany(names)).filter(({parent}) => parent !== undefined)
-  const parentOf = await chargedParents(namespace, new Map(children.map(child => [child.entity, child])), records)
-  const byWindow = groupBy(records, ({resource, start}) => `${start} ${resource}`)
-  return [...byWindow.values()].flatMap(members => askedIn(members, parentOf))
-}
+export class AskedUsage {
+  readonly #namespace: NamespaceRepository
+  readonly #take: (asked: AskedFigures, resource: string) => void
+  readonly #limits = new NumberedNames()
+  /** By resource and entity. */
+  readonly #parents = new Map<string, Map<string, string | undefined>>()
+  #members: Charged[] = []
+  #resource = ''
+  #start = ''
 
-/** The parent that the requests of a record are charged to as well, if any. */
-type ParentOf = (record: UsageRecord) => string | undefined
+  /** `take` is called for each record, when its window is complete. */
+  constructor(namespace: NamespaceRepository, take: (asked: AskedFigures, resource: string) => void) {
+    this.#namespace = namespace
+    this.#take = take
+  }
+
+  async add({entity, resource, start, totalEvents, tokens}: UsageRecord): Promise<void> {
+    if (start !== this.#start || resource !== this.#resource) await this.end()
+    this.#start = start
+    this.#resource = resource
+    this.#members.push({entity, totalEvents, tokens: this.#limits.amounts(tokens)})
+  }
+
+  /** Completes the last window. */
+  async end(): Promise<void> {
+    const members = this.#members
+    const resource = this.#resource
+    this.#members = []
+    const parents = members.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(members, resource)
+    for (const {totalEvents, tokens} of askedIn(members, ({entity}) => parents.get(entity)))
+      this.#take({totalEvents, tokens: this.#limits.mapOf(tokens)}, resource)
+  }
+
+  /** The parents that the requests of entities are charged to as well. */
+  async #parentsOf(members: readonly Charged[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
+    const known = this.#parents.get(resource) ?? new Map<string, string | undefined>()
+    this.#parents.set(resource, known)
+    const unknown = members.flatMap(({entity}) => (known.has(entity) ? [] : [entity]))
+    for await (const chunk of chunksOf(new Set(unknown), ENTITIES_PER_READ)) {
+      const found = await this.#namespace.entities.getMany(chunk)
+      const children = new Map(found.filter(({parent}) => parent !== undefined).map(child => [child.entity, child]))
+      const parentOf = await chargedParents(this.#namespace, children, resource)
+      for (const entity of chunk) known.set(entity, parentOf(entity))
+    }
+    return known
+  }
+}
 
 /** Reads the cascade policies that concern children; of all levels the most specific counts. */
 async function chargedParents(
   {configs}: NamespaceRepository,
   children: ReadonlyMap<string, EntityRecord>,
-  records: readonly UsageRecord[],
-): Promise<ParentOf> {
-  const levels = ({entity, resource}: UsageRecord): ConfigScope[] => {
+  resource: string,
+): Promise<(entity: string) => string | undefined> {
+  const levels = (entity: string): ConfigScope[] => {
     const scopes = scopesOf(entity, resource)
     return LEVELS.map(level => scopes[level])
   }
-  const ofChildren = records.filter(({entity}) => children.has(entity))
-  const scopes = new Map(ofChildren.flatMap(levels).map(scope => [JSON.stringify(scope), scope]))
+  const scopes = new Map([...children.keys()].flatMap(levels).map(scope => [JSON.stringify(scope), scope]))
   const found = await configs.getMany([...scopes.values()])
   const policies = new Map([...scopes.keys()].map((id, at) => [id, found[at]?.cascade]))
-  return record => {
-    const policy = levels(record).map(scope => policies.get(JSON.stringify(scope)))
+  return entity => {
+    const policy = levels(entity).map(scope => policies.get(JSON.stringify(scope)))
     return chargedParent(
       familyOf(
-        children.get(record.entity),
+        children.get(entity),
         policy.find(each => each !== undefined),
       ),
     )
@@ -61,26 +108,29 @@ async function chargedParents(
 }
 
 /** For the records of one window and resource: what a parent was charged for its children, it did not request. */
-function askedIn(records: readonly UsageRecord[], parentOf: ParentOf): AskedUsage[] {
-  const childrenOf = groupBy(records, parentOf)
+function askedIn(members: readonly Charged[], parentOf: (member: Charged) => string | undefined): Figures[] {
+  const childrenOf = groupBy(members, parentOf)
   const asked = new Map<string, Figures>()
-  const askedOf = (record: UsageRecord): Figures => {
-    const known = asked.get(record.entity)
+  const askedOf = (member: Charged): Figures => {
+    const children = childrenOf.get(member.entity)
+    if (!children) return member
+    const known = asked.get(member.entity)
     if (known) return known
     // Other clients can store a cycle of parents: an entity that is met again counts as charged.
-    asked.set(record.entity, record)
-    const own = (childrenOf.get(record.entity) ?? []).map(askedOf).reduce(less, record)
-    asked.set(record.entity, own)
+    asked.set(member.entity, member)
+    const own = children.map(askedOf).reduce(less, member)
+    asked.set(member.entity, own)
     return own
   }
-  return records.map(record => ({record, asked: askedOf(record)}))
+  return members.map(askedOf)
 }
 
 /** Never below zero: a parent need not have all the limits of its children. */
 function less(charged: Figures, child: Figures): Figures {
   const rest = (from: number, part: number) => (part > 0 ? Math.max(Math.min(from, 0), from - part) : from - part)
-  return {
-    totalEvents: rest(charged.totalEvents, child.totalEvents),
-    tokens: new Map(Array.from(charged.tokens, ([name, tokens]) => [name, rest(tokens, child.tokens.get(name) ?? 0)])),
-  }
+  const tokens = Array.from(eachAmount(charged.tokens), ([limit, amount]) => [
+    limit,
+    rest(amount, amountOf(child.tokens, limit)),
+  ])
+  return {totalEvents: rest(charged.totalEvents, child.totalEvents), tokens: tokens.flat()}
 }

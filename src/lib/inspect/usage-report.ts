@@ -8,13 +8,13 @@ import type {PageRequest} from '../repository/table/query.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {needEntity, needResource} from './known-names.js'
-import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn} from './refused.js'
-import {type AskedUsage, withAsked} from './usage-asked.js'
+import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {type AskedFigures, AskedUsage} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
 
-/** Windows read by one total; bounds the memory and the cost of a very long range. */
-const MOST_WINDOWS = 20_000
+/** Windows that a total reads of one resource, or of one entity: bounds the cost of a very long range, at a unit each. */
+const MOST_WINDOWS = 1_000_000
 
 /** What to report on: one entity, one resource, or both; windows of one type in a time range. */
 export interface UsageSubject {
@@ -89,18 +89,27 @@ export async function reportUsage(
   if (records.length === 0 && page.cursor === undefined) await needSubject(repository, subject)
   const limits = await limitsOf(repository, records)
   const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
-  return {windows, ...(await totalsOf(repository, records)), next}
+  const sum = new UsageSum(repository)
+  for (const record of records) await sum.add(record)
+  return {windows, ...(await sum.end()), next}
 }
 
 /** Totals per resource and limit; `complete` is false when there are too many windows and the oldest are missing. */
 export async function totalUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
+  onProgress?: (windows: number) => void,
 ): Promise<UsageTotals & {windows: number; complete: boolean}> {
-  const records: UsageRecord[] = []
-  const complete = await walkUsage(repository, subject, record => records.push(record))
-  if (records.length === 0) await needSubject(repository, subject)
-  return {...(await totalsOf(repository, records)), windows: records.length, complete}
+  const sum = new UsageSum(repository)
+  let windows = 0
+  const take = (record: UsageRecord) => {
+    windows++
+    onProgress?.(windows)
+    return sum.add(record)
+  }
+  const complete = await walkUsage(repository, subject, take)
+  if (windows === 0) await needSubject(repository, subject)
+  return {...(await sum.end()), windows, complete}
 }
 
 /** Calls `take` with every window of a range, newest first; resolves to whether that was all. */
@@ -114,43 +123,71 @@ export async function walkUsage(
   for await (const record of repository.usage.records(subject)) {
     // One more than wanted shows that this is not all.
     if (left-- === 0) return false
-    take(record)
+    await take(record)
   }
   return true
 }
 
-async function totalsOf(repository: NamespaceRepository, records: readonly UsageRecord[]): Promise<UsageTotals> {
-  const totals = new Map<string, LimitTotal>()
-  let requests = 0
-  for (const usage of await withAsked(repository, records)) {
-    requests += usage.asked.totalEvents
-    addUp(totals, usage)
+/** What is known of a limit while windows are added up; the average follows at the end. */
+type LimitSum = Omit<LimitTotal, 'average'>
+
+/** Adds up windows as they are listed; keeps none but those of the current instant. */
+class UsageSum {
+  readonly #totals = new Map<string, LimitSum>()
+  readonly #asked: AskedUsage
+  #requests = 0
+  #refused: RefusedUsage | undefined
+
+  constructor(repository: NamespaceRepository) {
+    this.#asked = new AskedUsage(repository, (asked, resource) => this.#addAsked(asked, resource))
   }
-  const refused = requestsOf(refusedIn(records))
-  return {requests, refused, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
+
+  async add(record: UsageRecord): Promise<void> {
+    this.#refused = withRefused(this.#refused, record)
+    this.#addCharged(record)
+    await this.#asked.add(record)
+  }
+
+  async end(): Promise<UsageTotals> {
+    await this.#asked.end()
+    const refused = requestsOf(this.#refused ?? refusedIn([]))
+    const sorted = [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1))
+    const totals = sorted.map(([, {resource, name, tokens, overdrawn, windows, peak, refused: own}]) => {
+      const average = windows === 0 ? 0 : tokens / windows
+      return {resource, name, tokens, overdrawn, windows, average, peak, refused: own}
+    })
+    return {requests: this.#requests, refused, totals}
+  }
+
+  /** What an entity was charged, also for its children. */
+  #addCharged(record: UsageRecord): void {
+    const {entity, resource, start} = record
+    const {limits} = refusedIn([record])
+    for (const name of countedLimits([record])) {
+      const charged = record.tokens.get(name) ?? 0
+      const id = `${resource} ${name}`
+      const soFar = this.#totals.get(id)
+      const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
+      const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
+      const [before, now] = [soFar?.refused ?? NOT_REFUSED, limits.get(name) ?? NOT_REFUSED]
+      const refused = {requests: before.requests + now.requests, tokens: before.tokens + now.tokens}
+      const {tokens = 0, windows = 0} = soFar ?? {}
+      this.#totals.set(id, {resource, name, tokens, overdrawn, windows, peak, refused})
+    }
+  }
+
+  /** What it requested itself. */
+  #addAsked({totalEvents, tokens}: AskedFigures, resource: string): void {
+    this.#requests += totalEvents
+    for (const [name, own] of tokens) {
+      const id = `${resource} ${name}`
+      const soFar = this.#totals.get(id) as LimitSum
+      this.#totals.set(id, {...soFar, tokens: soFar.tokens + own, windows: soFar.windows + (own === 0 ? 0 : 1)})
+    }
+  }
 }
 
 const requestsOf = ({requests, byParent}: RefusedUsage): RefusedRequests => ({requests, byParent})
-
-/** Adds a window to the totals of its resource. */
-function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): void {
-  const {entity, resource, start} = record
-  const {limits} = refusedIn([record])
-  for (const name of countedLimits([record])) {
-    const charged = record.tokens.get(name) ?? 0
-    const id = `${resource} ${name}`
-    const soFar = totals.get(id)
-    const own = asked.tokens.get(name) ?? 0
-    const tokens = (soFar?.tokens ?? 0) + own
-    const windows = (soFar?.windows ?? 0) + (own === 0 ? 0 : 1)
-    const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
-    const average = windows === 0 ? 0 : tokens / windows
-    const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
-    const [before, now] = [soFar?.refused ?? NOT_REFUSED, limits.get(name) ?? NOT_REFUSED]
-    const refused = {requests: before.requests + now.requests, tokens: before.tokens + now.tokens}
-    totals.set(id, {resource, name, tokens, overdrawn, windows, average, peak, refused})
-  }
-}
 
 async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, page: PageRequest) {
   const {entity, resource} = subject

@@ -2,12 +2,10 @@ import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {configuredResources, needResource} from './known-names.js'
-import {type RefusedUsage, refusedIn} from './refused.js'
-import {withAsked} from './usage-asked.js'
+import {type Amounts, addAmounts, amountOf, NumberedNames} from './numbered-names.js'
+import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
-
-/** Windows read per resource; the newest are read first. */
-const MOST_WINDOWS = 20_000
 
 /** Live buckets read to find resources that have no limits of their own. */
 const MOST_BUCKETS = 2000
@@ -44,65 +42,105 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   readonly isByEntity?: boolean
 }
 
-type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn' | 'refused'> & {
-  readonly limits: Map<string, number>
-  readonly overdrawn: Map<string, number>
-  readonly records: UsageRecord[]
+/** What is known of a consumer while windows are read: there may be a hundred thousand of them. */
+interface Tally {
+  readonly entity: string
+  readonly resource: string | undefined
+  requests: number
+  readonly limits: Amounts
+  overdrawn: Map<string, number> | undefined
+  refused: RefusedUsage | undefined
 }
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
-export async function topConsumers(repository: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
+export async function topConsumers(
+  repository: NamespaceRepository,
+  request: TopRequest,
+  onProgress?: (windows: number) => void,
+): Promise<TopConsumers> {
   const {resource, by, most, isByEntity = false} = request
   const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
-  const tallies = new Map<string, Tally>()
+  const tallies = new Tallies(isByEntity)
   let complete = found.complete
   // Everything requested, in the unit of the ranking: a request that cascades counts once.
   let whole = 0
+  let windows = 0
   for (const each of found.resources) {
-    const records: UsageRecord[] = []
-    complete =
-      (await walkUsage(repository, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) &&
-      complete
-    for (const {record, asked} of await withAsked(repository, records)) {
-      add(tallies, record, isByEntity)
+    const asked = new AskedUsage(repository, ({totalEvents, tokens}) => {
+      if (by !== 'refused') whole += by === 'requests' ? totalEvents : (tokens.get(by) ?? 0)
+    })
+    const take = (record: UsageRecord) => {
+      tallies.add(record)
       if (by === 'refused') whole += record.refused?.requests ?? 0
-      else whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
+      windows++
+      onProgress?.(windows)
+      return asked.add(record)
+    }
+    complete = (await walkUsage(repository, {...request, resource: each}, take)) && complete
+    await asked.end()
+  }
+  if (windows === 0 && resource !== undefined) await needResource(repository, resource)
+  return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
+}
+
+class Tallies {
+  readonly #isByEntity: boolean
+  readonly #limits = new NumberedNames()
+  /** By resource and entity; by entity alone where resources are added up. */
+  readonly #tallies = new Map<string | undefined, Map<string, Tally>>()
+
+  constructor(isByEntity: boolean) {
+    this.#isByEntity = isByEntity
+  }
+
+  add(record: UsageRecord): void {
+    const {entity, totalEvents, tokens} = record
+    const resource = this.#isByEntity ? undefined : record.resource
+    const among = this.#tallies.get(resource) ?? new Map<string, Tally>()
+    this.#tallies.set(resource, among)
+    const none = {requests: 0, limits: [], overdrawn: undefined, refused: undefined}
+    const tally = among.get(entity) ?? {entity, resource, ...none}
+    among.set(entity, tally)
+    tally.requests += totalEvents
+    addAmounts(tally.limits, this.#limits.amounts(tokens))
+    if (record.refused) tally.refused = withRefused(tally.refused, record)
+    for (const [name, writes] of record.overdrawn ?? []) {
+      tally.overdrawn ??= new Map()
+      tally.overdrawn.set(name, (tally.overdrawn.get(name) ?? 0) + writes)
     }
   }
-  if (tallies.size === 0 && resource !== undefined) await needResource(repository, resource)
-  const ranked = rank([...tallies.values()], {by, whole})
-  return {consumers: ranked.slice(0, most), total: ranked.length, resources: found.resources, complete}
-}
 
-function add(tallies: Map<string, Tally>, record: UsageRecord, isByEntity: boolean): void {
-  const {entity, resource, totalEvents} = record
-  const id = isByEntity ? entity : `${entity} ${resource}`
-  const none = {requests: 0, limits: new Map(), overdrawn: new Map(), records: []}
-  const soFar: Tally = tallies.get(id) ?? {entity, ...(!isByEntity && {resource}), ...none}
-  soFar.records.push(record)
-  for (const [name, tokens] of record.tokens) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
-  for (const [name, writes] of record.overdrawn ?? [])
-    soFar.overdrawn.set(name, (soFar.overdrawn.get(name) ?? 0) + writes)
-  tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
-}
-
-function rank(all: readonly Tally[], {by, whole}: {readonly by: string; readonly whole: number}): TopConsumer[] {
-  const tallies = all.map(({records, ...tally}) => ({...tally, refused: refusedIn(records)}))
-  const measure = ({requests, limits, refused}: Omit<TopConsumer, 'share'>): number => {
-    if (by === 'refused') return refused.requests
-    return by === 'requests' ? requests : (limits.get(by) ?? 0)
+  /** The largest, and how many there are in all. */
+  ranked({by, whole, most}: {by: string; whole: number; most: number}): Pick<TopConsumers, 'consumers' | 'total'> {
+    const all = [...this.#tallies.values()].flatMap(among => [...among.values()])
+    const limit = this.#limits.numberOf(by)
+    if (all.length > 0 && by !== 'requests' && by !== 'refused' && limit === undefined) throw this.#unknown(by)
+    const measure = ({requests, limits, refused}: Tally): number => {
+      if (by === 'refused') return refused?.requests ?? 0
+      return by === 'requests' ? requests : amountOf(limits, limit)
+    }
+    const ranked = all
+      .filter(tally => by !== 'refused' || measure(tally) > 0)
+      .sort((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
+    const consumers = ranked.slice(0, most).map(tally => ({
+      entity: tally.entity,
+      ...(!this.#isByEntity && {resource: tally.resource}),
+      requests: tally.requests,
+      limits: this.#limits.mapOf(tally.limits),
+      overdrawn: tally.overdrawn ?? new Map<string, number>(),
+      refused: tally.refused ?? refusedIn([]),
+      share: whole > 0 ? measure(tally) / whole : 0,
+    }))
+    return {consumers, total: ranked.length}
   }
-  const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
-  if (tallies.length > 0 && by !== 'requests' && by !== 'refused' && !names.includes(by)) {
-    throw new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
+
+  #unknown(by: string): InvalidInput {
+    const names = [...this.#limits.names].sort()
+    return new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
       hint: `Use requests, refused, or one of ${names.join(', ')}; before it, "entity," adds up the resources of each.`,
       details: {by, limits: names},
     })
   }
-  return tallies
-    .filter(tally => by !== 'refused' || measure(tally) > 0)
-    .toSorted((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
-    .map(tally => ({...tally, share: whole > 0 ? measure(tally) / whole : 0}))
 }
 
 /** Resources with limits of their own, and those of live buckets; any other must be named to be included. */

@@ -35,8 +35,8 @@ export async function* withRolledWindows(
       const isPart = WINDOWS.indexOf(key.window) <= WINDOWS.indexOf(window)
       if (start === undefined || !isPart || !schedule.isRolled(window, start)) continue
       const known = waiting.find(each => each.window === window && each.start === start)
-      const group = known ?? new WaitingWindows(window, start)
-      group.add(key)
+      const group = known ?? new WaitingWindows(window, start, key)
+      group.add(key.entity)
       if (!known) waiting.push(group)
     }
     yield row
@@ -62,25 +62,23 @@ function startOf(window: CoarseWindow, start: string): string | undefined {
   return Number.isNaN(atMs) ? undefined : windowStart(window, atMs)
 }
 
-/** The entities with usage in one window, until the listing comes to its place. */
+/** The entities with usage in one window of a resource, until the listing comes to its place. */
 class WaitingWindows {
   readonly #seen = new Set<string>()
   /** Ascending once the first was asked for. */
-  readonly #windows: IndexedWindow[] = []
+  readonly #entities: string[] = []
   #isSorted = true
 
   constructor(
     readonly window: CoarseWindow,
     readonly start: string,
+    readonly of: Pick<IndexedWindow['key'], 'record' | 'namespace' | 'resource'>,
   ) {}
 
-  add({record, namespace, entity, resource}: IndexedWindow['key']): void {
+  add(entity: string): void {
     if (this.#seen.has(entity)) return
     this.#seen.add(entity)
-    const {window, start} = this
-    const whole = {namespace, entity, resource, window, start}
-    const primary = keys.usage(namespace, entity, resource, window, start)
-    this.#windows.push({key: {record, ...whole}, primary, place: usagePlace(whole), whole})
+    this.#entities.push(entity)
     this.#isSorted = false
   }
 
@@ -89,13 +87,20 @@ class WaitingWindows {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }
 
+  /** The sort key of the next one. */
   get newest(): string | undefined {
-    if (!this.#isSorted) this.#windows.sort((a, b) => ((a.place[0] ?? '') < (b.place[0] ?? '') ? -1 : 1))
+    // Behind the same start, keys are in the order of the names.
+    if (!this.#isSorted) this.#entities.sort()
     this.#isSorted = true
-    return this.#windows.at(-1)?.place[0]
+    const entity = this.#entities.at(-1)
+    return entity === undefined ? undefined : usageSortKey(this.start, entity)
   }
 
   take(): IndexedWindow {
-    return this.#windows.pop() as IndexedWindow
+    const {window, start, of} = this
+    const entity = this.#entities.pop() as string
+    const whole = {namespace: of.namespace, entity, resource: of.resource, window, start}
+    const primary = keys.usage(of.namespace, entity, of.resource, window, start)
+    return {key: {record: of.record, ...whole}, primary, place: usagePlace(whole), whole}
   }
 }

@@ -22,8 +22,7 @@ export interface StubWire extends Transport {
  * Knows what the writes of a bucket in use need, and nothing else: a write is refused if there is no bucket, or if it would
  * take more than a balance holds. All other conditions count as met.
  */
-export function stubWire(roundTripMs = 0): StubWire {
-  const items = new Map<string, Item>()
+export function stubWire(roundTripMs = 0, items = new Map<string, Item>()): StubWire {
   const wait = roundTripMs > 0 ? () => new Promise(resolve => setTimeout(resolve, roundTripMs)) : () => undefined
   const wire = {
     items,

@@ -92,6 +92,25 @@ describeOnEngine('the size of the caches', () => {
     expect(totals).toEqual(entities.map(() => ({tokens: 0, consumed: ALLOWED})))
   })
 
+  it('D-40 bounds everything that is kept, however many entities, parents, resources and refusals are seen', async () => {
+    await scene.entity('child', 'team')
+    const limiter = scene.limiter({cacheSize: 10})
+    const lane = async (at: number) => {
+      const resource = at % 4 === 0 ? `model-${at}` : RESOURCE
+      await scene.configure({level: 'resource', resource}, `rpm=${ALLOWED}/hour`)
+      const asked = {entity: at === 0 ? 'child' : `user-${at}`, resource, consume: {rpm: ALLOWED}}
+      expect(await isAdmitted(limiter.acquire(asked))).toBe(true)
+      expect(await isAdmitted(limiter.acquire(asked))).toBe(false)
+    }
+    for (let at = 0; at < 120; at += 12) await Promise.all(Array.from({length: 12}, (_, next) => lane(at + next)))
+    await limiter.settled()
+    const {refusals, ...entries} = limiter.cacheEntries ?? {}
+    expect(entries).toEqual({queues: 10, resources: 10, seen: 10, entities: 10, configs: 10})
+    expect(refusals).toBeLessThanOrEqual(10)
+    await limiter.close()
+    expect([limiter.cacheEntries?.refusals, limiter.uncountedRefusals]).toEqual([0, 0])
+  })
+
   it('decides how many entities are in mind: what is not any more costs a call, and is decided the same', async () => {
     const calls = async (cacheSize: number) => {
       const limiter = scene.limiter({cacheSize})

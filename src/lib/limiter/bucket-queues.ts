@@ -139,6 +139,11 @@ export class BucketQueues {
     return this.#queues.size
   }
 
+  /** Resources of which a bucket is remembered. */
+  get resources(): number {
+    return this.#lastOfResource.size
+  }
+
   /** Looks up which shards are known to refuse a request. */
   knownRefusals(request: BucketRequest): KnownRefusals {
     return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
@@ -320,6 +325,11 @@ export class EntityCache {
     this.#families = new Lru(options)
     this.#policies = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
     this.#shardCounts = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
+  }
+
+  /** Entries of the fullest of its caches. */
+  get size(): number {
+    return Math.max(this.#families.size, this.#policies.size, this.#shardCounts.size)
   }
 
   /** Of a resource that was not seen yet, the family is supposed to be that of another one. */

@@ -63,6 +63,11 @@ export class LimitSource {
     this.#entities = new Lru({clock: table.clock, ttlMs, maxEntries})
   }
 
+  /** Records that are cached. */
+  get size(): number {
+    return this.#entities.size
+  }
+
   /** Both at once; throws when no limits are configured. */
   async inForce({entity, resource}: EntityAndResource, asked: AskedLimits = {}): Promise<LimitsInForce> {
     const [applied, record] = await Promise.all([

@@ -47,6 +47,19 @@ export interface EntityRequest {
   readonly deadline: Deadline
 }
 
+/** How many entries each cache has. */
+export interface CacheEntries {
+  readonly queues: number
+  readonly resources: number
+  /** What answers have shown of entities. */
+  readonly seen: number
+  /** Records of entities that were read. */
+  readonly entities: number
+  readonly configs: number
+  /** Buckets with refusals that are not written yet. */
+  readonly refusals: number
+}
+
 /** The grants of an entity and of its parent where that shares the charge, or the refusal. */
 export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
@@ -60,6 +73,7 @@ export class NamespaceLimiter {
   readonly resolver: ConfigResolver
   readonly limits: LimitSource
   readonly queues: BucketQueues
+  readonly #configs: ConfigCache
   readonly #entities: EntityCache
   readonly #gatherer: ShardGatherer
   readonly #random: () => number
@@ -69,12 +83,20 @@ export class NamespaceLimiter {
     const {configCheckMs, cacheSize} = settings
     this.table = table
     this.settings = settings
+    this.#configs = cache
     this.resolver = new ConfigResolver(table, cache)
     this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs, cacheSize})
     this.#entities = new EntityCache({clock, ttlMs: configCheckMs, maxEntries: cacheSize})
     this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
     this.#gatherer = new ShardGatherer(this.queues)
     this.#random = random
+  }
+
+  get cacheEntries(): CacheEntries {
+    const {size: queues, resources, refusals} = this.queues
+    const {size: seen} = this.#entities
+    const {size: configs} = this.#configs.statistics
+    return {queues, resources, seen, entities: this.limits.size, configs, refusals: refusals.waiting}
   }
 
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */

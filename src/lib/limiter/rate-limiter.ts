@@ -11,7 +11,7 @@ import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision,
 import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge, ResourceDisabled} from './errors.js'
 import type {Grant} from './grant.js'
 import {Lease, type LeaseActions} from './lease.js'
-import type {NamespaceLimiter} from './namespace-limiter.js'
+import type {CacheEntries, NamespaceLimiter} from './namespace-limiter.js'
 import {NamespaceLookup} from './namespace-lookup.js'
 import {DecisionObserver} from './observation/observer.js'
 import {
@@ -193,6 +193,15 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
    */
   get uncountedRefusals(): number {
     return this.#lookup.found?.queues.refusals.uncounted ?? 0
+  }
+
+  /**
+   * How many entries each cache has.
+   *
+   * @internal
+   */
+  get cacheEntries(): CacheEntries | undefined {
+    return this.#lookup.found?.cacheEntries
   }
 
   /**

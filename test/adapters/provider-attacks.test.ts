@@ -3,6 +3,7 @@ import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import type {ProviderLimitNames} from '../../src/lib/adapters/provider.js'
 import {readRetryAfterMs, readToldLimits} from '../../src/lib/adapters/provider-answer.js'
+import {patiently} from '../../src/lib/adapters/settlement.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
@@ -234,6 +235,10 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})
   })
 
+  it('nothing waits for a table that never answers', async () => {
+    await patiently(new Promise(() => {}))
+  })
+
   describe('while the table', () => {
     /** Never answers, or fails, once the call was sent. */
     const outages: Record<string, () => Promise<never>> = {
@@ -259,9 +264,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
       for (const status of [200, 429, 500]) {
         start(outages[how] as () => Promise<never>)
         send = () => out(respond(status, {'retry-after': '3', 'x-ratelimit-remaining-requests': '0'}))
-        const response = await call(broken)
-        expect(response.status).toBe(status)
-        expect(await response.json()).toHaveProperty('usage')
+        expect((await call(broken)).status).toBe(status)
       }
     })
 

@@ -9,10 +9,10 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   hono: ['GuardOptions', 'DecisionOptions'],
   express: ['GuardOptions', 'DecisionOptions'],
   fastify: ['GuardOptions', 'DecisionOptions'],
-  fetch: ['LimitedFetchOptions', 'DecisionOptions'],
-  'ai-sdk': ['LimitedModelOptions', 'DecisionOptions'],
+  fetch: ['LimitedFetchOptions', 'DecisionOptions', 'CallDecisionOptions'],
+  'ai-sdk': ['LimitedModelOptions', 'DecisionOptions', 'CallDecisionOptions'],
 }
-const SOURCES = ['guard', 'fetch', 'ai-sdk'].map(name => `src/lib/adapters/${name}.ts`)
+const SOURCES = ['guard', 'call-charge', 'fetch', 'ai-sdk'].map(name => `src/lib/adapters/${name}.ts`)
 
 /** Names of the members of an interface. */
 function membersOf(name: string): string[] {
@@ -34,7 +34,7 @@ function section(page: string, title: string): string {
 describe.each(Object.entries(OPTIONS))('the page of %s', (page, interfaces) => {
   it('has every option of the adapter, and no other', () => {
     const options = [...section(page, 'Options').matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
-    expect(options.toSorted()).toEqual(interfaces.flatMap(membersOf).toSorted())
+    expect(options.toSorted()).toEqual([...new Set(interfaces.flatMap(membersOf))].toSorted())
   })
 
   it.each([/refused/, /waited/, /(leaves|aborts|aborted)/, /provider/, /outage, `block`/, /outage, `allow`/])(

@@ -86,16 +86,16 @@ export function limitedModel(options: LimitedModelOptions): LimitedModelMiddlewa
     const outcome = await guard(charged, call.params.abortSignal)
     if (outcome.kind === 'gone') throw call.params.abortSignal?.reason
     if (outcome.kind === 'refused') throw apiCallError(outcome)
+    let result: Result
     try {
-      const result = await work()
-      await outcome.answered(answerOf(200, recordOf(recordOf(result).response).headers))
-      return {result, settle: (tally, isBroken) => outcome.settle(tally.used(estimated, isBroken))}
+      result = await work()
     } catch (error) {
-      await outcome.giveBack()
       const {statusCode, responseHeaders} = recordOf(error)
-      if (typeof statusCode === 'number') await outcome.answered(answerOf(statusCode, responseHeaders))
+      await outcome.failed(typeof statusCode === 'number' ? answerOf(statusCode, responseHeaders) : undefined)
       throw error
     }
+    await outcome.answered(answerOf(200, recordOf(recordOf(result).response).headers))
+    return {result, settle: (tally, isBroken) => outcome.settle(tally.used(estimated, isBroken))}
   }
 
   return {

@@ -3,7 +3,7 @@ import {createGuard, type DecisionOptions, type GuardOutcome, type RefusedReques
 import type {TokenEstimate} from './model-call.js'
 import {type LearningLimiter, type ProviderAccount, ProviderLessons, providerConsumption} from './provider.js'
 import type {ProviderAnswer} from './provider-answer.js'
-import {reservation, settleLease, tokenDeltas} from './settlement.js'
+import {patiently, reservation, settleLease, tokenDeltas} from './settlement.js'
 
 /** How calls of models are decided. */
 export interface CallDecisionOptions extends DecisionOptions {
@@ -23,11 +23,12 @@ export interface ChargedCall {
 export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
-  /** To be called with the head of the answer: teaches, and returns everything where the call has failed. */
+  // None of these throws, nor waits long for the table: what the provider has answered goes to the caller in any case.
+  /** The call was answered with a success: its head teaches. */
   answered(answer: ProviderAnswer): Promise<void>
-  /** Returns everything. */
-  giveBack(): Promise<void>
-  /** Replaces the estimate by what was used. Never throws. */
+  /** The call has failed: returns everything, and teaches if there was an answer. */
+  failed(answer?: ProviderAnswer): Promise<void>
+  /** Replaces the estimate by what was used. */
   settle(used: TokenEstimate): Promise<void>
 }
 
@@ -66,12 +67,12 @@ export function createCallGuard(
     try {
       atProvider = await shared(call, signal ?? undefined, leftMs)
     } catch (error) {
-      await lease.rollback()
+      await patiently(lease.rollback())
       throw error
     }
     if (atProvider.kind === 'admitted')
       return charge(call, lease, limitNames, {lease: atProvider.lease, provider, lessons})
-    await lease.rollback()
+    await patiently(lease.rollback())
     return (atProvider.kind === 'refused' ? byProvider(atProvider) : atProvider) as CallOutcome
   }
 }
@@ -89,28 +90,41 @@ function charge(
   shared?: ProviderCharge,
 ): CallCharge {
   const leases = shared ? [lease, shared.lease] : [lease]
-  const consumed = shared && providerConsumption(estimate, shared.provider.limitNames)
+  const consumed = providerConsumption(estimate, shared?.provider.limitNames)
+  const sentMs = performance.now()
+  /** Teaches what an answer that came just now tells; more than once where something changes meanwhile. */
+  const lesson = (answer: ProviderAnswer) => {
+    const answeredMs = performance.now()
+    return async (isReturned: boolean): Promise<void> => {
+      await shared?.lessons?.learn(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
+    }
+  }
   const giveBack = async (): Promise<void> => {
     await Promise.all(leases.map(each => (each.isEnded ? undefined : each.rollback())))
+  }
+  const fail = async (answer?: ProviderAnswer): Promise<void> => {
+    const learn = answer && lesson(answer)
+    // Nobody may take what is returned for a call that was refused: the balance is lowered before, and after it once more,
+    // as others may have returned something as well.
+    if (answer?.status === 429) await learn?.(false)
+    await giveBack()
+    await learn?.(true)
+  }
+  const settle = async (used: TokenEstimate): Promise<void> => {
+    const delta = used.input + used.output - (estimate.input + estimate.output)
+    const [, theirs] = leases
+    const names = shared?.provider.limitNames ?? {}
+    await Promise.all([
+      settleLease(lease, {[limitNames.tokens ?? 'tpm']: delta}),
+      ...(theirs ? [settleLease(theirs, tokenDeltas(estimate, used, names))] : []),
+    ])
   }
   return {
     kind: 'admitted',
     lease,
-    giveBack,
-    answered: async answer => {
-      // The charge goes back first: a lesson is the last word on the balance.
-      if (answer.status >= 400) await giveBack()
-      if (shared && consumed) await shared.lessons?.learn(shared.lease, consumed, answer)
-    },
-    settle: async used => {
-      const delta = used.input + used.output - (estimate.input + estimate.output)
-      const [, theirs] = leases
-      const names = shared?.provider.limitNames ?? {}
-      await Promise.all([
-        settleLease(lease, {[limitNames.tokens ?? 'tpm']: delta}),
-        ...(theirs ? [settleLease(theirs, tokenDeltas(estimate, used, names))] : []),
-      ])
-    },
+    answered: answer => patiently(lesson(answer)(false)),
+    failed: answer => patiently(fail(answer)),
+    settle: used => patiently(settle(used)),
   }
 }
 

@@ -64,11 +64,11 @@ export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
     try {
       response = await send(input, init)
     } catch (error) {
-      await outcome.giveBack()
+      await outcome.failed()
       throw error
     }
-    await outcome.answered({status: response.status, field: name => response.headers.get(name)})
-    if (!response.ok) await outcome.giveBack()
+    const answer = {status: response.status, field: (name: string) => response.headers.get(name)}
+    await (response.ok ? outcome.answered(answer) : outcome.failed(answer))
     const settle = (tally: UsageTally, isBroken: boolean) => outcome.settle(tally.used(estimated, isBroken))
     const observed = response.ok ? observedResponse(response, settle) : response
     keepLease(outcome.lease, observed)

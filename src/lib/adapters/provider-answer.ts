@@ -49,9 +49,12 @@ export function readRetryAfterMs(answer: ProviderAnswer, nowMs: number): number 
   return seconds === undefined ? untilMs(text, answer, nowMs) : seconds * 1000
 }
 
+/** As RFC 3339 or HTTP have it: of other texts `Date.parse` makes dates that nobody meant, such as the year 12345. */
+const DATE = /^(\d{4}-\d\d-\d\dT|[A-Z][a-z]{2}, \d\d [A-Z])/
+
 /** Time until an instant, by the clock of the provider where the answer has its date: ours may be another one. */
 function untilMs(text: string | null | undefined, answer: ProviderAnswer, nowMs: number): number | undefined {
-  if (!text || !/\d{4}/.test(text)) return undefined
+  if (!text || !DATE.test(text)) return undefined
   const atMs = Date.parse(text)
   const dateMs = Date.parse(answer.field('date') ?? '')
   const waitMs = atMs - (Number.isNaN(dateMs) ? nowMs : dateMs)

@@ -50,6 +50,17 @@ function limitsOf({requests = 'rpm', tokens, inputTokens, outputTokens}: Provide
   return Object.entries(named).flatMap(([limit, name]) => (name ? [[limit as ProviderLimit, name] as const] : []))
 }
 
+/** A call that the provider has answered. */
+export interface AnsweredCall {
+  readonly answer: ProviderAnswer
+  readonly consumed: Consumption
+  /** Whether what was charged for it has been returned. */
+  readonly isReturned: boolean
+  /** When it was sent and answered, by the clock of `performance`. */
+  readonly sentMs: number
+  readonly answeredMs: number
+}
+
 /** Teaches the bucket of a provider what its answers say. */
 export class ProviderLessons {
   readonly #limiter: LearningLimiter
@@ -62,16 +73,22 @@ export class ProviderLessons {
   }
 
   /** Never throws: the answer goes to the caller in any case, and the next one teaches again. */
-  async learn(lease: Lease, consumed: Consumption, answer: ProviderAnswer): Promise<void> {
-    const nowMs = Date.now()
+  async learn(lease: Lease, {answer, consumed, isReturned, sentMs, answeredMs}: AnsweredCall): Promise<void> {
+    const passedMs = performance.now() - answeredMs
+    const nowMs = Date.now() - passedMs
     const told = readToldLimits(answer, nowMs)
+    const ageMs = wholeSeconds(answeredMs - sentMs)
     const left = Object.fromEntries(
       this.#names.flatMap(([limit, name]) => (told[limit] ? [[name, told[limit].left]] : [])),
     )
-    const refused = answer.status === 429 ? this.#refused(consumed, told, readRetryAfterMs(answer, nowMs)) : undefined
+    const retryAfterMs = readRetryAfterMs(answer, nowMs)
+    const refused = answer.status === 429 ? this.#refused(consumed, told, retryAfterMs, passedMs) : undefined
     if (!refused && !this.#isNews(lease, left)) return
     const {entity, resource} = lease
-    await this.#limiter.learn({entity, resource, left, ...(refused && {refused})}).catch(warnUntaught)
+    // A charge that is still held comes on top when it is returned: what is left by then is not known before.
+    const isHeld = refused !== undefined && !isReturned && lease.isMetered
+    const lesson = isHeld ? {refused: withoutAmounts(refused)} : {left, ageMs, ...(refused && {refused})}
+    await this.#limiter.learn({entity, resource, ...lesson}).catch(warnUntaught)
   }
 
   /** Whether less is left than the charge has shown, as far as that was not looked at a moment ago. */
@@ -85,13 +102,27 @@ export class ProviderLessons {
   }
 
   /** The limits that had too little for the call as told; where none had, that of requests. */
-  #refused(consumed: Consumption, told: ToldLimits, retryAfterMs: number | undefined) {
+  #refused(consumed: Consumption, told: ToldLimits, retryAfterMs: number | undefined, passedMs: number) {
     const short = this.#names.filter(([limit, name]) => (told[limit]?.left ?? Infinity) < (consumed[name] ?? 0))
     const limits = short.length > 0 ? short : this.#names.slice(0, 1)
     const waits = limits.map(([limit, name]) => waitMs(told[limit], consumed[name] ?? 1))
     const consume = Object.fromEntries(limits.map(([, name]) => [name, consumed[name] ?? 1]))
-    return {consume, retryAfterMs: Math.min(retryAfterMs ?? Math.max(...waits), LONGEST_MS)}
+    const fromAnswerMs = Math.min(retryAfterMs ?? Math.max(...waits), LONGEST_MS)
+    return {consume, retryAfterMs: Math.max(0, fromAnswerMs - passedMs)}
   }
+}
+
+/**
+ * How old what an answer tells may be, in ms: providers count a call when it comes, and answer when it is done. What was
+ * left then is no reason to take away what was refilled since. Less than a second is the way of the messages.
+ */
+function wholeSeconds(ms: number): number {
+  return Math.floor(ms / 1000) * 1000
+}
+
+/** The refusal of a request that takes nothing more than is charged already. */
+function withoutAmounts<Refused extends {readonly consume: Consumption}>(refused: Refused): Refused {
+  return {...refused, consume: Object.fromEntries(Object.keys(refused.consume).map(name => [name, 0]))}
 }
 
 /** A day in ms: as a limiter takes it, and more than any counts. */

@@ -30,6 +30,20 @@ export async function settleLease(lease: Lease, deltas: Consumption): Promise<vo
   }
 }
 
+/** The answer of a provider is kept waiting for the table no longer than this, in ms. What is under way goes on. */
+const LONGEST_WAIT_MS = 1000
+
+/** Resolves when the work has ended, also where it has failed, or takes too long. */
+export function patiently(work: Promise<unknown>): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, LONGEST_WAIT_MS)
+    void work.catch(warnUnsettled).finally(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
 let hasWarned = false
 
 /** The answer has been paid for and goes to the caller in any case; what was estimated stays charged. */

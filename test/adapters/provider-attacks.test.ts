@@ -1,0 +1,312 @@
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
+import {limitedFetch} from '../../src/lib/adapters/fetch.js'
+import type {ProviderLimitNames} from '../../src/lib/adapters/provider.js'
+import {readRetryAfterMs, readToldLimits} from '../../src/lib/adapters/provider-answer.js'
+import {patiently} from '../../src/lib/adapters/settlement.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const NOW_MS = Date.parse('2026-01-01T00:00:00Z')
+const answer = (fields: Record<string, string>, status = 200) => ({status, field: (name: string) => fields[name]})
+
+describe('fields of providers that are odd', () => {
+  it.each<[string, number | undefined]>([
+    ['1m30s', 90_000],
+    ['6ms', 6],
+    ['2m59.56s', 179_560],
+    ['1h0m0s', 3_600_000],
+    ['0s', 0],
+    ['2026-01-01T00:00:07.500Z', 7500],
+    ['2026-01-01T02:00:07+02:00', 7000],
+    ['2025-12-31T23:59:59Z', undefined],
+    ['-5s', undefined],
+    ['1d', undefined],
+    ['60', undefined],
+    ['1735689600', undefined],
+    ['12345', undefined],
+    ['NaNs', undefined],
+    ['s', undefined],
+    ['1s, 2s', undefined],
+    ['soon 2099', undefined],
+    [`${'9'.repeat(400)}s`, undefined],
+  ])('reset %j is %s ms away', (reset, resetMs) => {
+    const fields = {'x-ratelimit-remaining-requests': '1', 'x-ratelimit-reset-requests': reset}
+    expect(readToldLimits(answer(fields), NOW_MS).requests?.resetMs).toBe(resetMs)
+  })
+
+  it.each<[string, number | undefined]>([
+    ['0', 0],
+    ['0.5', 500],
+    ['2, 3', undefined],
+    ['12345', 12_345_000],
+    ['1e3', undefined],
+    ['99999999999999', undefined],
+    ['Thu, 01 Jan 2099 00:00:00 GMT', Date.parse('2099-01-01') - NOW_MS],
+    ['Thu, 01 Jan 2026 00:00:07 GMT, Thu, 01 Jan 2026 00:00:09 GMT', undefined],
+    ['2026-13-45T99:00:00Z', undefined],
+  ])('retry-after %j is %s ms away', (text, ms) => {
+    expect(readRetryAfterMs(answer({'retry-after': text}), NOW_MS)).toBe(ms)
+  })
+
+  it('a date of the provider that cannot be read leaves ours', () => {
+    const fields = {'retry-after': 'Thu, 01 Jan 2026 00:00:07 GMT', date: 'yesterday'}
+    expect(readRetryAfterMs(answer(fields), NOW_MS)).toBe(7000)
+  })
+})
+
+describeOnEngine('a provider that answers in odd ways', () => {
+  const ACCOUNT = 'provider:openai:org-1'
+  const MODEL = 'gpt-4'
+  const URL = 'http://provider.test/v1/chat/completions'
+  const body = JSON.stringify({model: MODEL, max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]})
+  const table = useTable()
+  let scene: Scene
+  let limiter: RateLimiter
+  /** What happens instead of a call. */
+  let send: () => Promise<Response>
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter({sleep: async () => {}, denyCacheMs: 0})
+    await scene.configure({level: 'resource', resource: MODEL}, 'rpm=100/min', 'tpm=10k/min')
+    await scene.configure({level: 'entity', entity: ACCOUNT, resource: MODEL}, 'rpm=60/min', 'tpm=6k/min')
+  })
+  afterEach(async () => {
+    vi.restoreAllMocks()
+    await limiter.close()
+  })
+
+  const respond =
+    (status: number, headers: Record<string, string> = {}) =>
+    async () =>
+      new Response(status === 204 || status === 304 ? null : '{"usage":{"prompt_tokens":11,"completion_tokens":7}}', {
+        status,
+        headers: {'content-type': 'application/json', ...headers},
+      })
+  const call = (by = limiter, limitNames?: ProviderLimitNames) =>
+    limitedFetch({
+      limiter: by,
+      entity: 'user-1',
+      fetch: () => send(),
+      provider: {entity: ACCOUNT, ...(limitNames && {limitNames})},
+    })(URL, {method: 'POST', body})
+  const of = async (entity: string) => ({
+    rpm: await scene.totals(entity, MODEL, 'rpm'),
+    tpm: await scene.totals(entity, MODEL, 'tpm'),
+  })
+  const UNTOUCHED = {rpm: {tokens: 60, consumed: 0}, tpm: {tokens: 6000, consumed: 0}}
+  const isAdmitted = async (by: RateLimiter, consume: Record<string, number> = {rpm: 1}) =>
+    (await by.tryAcquire({entity: ACCOUNT, resource: MODEL, consume})).admitted
+
+  it.each([
+    [429, {'retry-after': '0'}],
+    [429, {}],
+  ])('status %i with %j returns the charge and has others wait no longer than a second', async (status, headers) => {
+    send = respond(status, headers as Record<string, string>)
+    expect((await call()).status).toBe(429)
+    const {rpm, tpm} = await of(ACCOUNT)
+    expect(rpm.consumed).toBe(0)
+    expect(tpm).toEqual({tokens: 6000, consumed: 0})
+    scene.nowMs += 1000
+    expect(await isAdmitted(scene.limiter())).toBe(true)
+  })
+
+  it.each([500, 503, 529, 400, 302, 304])(
+    'status %i returns the charge, and its retry-after stops nobody',
+    async status => {
+      send = respond(status, {'retry-after': '30'})
+      const response = await call()
+      expect(response.status).toBe(status)
+      expect(await of(ACCOUNT)).toEqual(UNTOUCHED)
+      expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})
+    },
+  )
+
+  it('a limit of the provider far above or below ours changes no capacity, and raises nothing', async () => {
+    send = respond(200, {'x-ratelimit-limit-requests': '1000000', 'x-ratelimit-remaining-requests': '999999'})
+    await (await call()).text()
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: 59, consumed: 1})
+    send = respond(200, {'x-ratelimit-limit-requests': '3', 'x-ratelimit-remaining-requests': '2'})
+    await (await call()).text()
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: 2, consumed: 2})
+    scene.nowMs += 60_000
+    expect(await scene.limiter().available({entity: ACCOUNT, resource: MODEL})).toMatchObject({rpm: 60})
+  })
+
+  it('limits that only the provider has, or that have other names here, are left alone', async () => {
+    send = respond(200, {
+      'anthropic-ratelimit-input-tokens-remaining': '0',
+      'anthropic-ratelimit-output-tokens-remaining': '0',
+      'x-ratelimit-remaining-requests': '1',
+    })
+    await (await call(limiter, {requests: 'other', tokens: 'tpm'})).text()
+    expect(await of(ACCOUNT)).toEqual({rpm: {tokens: 60, consumed: 0}, tpm: {tokens: 5982, consumed: 18}})
+  })
+
+  it('an answer that took long takes nothing away that was refilled since', async () => {
+    const now = performance.now.bind(performance)
+    let laterMs = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
+    const slowly = (ms: number, headers: Record<string, string>) => async () => {
+      laterMs += ms
+      scene.nowMs += ms
+      return respond(200, headers)()
+    }
+    await limiter.acquire({entity: ACCOUNT, resource: MODEL, consume: {rpm: 20}})
+    send = slowly(15_000, {'x-ratelimit-remaining-requests': '10'})
+    await (await call()).text()
+    // 10 were left when it was sent, and 15 have come since.
+    expect((await of(ACCOUNT)).rpm.tokens).toBe(25)
+    send = slowly(60_000, {'x-ratelimit-remaining-requests': '0'})
+    await (await call()).text()
+    expect(await scene.limiter().available({entity: ACCOUNT, resource: MODEL})).toMatchObject({rpm: 60})
+  })
+
+  it('what is returned for a refused call is taken by nobody', async () => {
+    await limiter.acquire({entity: ACCOUNT, resource: MODEL, consume: {rpm: 59}})
+    const other = scene.limiter({denyCacheMs: 0, sleep: async () => {}})
+    const taken: boolean[] = []
+    const transport: Transport = {
+      send: async (operation, input, options) => {
+        const isFirst = taken.length === 0
+        const answered = await scene.table.transport.send(operation, input, options)
+        // After the answer of the provider, each write is followed by somebody who would take what has come back.
+        if (operation === 'UpdateItem' && hasAnswered && (isFirst || !taken.includes(true)))
+          taken.push(await isAdmitted(other))
+        return answered
+      },
+    }
+    let hasAnswered = false
+    send = async () => {
+      hasAnswered = true
+      return respond(429, {'retry-after': '3'})()
+    }
+    const mine = scene.limiter({transport, sleep: async () => {}})
+    expect((await call(mine)).status).toBe(429)
+    expect(taken.length).toBeGreaterThanOrEqual(2)
+    expect(taken).not.toContain(true)
+    await mine.close()
+    await other.close()
+  })
+
+  it('many calls that are refused at once return all they hold, and clear together at the instant told', async () => {
+    const limiters = Array.from({length: 6}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
+    send = respond(429, {'retry-after': '4'})
+    const responses = await Promise.all(limiters.map(each => call(each)))
+    expect(responses.map(({status}) => status)).toEqual(limiters.map(() => 429))
+    expect(await of(ACCOUNT)).toMatchObject({rpm: {consumed: 0}, tpm: {tokens: 6000, consumed: 0}})
+    scene.nowMs += 3999
+    expect(await isAdmitted(scene.limiter())).toBe(false)
+    scene.nowMs += 1
+    expect(await isAdmitted(scene.limiter())).toBe(true)
+    await Promise.all(limiters.map(each => each.close()))
+  })
+
+  it('a refusal for tokens stops calls of that size and returns the request', async () => {
+    send = respond(429, {
+      'retry-after': '2',
+      'x-ratelimit-remaining-requests': '50',
+      'x-ratelimit-remaining-tokens': '5',
+    })
+    await call()
+    const {rpm} = await of(ACCOUNT)
+    expect(rpm).toEqual({tokens: 50, consumed: 0})
+    scene.nowMs += 1999
+    expect(await isAdmitted(scene.limiter(), {tpm: 112})).toBe(false)
+    scene.nowMs += 1
+    expect(await isAdmitted(scene.limiter(), {tpm: 110})).toBe(true)
+  })
+
+  it('an entity without limits is an error before anything is sent, and the caller gets back what was taken', async () => {
+    let sent = 0
+    const unknown = limitedFetch({
+      limiter,
+      entity: 'user-1',
+      fetch: async () => {
+        sent++
+        return new Response()
+      },
+      provider: {entity: 'provider:nobody', resource: 'nothing'},
+    })
+    await expect(unknown(URL, {method: 'POST', body})).rejects.toMatchObject({code: 'limits.missing'})
+    expect(sent).toBe(0)
+    expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})
+  })
+
+  it('nothing waits for a table that never answers', async () => {
+    await patiently(new Promise(() => {}))
+  })
+
+  describe('while the table', () => {
+    /** Never answers, or fails, once the call was sent. */
+    const outages: Record<string, () => Promise<never>> = {
+      'does not answer': () => new Promise<never>(() => {}),
+      fails: () => Promise.reject(new Error('no table')),
+    }
+    let isOut = false
+    let broken: RateLimiter
+    const start = (outage: () => Promise<never>) => {
+      isOut = false
+      const transport: Transport = {
+        send: (operation, input, options) => (isOut ? outage() : scene.table.transport.send(operation, input, options)),
+      }
+      broken = scene.limiter({transport, sleep: async () => {}})
+      vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    }
+    const out = <T>(result: () => Promise<T>) => {
+      isOut = true
+      return result()
+    }
+
+    it.each(Object.keys(outages))('%s, the caller gets the answer of the provider', async how => {
+      for (const status of [200, 429, 500]) {
+        start(outages[how] as () => Promise<never>)
+        send = () => out(respond(status, {'retry-after': '3', 'x-ratelimit-remaining-requests': '0'}))
+        expect((await call(broken)).status).toBe(status)
+      }
+    })
+
+    it.each(Object.keys(outages))('%s, the caller gets the error of the provider', async how => {
+      start(outages[how] as () => Promise<never>)
+      const error = new Error('connection lost')
+      send = () => out(() => Promise.reject(error))
+      await expect(call(broken)).rejects.toBe(error)
+      start(outages[how] as () => Promise<never>)
+      const {wrapGenerate} = limitedModel({limiter: broken, entity: 'user-1', provider: {entity: ACCOUNT}})
+      const refusal = Object.assign(new Error('no'), {statusCode: 429, responseHeaders: {'retry-after': '2'}})
+      const model = {modelId: MODEL, provider: 'test'}
+      const doGenerate = () => out(() => Promise.reject(refusal))
+      await expect(wrapGenerate({model, params: {prompt: 'x'}, doGenerate})).rejects.toBe(refusal)
+    })
+  })
+
+  it('a limiter that is closed during a call delivers the answer', async () => {
+    vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const closing = scene.limiter({sleep: async () => {}})
+    send = async () => {
+      await closing.close()
+      return respond(429, {'retry-after': '3'})()
+    }
+    expect((await call(closing)).status).toBe(429)
+  })
+
+  it('a stream that the caller leaves in the middle keeps what was estimated, and is not returned', async () => {
+    send = async () => {
+      const stream = new ReadableStream<Uint8Array>({
+        pull: controller => controller.enqueue(new TextEncoder().encode('data: {"choices":[]}\n\n')),
+      })
+      const headers = {'content-type': 'text/event-stream', 'x-ratelimit-remaining-requests': '7'}
+      return new Response(stream, {headers})
+    }
+    const response = await call()
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: 7, consumed: 1})
+    const reader = response.body?.getReader()
+    await reader?.read()
+    await reader?.cancel()
+    const {rpm, tpm} = await of(ACCOUNT)
+    expect(rpm).toEqual({tokens: 7, consumed: 1})
+    expect(tpm.consumed).toBeGreaterThan(0)
+  })
+})

@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {MARK_SLOTS} from '../../src/lib/repository/buckets/writes.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, encodeBucket} from '../../src/lib/schema/bucket-record.js'
@@ -69,6 +70,47 @@ describeOnEngine('the size of items', () => {
     const marks = Array.from({length: MARK_SLOTS}, (_, slot) => [`wn_${slot}`, mark])
     const item = {...Item, ...Object.fromEntries(marks), pgen: n(12), pinc: s('0123456789abcdef')}
     expect(itemBytes(item)).toBeLessThan(1024)
+  })
+
+  it('L7 of a bucket with five limits is below 1 KB after every kind of write, so that none costs a second unit', async () => {
+    const scene = new Scene(table)
+    const [entity, resource, parent] = ['customer-12345678', 'gpt-4-turbo', 'organization-1234']
+    const texts = ['rpm=500/min', 'rpd=10007/day', 'tpm=200k/min', 'tpd=20000003/day', 'images=50/hour']
+    await scene.configure({level: 'system'}, ...texts)
+    await scene.entity(parent)
+    await scene.entity(entity, parent)
+    const consume = {rpm: 1, rpd: 1, tpm: 17_123, tpd: 17_123, images: 3}
+    const sizes: Record<string, number> = {}
+    /** As after many processes with a million writes each, and after a move of the entity. */
+    const measure = async (what: string) => {
+      for (const shard of [0, 7]) {
+        const Key = wireKey(keys.bucket(scene.namespace, entity, resource, shard))
+        const {Item} = await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})
+        if (!Item) continue
+        const marks = ['lr', 'bi', ...Array.from({length: MARK_SLOTS}, (_, slot) => `wn_${slot}`)]
+        const marked = Object.fromEntries(marks.map(name => [name, s('0123456789ab')]))
+        sizes[`${what}, shard ${shard}`] = itemBytes({...Item, ...marked, pgen: n(12), pinc: s('0123456789abcdef')})
+      }
+    }
+    await using limiter = scene.limiter({denyCacheMs: 0})
+    const lease = await limiter.acquire({entity, resource, consume})
+    await measure('created')
+    scene.nowMs += 7_001
+    for (let request = 0; request < 11; request++) await limiter.acquire({entity, resource, consume}).catch(() => {})
+    await measure('consumed, and refused')
+    scene.nowMs += 31_003
+    await limiter.acquire({entity, resource, consume})
+    await measure('refilled')
+    await lease.adjust({tpm: 199_999, tpd: 15_123_457})
+    await measure('in debt')
+    await limiter.settled()
+    for (let shards = 1; shards < 8; shards *= 2) await splitBucket(scene.tenant, entity, resource, shards)
+    scene.nowMs += 3_600_007
+    for (let request = 0; request < 30; request++) await limiter.acquire({entity, resource, consume}).catch(() => {})
+    await limiter.settled()
+    await measure('split')
+    expect(Object.keys(sizes)).toHaveLength(6)
+    expect(Object.entries(sizes).filter(([, bytes]) => bytes >= 1024)).toEqual([])
   })
 
   it('makes a bucket with many limits cost more per write, so that it grows earlier', () => {

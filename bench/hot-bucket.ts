@@ -2,6 +2,7 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {parseLimit} from '../src/lib/core/syntax/limit-text.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
+import type {Settle} from '../src/lib/limiter/options.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {readShards} from '../src/lib/repository/buckets/split.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
@@ -24,6 +25,8 @@ interface Scenario {
   /** Callers that ask again at once, or requests per second. */
   readonly load: {readonly callers: number} | {readonly perSecond: number}
   readonly limiters: number
+  /** Every admitted request is corrected once, and its caller goes on when that has resolved. */
+  readonly settle?: Settle
 }
 
 const SUPPLY = 'tpm=1000/sec:100'
@@ -31,6 +34,8 @@ const SUPPLY = 'tpm=1000/sec:100'
 const SCENARIOS: readonly Scenario[] = [
   {name: 'plenty, 100 at once', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1},
   {name: 'plenty, 1,000 at once', limit: 'tpm=100M/min', load: {callers: 1000}, limiters: 1},
+  {name: 'plenty, 100, settled now', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'now'},
+  {name: 'plenty, 100, settled soon', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'soon'},
   {name: 'demand 2×', limit: SUPPLY, load: {perSecond: 2000}, limiters: 1},
   {name: 'demand 16×', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 1},
   {name: 'demand 2×, 3 limiters', limit: SUPPLY, load: {perSecond: 2000}, limiters: 3},
@@ -90,13 +95,14 @@ async function press(
 
   const before = await readBucket(tenant)
   calls = 0
-  const tally: Tally = {decisions: 0, granted: 0, errors: 0, latenciesMs: []}
+  const tally: Tally = {settle: scenario.settle, decisions: 0, granted: 0, errors: 0, latenciesMs: []}
   const startedCpu = process.cpuUsage()
   const startedMs = performance.now()
   if ('callers' in scenario.load) await crowd(limiters, scenario.load.callers, durationMs, tally)
   else await offer(limiters, scenario.load.perSecond, durationMs, tally)
   const elapsedMs = performance.now() - startedMs
   const {user, system} = process.cpuUsage(startedCpu)
+  await Promise.all(limiters.map(limiter => limiter.settled()))
   const callsMade = calls
   await Promise.all(limiters.map(limiter => limiter.close()))
   const after = await readBucket(tenant)
@@ -104,7 +110,8 @@ async function press(
   const rate = limit.refillAmount / (limit.refillPeriodSeconds * 1000)
   const entitled = before.tokens + rate * (Date.now() - before.refilledAtMs)
   const charged = after.consumed - before.consumed
-  const over = Math.max(0, charged - entitled, tally.granted - charged)
+  const owed = tally.granted * (scenario.settle ? 2 : 1)
+  const over = Math.max(0, charged - entitled, owed - charged)
   return [
     scenario.name,
     merge ? 'shared' : 'direct',
@@ -120,6 +127,7 @@ async function press(
 }
 
 interface Tally {
+  readonly settle: Settle | undefined
   decisions: number
   granted: number
   errors: number
@@ -152,9 +160,16 @@ async function offer(limiters: RateLimiter[], perSecond: number, durationMs: num
 
 async function ask(limiter: RateLimiter, tally: Tally): Promise<void> {
   const sentMs = performance.now()
+  const {settle} = tally
   try {
-    await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
+    const lease = await limiter.acquire({
+      entity: ENTITY,
+      resource: RESOURCE,
+      consume: {tpm: 1},
+      ...(settle && {settle}),
+    })
     tally.granted++
+    if (settle) await lease.adjust({tpm: 1})
   } catch (error) {
     if (!(error instanceof RateLimitExceeded)) tally.errors++
   }

@@ -1,6 +1,7 @@
 import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
 import {type LimitedFetchOptions, leaseOf, limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
+import type {AcquireRequest} from '../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
@@ -68,6 +69,21 @@ describeOnEngine('fetch', () => {
     const [rpm, tpm] = await Promise.all(['rpm', 'tpm'].map(name => scene.totals('user-1', 'gpt-4', name)))
     return {rpm: rpm?.consumed, tpm: tpm?.consumed}
   }
+
+  it('is settled soon where that is said', async () => {
+    const asked: AcquireRequest[] = []
+    const told: LimitedFetchOptions['limiter'] = {
+      tryAcquire: request => {
+        asked.push(request)
+        return limiter.tryAcquire(request)
+      },
+    }
+    options = {...options, limiter: told, settle: 'soon'}
+    await (await call('/v1/chat/completions', 'usage')).text()
+    expect(asked).toMatchObject([{settle: 'soon'}])
+    await limiter.settled()
+    expect(await charged()).toEqual({rpm: 1, tpm: countedBy('/v1/chat/completions')})
+  })
 
   describe.each(PATHS)('%s', path => {
     it.each([

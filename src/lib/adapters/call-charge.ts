@@ -38,9 +38,15 @@ export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' |
 export function createCallGuard(
   options: CallDecisionOptions,
 ): (call: ChargedCall, signal?: AbortSignal | null) => Promise<CallOutcome> {
-  const {limiter, provider, limitNames = {}, waitMs, onUnavailable, headers} = options
+  const {limiter, provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
   // Not all of the options: some of an adapter have the names of the guard's, and another call in mind.
-  const rules = {limiter, limitNames, ...(onUnavailable && {onUnavailable}), ...(headers && {headers})}
+  const rules = {
+    limiter,
+    limitNames,
+    ...(onUnavailable && {onUnavailable}),
+    ...(settle && {settle}),
+    ...(headers && {headers}),
+  }
   const own = createGuard<ChargedCall>({
     ...rules,
     entity: call => call.entity,

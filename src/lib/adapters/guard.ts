@@ -4,6 +4,7 @@ import type {AdmittedDecision, RefusedDecision} from '../limiter/decision.js'
 import {LimiterClosed, RateLimiterUnavailable} from '../limiter/errors.js'
 import type {HeaderFields} from '../limiter/headers.js'
 import type {Lease} from '../limiter/lease.js'
+import type {Settle} from '../limiter/options.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {dialectHeaders, type HeaderStyle, type LimitNames} from './dialects.js'
@@ -19,6 +20,8 @@ export interface DecisionOptions {
   readonly waitMs?: number
   /** Instead of the limiter's: let requests through while the table is unreachable, or refuse them. */
   readonly onUnavailable?: OnUnavailable
+  /** Instead of the limiter's: whether corrections are written while somebody waits for them, or soon. */
+  readonly settle?: Settle
   /** What the response tells of what is left; `ietf` unless said otherwise. A refusal has `Retry-After` in any case. */
   readonly headers?: HeaderStyle
   /** Which limits the fields of `openai` and `anthropic` are about. */
@@ -71,7 +74,7 @@ export interface RefusedRequest {
 export function createGuard<Request>(
   options: GuardOptions<Request>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
-  const {limiter, entity, resource, consume, skip, onUnavailable, refundIf} = options
+  const {limiter, entity, resource, consume, skip, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const asked = {
@@ -80,6 +83,7 @@ export function createGuard<Request>(
       consume: typeof consume === 'function' ? await consume(request) : consume,
       ...(waitMs !== undefined && {waitMs}),
       ...(onUnavailable && {onUnavailable}),
+      ...(settle && {settle}),
       ...(signal && {signal}),
     }
     try {

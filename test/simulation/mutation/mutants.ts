@@ -349,13 +349,6 @@ export const MUTANTS: readonly Mutant[] = [
     ['what is settled soon is written with every further write', '    this.#soon = []\n', ''],
     ['what is settled soon is forgotten when others are written', '    this.#due.push(...this.#soon)\n', ''],
   ]),
-  ...inFile('limiter/settling/soon-actions.ts', [
-    [
-      'closing does not wait for what is settled soon',
-      'else void queues.run(work.catch(error => warning.tell(error)))',
-      'else work.catch(error => warning.tell(error))',
-    ],
-  ]),
   ...inFile('limiter/refusal.ts', [
     ['every refusal names 1 ms', 'Math.max(1, ...statuses.map(status => status.retryAfterMs))', '1'],
   ]),

@@ -31,6 +31,23 @@ describeOnEngine('the record of managed scopes', () => {
     expect(tenant.transport.calls).toEqual(['GetItem'])
   })
 
+  it('is measured with what was managed before, each scope once', async () => {
+    const {repository} = newNamespace(table)
+    const before = {
+      managesSystem: true,
+      resources: ['r'],
+      entities: new Map([
+        ['gone-ä', ['r', 's']],
+        [`user-${'0'.repeat(250)}`, ['_default_', 'r']],
+      ]),
+    }
+    const seen = await repository.provisioner.save(before, await repository.provisioner.get())
+    const manifest = manyEntities(1600)
+    const both = new ScopeSet([...ScopeSet.of(seen.record), ...ScopeSet.of(managedBy(manifest))]).managed()
+    const bytes = itemBytes(repository.provisioner.itemOf(both, seen)) + 1024
+    await expect(planManifest(repository, manifest)).rejects.toMatchObject({details: {entities: 1601, bytes}})
+  })
+
   it('can be as large as a plan allows, on this engine', async () => {
     const {repository} = newNamespace(table)
     const seen = await repository.provisioner.get()

@@ -1,5 +1,8 @@
+/** Parents by entity, whether they can be one or not. */
+export type Parents = Pick<ReadonlyMap<string, unknown>, 'keys' | 'has' | 'get'>
+
 /** The cycles among parents, each once; the first entity is repeated at the end. Parents that are not listed end a path. */
-export function parentCycles(parents: ReadonlyMap<string, unknown>): string[][] {
+export function parentCycles(parents: Parents): string[][] {
   const cycles: string[][] = []
   const cleared = new Set<string>()
   for (const start of parents.keys()) {

@@ -4,7 +4,7 @@ import {readPlainYaml} from '../documents/plain-yaml-reader.js'
 import type {Problem} from '../documents/problems.js'
 import {Source} from '../documents/source.js'
 import {isMapping, type Mapping, newMapping} from '../documents/values.js'
-import {parentCycles} from './cycles.js'
+import {type Parents, parentCycles} from './cycles.js'
 import type {Manifest, ManifestEntity} from './manifest.js'
 import {
   manifestInvalid,
@@ -69,8 +69,10 @@ export function parseManifestBlocks(pieces: () => Iterable<string>, {file}: {rea
 }
 
 class BlockReader {
+  /** Those with a problem have no more than the parent that they state, whatever it is. */
   readonly #entities = new Map<string, ManifestEntity>()
-  readonly #parents = new Map<string, unknown>()
+  /** Ids of parents: children of one parent share the text. */
+  readonly #parents = new Map<string, string>()
   readonly #problems: Problem[] = []
   readonly #shared = new Map<string, ManifestEntity>()
 
@@ -80,12 +82,12 @@ class BlockReader {
     const plain = readPlainYaml(SECTION + block.text)
     const source = plain ? undefined : sourceOf(block)
     const [id, value] = onlyEntity(plain ?? source?.value, block.line)
-    const isSecond = this.#parents.has(id)
+    const isSecond = this.#entities.has(id)
     const {data, error} = isSecond ? {} : entitiesSchema.safeParse(newMapping([[id, value]]))
     const isTwice = !isSecond && setsDefaultTwice(value)
-    if (!isSecond) this.#parents.set(id, statedParent(value))
     if (!data || isTwice || (source && source.problems.length > 0)) {
       const found = source ?? sourceOf(block)
+      if (!isSecond) this.#entities.set(id, {parent: statedParent(value) as string, scopes: new Map()})
       if (isSecond) found.report(['entities', id], `${JSON.stringify(id)} is given twice`, {at: 'key'})
       reportIssues(found, error?.issues ?? [], ['entities'])
       if (isTwice) reportSecondDefault(found, id)
@@ -114,17 +116,25 @@ class BlockReader {
     if (!plain) return false
     const [id, value] = onlyEntity(plain, 1)
     const {data} = entitiesSchema.safeParse(newMapping([[id, value ?? newMapping([])]]))
-    if (!data || this.#parents.has(id)) return false
-    const entity = {...(data[id] as ManifestEntity), ...same}
-    this.#parents.set(id, entity.parent)
-    this.#entities.set(id, entity)
+    if (!data || this.#entities.has(id)) return false
+    this.#entities.set(id, {...this.#withOwnTexts(data[id] as ManifestEntity), ...same})
     return true
+  }
+
+  /** A text that was cut out of the block keeps the whole block in memory. */
+  #withOwnTexts({name, parent, ...rest}: ManifestEntity): ManifestEntity {
+    if (typeof parent === 'string' && !this.#parents.has(parent)) this.#parents.set(parent, ownText(parent))
+    return {
+      ...rest,
+      ...(name !== undefined && {name: ownText(name)}),
+      ...(parent !== undefined && {parent: parent === null ? null : (this.#parents.get(parent) as string)}),
+    }
   }
 
   finish(head: string, pieces: () => Iterable<string>, file: string): Manifest {
     const source = new Source(head, {secondDocument: SECOND_DOCUMENT})
     // The whole text would be wrong in another way.
-    if (!isMapping(source.value) || REFERENCE.test(head) || this.#parents.size === 0) throw new NotInBlocks(1)
+    if (!isMapping(source.value) || REFERENCE.test(head) || this.#entities.size === 0) throw new NotInBlocks(1)
     const {data, error} = manifestSchema.safeParse(source.value)
     reportIssues(source, error?.issues ?? [])
     this.#problems.push(...source.problems)
@@ -134,7 +144,7 @@ class BlockReader {
   }
 
   #reportCycles(pieces: () => Iterable<string>): void {
-    const cycles = new Map(parentCycles(inObjectOrder(this.#parents)).map(cycle => [cycle[0], cycle]))
+    const cycles = new Map(parentCycles(parentsOf(inObjectOrder(this.#entities))).map(cycle => [cycle[0], cycle]))
     if (cycles.size === 0) return
     for (const block of blocksOf(pieces())) {
       if (!block.text.startsWith('  ')) continue
@@ -146,6 +156,13 @@ class BlockReader {
       cycles.delete(cycle[0])
     }
   }
+}
+
+const ownText = (text: string): string => Buffer.from(text).toString()
+
+/** The parents by entity, without another map. */
+function parentsOf(entities: ReadonlyMap<string, ManifestEntity>): Parents {
+  return {keys: () => entities.keys(), has: id => entities.has(id), get: id => entities.get(id)?.parent}
 }
 
 function partsOf(text: string): RegExpExecArray | undefined {

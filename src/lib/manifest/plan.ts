@@ -5,6 +5,7 @@ import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
+import {managedEntityBytes} from '../schema/provisioner-record.js'
 import type {EntityRecordChange} from './entity-change.js'
 import {compareLive, type ReadOptions} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
@@ -78,10 +79,10 @@ export async function planManifest(
   options: ReadOptions = {},
 ): Promise<Plan> {
   const seen = await repository.provisioner.get()
+  // First: what cannot be applied is not read either.
+  checkRecordFits(repository, manifest, seen)
   const managed = ScopeSet.of(seen.record)
   const stated = statedScopes(manifest)
-  // First: what cannot be applied is not read either.
-  checkRecordFits(repository, [...managed, ...stated.map(({scope}) => scope)], seen)
   const statedByName = new Map(stated.map(each => [scopeName(each.scope), each]))
   const planned = new Map<string, ScopeChange>()
   const boosts: PlannedBoost[] = []
@@ -172,15 +173,31 @@ function isConfigured(record: ConfigRecord | undefined): boolean {
 }
 
 /** While a manifest is applied, the record lists the scopes managed before and after. Checked before anything is written. */
-function checkRecordFits(repository: NamespaceRepository, scopes: readonly ConfigScope[], seen: SeenProvisioner): void {
-  const all = new ScopeSet(scopes).managed()
-  const bytes = itemBytes(repository.provisioner.itemOf(all, seen)) + RESERVED_BYTES
+function checkRecordFits(repository: NamespaceRepository, manifest: Manifest, seen: SeenProvisioner): void {
+  const {record} = seen
+  const head = {
+    managesSystem: record.managesSystem || manifest.system !== undefined,
+    resources: [...new Set([...record.resources, ...manifest.resources.keys()])],
+    entities: new Map<string, string[]>(),
+  }
+  let bytes = itemBytes(repository.provisioner.itemOf(head, seen)) + RESERVED_BYTES
+  // One by one: of a hundred thousand entities the item would take more memory than their limits.
+  let entities = 0
+  const add = (entity: string, resources: Iterable<string>) => {
+    const own = new Set(resources)
+    if (own.size === 0) return
+    entities++
+    bytes += managedEntityBytes(entity, own)
+  }
+  for (const [entity, {scopes}] of manifest.entities)
+    add(entity, [...scopes.keys(), ...(record.entities.get(entity) ?? [])])
+  for (const [entity, resources] of record.entities) if (!manifest.entities.has(entity)) add(entity, resources)
   if (bytes <= MAX_ITEM_BYTES) return
-  const problem = `The limits of ${all.entities.size} entities are too many for one manifest`
+  const problem = `The limits of ${entities} entities are too many for one manifest`
   const reason = `the record of managed scopes would take ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
   throw new InvalidInput('manifest.too-large', `${problem}: ${reason}.`, {
     hint: 'Give limits to fewer entities (let the others inherit from resources), or use several namespaces.',
-    details: {entities: all.entities.size, bytes, most: MAX_ITEM_BYTES},
+    details: {entities, bytes, most: MAX_ITEM_BYTES},
   })
 }
 

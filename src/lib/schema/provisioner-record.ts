@@ -1,5 +1,6 @@
 import {bool, type Item, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
+import {itemBytes} from './item-size.js'
 import {fromJson, toJson} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readString} from './read.js'
@@ -32,6 +33,12 @@ export function encodeProvisioner(record: ProvisionerRecord): Item {
   if (record.lastApplied !== undefined) item[names.lastApplied] = s(record.lastApplied)
   if (record.appliedHash !== undefined) item[names.appliedHash] = s(record.appliedHash)
   return item
+}
+
+/** Bytes that one entity adds to the item; see `itemBytes`. */
+export function managedEntityBytes(entity: string, resources: Iterable<string>): number {
+  const bytes = (managed: {[entity: string]: string[]}) => itemBytes({[names.entities]: fromJson(managed)})
+  return bytes({[entity]: [...resources]}) - bytes({})
 }
 
 /** `undefined` when the key is not the provisioner's. */

@@ -49,17 +49,17 @@ export interface Ranked {
 export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): Ranked {
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
-  const candidates: Candidate[] = []
+  const ranked: {readonly reading: Reading; value: SortValue}[] = []
   for (const reading of readings) {
-    const candidate = {reading, ...statusAt(reading, nowMs, find)}
-    if (matches(reading, candidate.status)) candidates.push(candidate)
+    const status = statusAt(reading, nowMs, find)
+    if (!matches(reading, status.status)) continue
+    ranked.push({reading, value: sort === 'rate' ? undefined : SORT_VALUES[sort]({reading, ...status})})
   }
-  const rateLimit = sort === 'rate' ? rateLimitOf(candidates) : undefined
-  const sortValueOf = sort === 'rate' ? byRateOf(rateLimit) : SORT_VALUES[sort]
-  const ranked = candidates.map(candidate => ({id: candidate.reading.id, value: sortValueOf(candidate)}))
+  const rateLimit = sort === 'rate' ? rateLimitOf(ranked.map(({reading}) => reading)) : undefined
+  if (sort === 'rate') for (const each of ranked) each.value = rateValue(each.reading, rateLimit)
   const direction = reversed ? -1 : 1
-  ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.id < b.id ? -1 : 1))
-  return {ids: ranked.map(({id}) => id), rateLimit}
+  ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.reading.id < b.reading.id ? -1 : 1))
+  return {ids: ranked.map(({reading}) => reading.id), rateLimit}
 }
 
 /** The ids alone. */
@@ -68,16 +68,13 @@ export function rank(readings: Iterable<Reading>, nowMs: number, selection: Sele
 }
 
 /** Rates of different limits cannot be compared, so all buckets are sorted by the limit with the highest total rate. */
-function rateLimitOf(candidates: readonly Candidate[]): string | undefined {
-  const live = candidates.flatMap(({reading}) => (reading.isGone ? [] : [reading]))
-  return mostConsumed(totalConsumption(live))
+function rateLimitOf(readings: readonly Reading[]): string | undefined {
+  return mostConsumed(totalConsumption(readings.filter(({isGone}) => !isGone)))
 }
 
-function byRateOf(limit: string | undefined): (candidate: Candidate) => SortValue {
-  return ({reading}) => {
-    const rate = limit === undefined ? undefined : reading.ratePerSecond.get(limit)
-    return rate === undefined ? undefined : -rate
-  }
+function rateValue({ratePerSecond}: Reading, limit: string | undefined): SortValue {
+  const rate = limit === undefined ? undefined : ratePerSecond.get(limit)
+  return rate === undefined ? undefined : -rate
 }
 
 function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {

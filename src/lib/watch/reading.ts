@@ -18,9 +18,24 @@ const idlePressures = new Map<string, Reading['writePressures']>()
 const NO_RATES: Reading['ratePerSecond'] = new Map()
 const NO_PRESSURES: Reading['writePressures'] = new Map()
 
+/** Values that many readings have are kept once: ids of parents, and short lists of figures. */
+const parentIds = new Map<string, string>()
+const figures = new Map<string, readonly (number | null)[]>()
+const MOST_SHARED = 10_000
+
+const shared = <T extends number | null>(list: readonly T[]): readonly T[] =>
+  once(figures as Map<string, readonly T[]>, JSON.stringify(list), list)
+
+function once<T>(known: Map<string, T>, key: string, value: T): T {
+  const first = known.get(key)
+  if (first === undefined && known.size < MOST_SHARED) known.set(key, value)
+  return first ?? value
+}
+
 /** Unique within a namespace. */
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
-  `${entity}#${resource}`
+  // A text that is put together otherwise keeps its parts.
+  [entity, resource].join('#')
 
 /** The entity of such an id. */
 export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
@@ -34,13 +49,30 @@ export function nextReading(previous: Reading | undefined, current: ShardedBucke
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
-  const typical = [...(averageRequest(bucket, requests.admitted)?.values() ?? [])]
+  const typical = shared([...(averageRequest(bucket, requests.admitted)?.values() ?? [])])
   const bypassUntilMs = bypassEnd(current)
   const worst = worstLimitAt({bucket, typical, bypassUntilMs, ...rates}, readAtMs)
   // `concat` allocates no spare capacity.
-  const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
-  const counted = {requests, typical, bypassUntilMs, isDisabled: isSwitchedOff(current), ...rates}
-  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...counted, used, isGone: false}
+  const samples = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
+  const used = samples.length === 1 ? shared(samples) : samples
+  const {ratePerSecond, writePressure, writePressures, countedFrom} = rates
+  // Without spreading: there are a hundred thousand of these, and V8 keeps an object that was spread in twice the memory.
+  return {
+    id,
+    bucket,
+    readAtMs,
+    ratePerSecond,
+    requests,
+    typical,
+    bypassUntilMs,
+    isDisabled: isSwitchedOff(current),
+    countedFrom,
+    chargedTo: chargedTo(bucket),
+    writePressure,
+    writePressures,
+    used,
+    isGone: false,
+  }
 }
 
 /** All shards have the switch of the first. */
@@ -57,7 +89,9 @@ function bypassEnd({shards}: ShardedBucket): number | undefined {
 
 function chargedTo({resource, shards}: ShardedBucket): string | undefined {
   const [first] = shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
-  return first?.cascade && first.parent !== undefined ? bucketId({entity: first.parent, resource}) : undefined
+  if (!first?.cascade || first.parent === undefined) return undefined
+  const id = bucketId({entity: first.parent, resource})
+  return once(parentIds, id, id)
 }
 
 type Records = ReadonlyMap<number, BucketRecord>

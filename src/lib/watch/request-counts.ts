@@ -69,6 +69,7 @@ export function nextRequestCounts(
   readAtMs: number,
 ): RequestCounts {
   const known = previous ?? NO_REQUESTS
+  if (!previous && stored.every(({counts}) => counts === undefined)) return nothingCounted(readAtMs)
   const shards: ShardCounts[] = []
   let [admitted, refused, refusedByParent, lastRefusedAtMs] = [0, 0, 0, 0]
   let [own, byParent] = [0, 0]
@@ -87,14 +88,26 @@ export function nextRequestCounts(
     own += Math.max(0, counts.refused - (isNewItem(before, counts) ? 0 : before.refused))
     byParent += Math.max(0, counts.refusedByParent - (isNewItem(before, counts) ? 0 : before.refusedByParent))
   }
-  const totals = {admitted, refused, refusedByParent, lastRefusedAtMs, shards}
   const last = known.samples.at(-1)
   const isSame = last !== undefined && own + byParent === 0
   const sinceMs = isSame ? last.sinceMs : readAtMs
   const sums = {own: (last?.own ?? 0) + own, byParent: (last?.byParent ?? 0) + byParent}
   const before = isSame ? known.samples.slice(0, -1) : known.samples
-  const samples = withinWindow([...before, {sinceMs, untilMs: readAtMs, ...sums}])
-  return {...totals, samples, refusedPerSecond: last && ratesOf(samples)}
+  const samples = last
+    ? withinWindow([...before, {sinceMs, untilMs: readAtMs, ...sums}])
+    : nothingCounted(readAtMs).samples
+  const rates = last && ratesOf(samples)
+  return {admitted, refused, refusedByParent, lastRefusedAtMs, refusedPerSecond: rates, shards, samples}
+}
+
+let first = NO_REQUESTS
+
+/** The first reading of buckets that count no requests; those that were read together share it. */
+function nothingCounted(readAtMs: number): RequestCounts {
+  if (first.samples[0]?.untilMs !== readAtMs) {
+    first = {...NO_REQUESTS, samples: [{sinceMs: readAtMs, untilMs: readAtMs, own: 0, byParent: 0}]}
+  }
+  return first
 }
 
 /** An item that was created again counts from zero, and its last refusal is later. */

@@ -30,7 +30,8 @@ export async function takeReadings(
     await table.backoff.sleep(againAfterMs, signal)
     result = await poller.pollAgain(signal)
   }
-  const readings = new Map([...result.readings].filter(([, {isGone}]) => !isGone))
+  const readings = new Map(result.readings)
+  for (const [id, {isGone}] of result.readings) if (isGone) readings.delete(id)
   const durationMs = Math.max(0, result.lastPoll.atMs - startedAtMs)
   const {read: readUnits, calls} = poller.cost
   const lastPoll = {...result.lastPoll, durationMs, readUnits, calls}

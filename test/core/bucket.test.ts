@@ -12,9 +12,11 @@ import {
   refillBucket,
   sumAmounts,
   tryConsumeBucket,
+  waitInPlainBucket,
 } from '../../src/lib/core/bucket.js'
 import {rateOf} from '../../src/lib/core/limit.js'
 import type {Rate} from '../../src/lib/core/token-math.js'
+import {anyRate, anyTokensMilli} from './arbitraries.js'
 
 const T0 = 1_700_000_000_000
 
@@ -290,4 +292,18 @@ describe('lifetime', () => {
     expect(lifetimeSeconds([{...limit(100, 100, 60), tokensMilli: -900_000n}], 7)).toBe(4200)
     expect(lifetimeSeconds([{...limit(100, 100, 60), tokensMilli: 50_000n}], 7)).toBe(420)
   })
+})
+
+it('L2 the wait of a refilled bucket is that of the decision, whatever the clock shows', () => {
+  const anyElapsedMs = fc.integer({min: -3 * 86_400_000, max: 3 * 86_400_000})
+  const anyAmount = fc.bigInt({min: 0n, max: 10n ** 16n})
+  fc.assert(
+    fc.property(anyRate, anyTokensMilli, anyAmount, anyElapsedMs, (rate, tokensMilli, milli, elapsedMs) => {
+      const limit = {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n}
+      const bucket = {refilledAtMs: T0, limits: new Map([['rpm', limit]])}
+      const nowMs = T0 + elapsedMs
+      const {retryAfterMs} = tryConsumeBucket(bucket, new Map([['rpm', milli]]), nowMs)
+      expect(waitInPlainBucket(refillBucket(bucket, nowMs), 'rpm', milli, nowMs)).toBe(retryAfterMs)
+    }),
+  )
 })

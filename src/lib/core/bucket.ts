@@ -319,9 +319,19 @@ export function neededUntilSeconds(
   return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))
 }
 
+/** Milliseconds until a limit without a kind holds an amount, of a bucket that was refilled by `nowMs`. */
+export function waitInPlainBucket(refilled: BucketState, name: string, milli: bigint, nowMs: number): number {
+  const limit = knownLimit(refilled, name)
+  return isExceeded(limit, milli, nowMs) ? standstill(refilled, nowMs) + retryAfterMs(limit, limit, milli) : 0
+}
+
+/** Refill stands still until the clock passes the shared instant, so a wait starts there. */
+function standstill({refilledAtMs}: BucketState, nowMs: number): number {
+  return Math.max(0, refilledAtMs - nowMs)
+}
+
 function statusesOf(refilled: BucketState, amounts: Amounts, nowMs: number): LimitStatus[] {
-  // Refill stands still until the clock passes the shared instant, so a wait starts there.
-  const standstillMs = Math.max(0, refilled.refilledAtMs - nowMs)
+  const standstillMs = standstill(refilled, nowMs)
   const statuses: LimitStatus[] = []
   for (const [name, amountMilli] of amounts) {
     const limit = knownLimit(refilled, name)

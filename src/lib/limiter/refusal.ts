@@ -1,4 +1,12 @@
-import {type Amounts, type BucketState, hasKinds, instantAt, nextBoundary, refillBucket} from '../core/bucket.js'
+import {
+  type Amounts,
+  type BucketState,
+  hasKinds,
+  instantAt,
+  nextBoundary,
+  refillBucket,
+  waitInPlainBucket,
+} from '../core/bucket.js'
 import {isBypassedAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
@@ -39,6 +47,7 @@ export function explainRefusal(
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const isBypassed = records.some(record => isBypassedAt(record, nowMs))
+  const isPlain = !shares.some(hasKinds)
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
@@ -61,26 +70,39 @@ export function explainRefusal(
       requested,
       deficit: exceeded ? requested - available : 0,
       exceeded,
-      retryAfterMs: exceeded ? waitFor(shares, name, milli, rate, nowMs) : 0,
+      retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
   })
   // Nothing exceeded means that competitors were faster on every try: there is room by now.
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
+  // Rates of plain limits only grow, so the longest wait is the answer; this is where most refusals end.
+  if (isPlain) return {statuses, retryAfterMs: longestMs}
   const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
-  const isAlone = hard.size <= 1 || !shares.some(hasKinds) || !statuses.some(status => status.exceeded)
+  const isAlone = hard.size <= 1 || !statuses.some(status => status.exceeded)
   const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }
 
+/** The shards of a bucket, as stored and as refilled by now; plain, if none of their limits has a kind. */
+interface BucketShares {
+  readonly shares: readonly BucketState[]
+  readonly refilled: readonly BucketState[]
+  readonly isPlain: boolean
+}
+
 /** Finite for everything that the bucket can hold at all, even if some of its shards are missing or their shares too small. */
 function waitFor(
-  shares: readonly BucketState[],
+  {shares, refilled, isPlain}: BucketShares,
   name: string,
   milli: bigint,
   rate: Rate | undefined,
   nowMs: number,
 ): number {
-  const waitMs = timeUntilTogether(shares, new Map([[name, milli]]), nowMs)
+  const [only, another] = refilled
+  const isArithmetic = isPlain && only !== undefined && !another && only.limits.has(name)
+  const waitMs = isArithmetic
+    ? waitInPlainBucket(only, name, milli, nowMs)
+    : timeUntilTogether(shares, new Map([[name, milli]]), nowMs)
   if (Number.isFinite(waitMs) || !rate || milli > rate.capacityMilli) return waitMs
   const boundaries = shares.flatMap(share => nextBoundary(share, nowMs) ?? [])
   if (boundaries.length > 0) return Math.min(...boundaries) - nowMs + 1

@@ -63,6 +63,22 @@ describe('the tally of refusals', () => {
     expect(take()?.counts).toEqual({requests: 2, byParent: 0, lastAtMs: Date.now(), limits})
   })
 
+  it('counts what is refused after a write has taken counts along with the next write', () => {
+    const many = Array.from({length: 9}, (_, at) => asked(`limit${at}`, 3))
+    tally.note('user-1', {statuses: many})
+    const first = take()
+    tally.note('user-1', {statuses: many})
+    expect(first?.counts).toMatchObject({requests: 1, limits: {size: 8}})
+    expect(
+      [...(first?.counts.limits.values() ?? [])].every(({requests, tokens}) => requests === 1 && tokens === 3n),
+    ).toBe(true)
+    const [second, third] = [take(), take()]
+    expect([second?.counts.requests, third?.counts.requests, tally.isWaiting(BUCKET)]).toEqual([1, 0, false])
+    const limits = [second, third].flatMap(each => [...(each?.counts.limits ?? [])])
+    expect(new Map(limits).get('limit8')).toEqual({requests: 2, tokens: 6n})
+    expect(limits).toHaveLength(9)
+  })
+
   it('counts what competitors took every time without a limit', () => {
     tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false})]})
     expect(take()?.counts).toMatchObject({requests: 1, limits: new Map()})

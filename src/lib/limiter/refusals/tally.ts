@@ -5,7 +5,7 @@ import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
 import {mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
 import type {WriteMark} from '../../repository/buckets/writes.js'
 import {Lru} from '../../repository/table/lru.js'
-import {addRefusals, type LimitRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
+import type {RefusalCounts} from '../../schema/refusal-counts.js'
 
 /** A bucket that only refuses is written to at most this often, in ms; what a crash loses is no older. */
 const FLUSH_INTERVAL_MS = 10_000
@@ -50,16 +50,34 @@ interface AskedLimit extends BucketName {
   readonly exceeded: boolean
 }
 
+/** Counts that are added to in place, which is done for every refusal; once a write has taken them they stay as they are. */
+interface MutableCounts extends RefusalCounts {
+  requests: number
+  byParent: number
+  lastAtMs: number
+  readonly limits: Map<string, {requests: number; tokens: bigint}>
+}
+
 /** Refusals of one bucket that are not written yet. Instants are those of `performance`. */
 interface Waiting {
   readonly bucket: BucketName
-  counts: RefusalCounts
+  counts: MutableCounts
   sinceMs: number
   /** When they were last written for their own sake. */
   flushedAtMs: number
 }
 
-const NONE: RefusalCounts = addRefusals([])
+const NO_LIMITS: RefusalCounts['limits'] = new Map()
+
+const noCounts = (): MutableCounts => ({requests: 0, byParent: 0, lastAtMs: 0, limits: new Map()})
+
+function countLimit({limits}: MutableCounts, name: string, requests: number, tokens: bigint): void {
+  const limit = limits.get(name)
+  if (limit) {
+    limit.requests += requests
+    limit.tokens += tokens
+  } else limits.set(name, {requests, tokens})
+}
 
 interface RefusalTallyOptions {
   /** Epoch ms. */
@@ -113,24 +131,37 @@ export class RefusalTally {
     const lastAtMs = this.#options.clock()
     const misfits = statuses.filter(({exceeded}) => exceeded)
     // Nothing exceeded: competitors were faster every time, and no limit is to blame.
-    const refused = groupBy(misfits.length > 0 ? misfits : statuses.slice(0, 1), keyOf)
+    const blamed = misfits.length > 0 ? misfits : statuses.slice(0, 1)
+    const [first] = blamed
+    if (first && blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
+    else this.#noteBuckets(entity, blamed, lastAtMs)
+    this.#hasten()
+  }
+
+  #noteBuckets(entity: string, blamed: readonly AskedLimit[], lastAtMs: number): void {
+    const refused = groupBy(blamed, keyOf)
     for (const ofBucket of refused.values()) {
       const [bucket] = ofBucket as [AskedLimit]
-      const limits = new Map<string, LimitRefusals>()
-      for (const {name, requested, exceeded} of ofBucket)
-        if (exceeded) limits.set(name, {requests: 1, tokens: BigInt(requested)})
-      this.#add(bucket, {requests: 1, byParent: 0, lastAtMs, limits})
+      this.#addBucket(bucket, ofBucket, lastAtMs)
       const own = {entity, resource: bucket.resource}
       if (bucket.entity !== entity && !refused.has(keyOf(own)))
-        this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: new Map()})
+        this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: NO_LIMITS})
     }
-    this.#hasten()
+  }
+
+  #addBucket(bucket: BucketName, asked: readonly AskedLimit[], lastAtMs: number): void {
+    const waiting = this.#waitingFor(bucket)
+    waiting.counts.requests++
+    waiting.counts.lastAtMs = Math.max(waiting.counts.lastAtMs, lastAtMs)
+    for (const {name, requested, exceeded} of asked)
+      if (exceeded) countLimit(waiting.counts, name, 1, BigInt(requested))
+    this.#wakeAt(dueAtMs(waiting))
   }
 
   /** Counts a request of an entity that a switch has refused, its own or that of its parent: no limit is to blame. */
   noteDisabled(entity: string, refusing: BucketName): void {
     const {resource} = refusing
-    const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NONE.limits}
+    const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NO_LIMITS}
     this.#add(refusing, counts)
     if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
     this.#hasten()
@@ -153,7 +184,7 @@ export class RefusalTally {
     if (!waiting) return undefined
     const {counts} = waiting
     const {taken, rest} = divide(counts)
-    waiting.counts = {...NONE, lastAtMs: counts.lastAtMs, limits: rest}
+    waiting.counts = {requests: 0, byParent: 0, lastAtMs: counts.lastAtMs, limits: rest}
     if (rest.size === 0) this.#remove(waiting)
     const size = sizeOf(taken)
     this.#riding += size
@@ -182,20 +213,27 @@ export class RefusalTally {
     }).catch(() => {})
   }
 
-  #add(bucket: BucketName, counts: RefusalCounts): void {
-    const nowMs = performance.now()
-    const key = keyOf(bucket)
-    let waiting = this.#waiting.get(key)
-    if (!waiting) {
-      const {entity, resource} = bucket
-      const flushedAtMs = this.#flushed.get(key) ?? Number.NEGATIVE_INFINITY
-      waiting = {bucket: {entity, resource}, counts: NONE, sinceMs: nowMs, flushedAtMs}
-      this.#waiting.set(key, waiting)
-      this.#patient.add(waiting)
-      if (this.#waiting.size > this.#options.cacheSize + MOST_LATE) this.#dropOldest()
-    }
-    waiting.counts = addRefusals([waiting.counts, counts])
+  #add(bucket: BucketName, {requests, byParent, lastAtMs, limits}: RefusalCounts): void {
+    const waiting = this.#waitingFor(bucket)
+    const {counts} = waiting
+    counts.requests += requests
+    counts.byParent += byParent
+    counts.lastAtMs = Math.max(counts.lastAtMs, lastAtMs)
+    for (const [name, more] of limits) countLimit(counts, name, more.requests, more.tokens)
     if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))
+  }
+
+  #waitingFor(bucket: BucketName): Waiting {
+    const key = keyOf(bucket)
+    const known = this.#waiting.get(key)
+    if (known) return known
+    const {entity, resource} = bucket
+    const flushedAtMs = this.#flushed.get(key) ?? Number.NEGATIVE_INFINITY
+    const waiting = {bucket: {entity, resource}, counts: noCounts(), sinceMs: performance.now(), flushedAtMs}
+    this.#waiting.set(key, waiting)
+    this.#patient.add(waiting)
+    if (this.#waiting.size > this.#options.cacheSize + MOST_LATE) this.#dropOldest()
+    return waiting
   }
 
   #dropOldest(): void {
@@ -304,8 +342,8 @@ export class RefusalRide implements GuardedWrite {
 }
 
 /** What one write can count, and the limits that are left. */
-function divide(counts: RefusalCounts): {taken: RefusalCounts; rest: RefusalCounts['limits']} {
-  if (counts.limits.size <= LIMITS_PER_WRITE) return {taken: counts, rest: NONE.limits}
+function divide(counts: MutableCounts): {taken: RefusalCounts; rest: MutableCounts['limits']} {
+  if (counts.limits.size <= LIMITS_PER_WRITE) return {taken: counts, rest: new Map()}
   const limits = [...counts.limits]
   const taken = {...counts, limits: new Map(limits.slice(0, LIMITS_PER_WRITE))}
   return {taken, rest: new Map(limits.slice(LIMITS_PER_WRITE))}

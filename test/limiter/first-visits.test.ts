@@ -159,13 +159,21 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, tabl
     const processes = [
       {process: 'a process that knows nothing', limiter: async () => scene.limiter()},
       {process: 'a process that reads first', limiter: () => learned()},
+      {
+        process: 'a process that knows the old limits from another bucket, and writes first',
+        limiter: async () => {
+          const limiter = scene.limiter()
+          for (let request = 0; request < 3; request++) await visit(limiter, 'another')
+          return limiter
+        },
+      },
     ]
 
     it.each(processes)('$process decides by the new ones, at its first request', async ({limiter}) => {
+      const client = await limiter()
       await usedBefore(['user'])
       scene.nowMs += 6 * DAY_MS
       await scene.configure(RESOURCE, 'rpm=10/min')
-      const client = await limiter()
       expect(await failure(visit(client, 'user', 11))).toMatchObject({code: 'request.too-large'})
       await visit(client, 'user', 10)
       const [record] = await scene.shards('user', 'gpt-4')
@@ -174,10 +182,10 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, tabl
     })
 
     it.each(processes)('$process decides by those of the entity too', async ({limiter}) => {
+      const client = await limiter()
       await usedBefore(['user'])
       scene.nowMs += 6 * DAY_MS
       await scene.configure({level: 'entity', entity: 'user', resource: 'gpt-4'}, 'rpm=10/min')
-      const client = await limiter()
       await visit(client, 'user', 1)
       const [record] = await scene.shards('user', 'gpt-4')
       expect(record?.state.limits.get('rpm')).toMatchObject({capacityMilli: 10_000n, tokensMilli: 9000n})

@@ -388,6 +388,18 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 112, tokens: 999})
   })
 
+  it('a charge is not set off against a return to a bucket that is gone (S6)', async () => {
+    const [more, less] = [await limiter.acquire(soon({tpm: 100})), await limiter.acquire(soon({tpm: 100}))]
+    await more.adjust({tpm: 60})
+    await less.adjust({tpm: -60})
+    const go = hold()
+    await table.transport.send('DeleteItem', {TableName: table.name, Key: key()})
+    await scene.limiter({transport: table.transport}).acquire(request({tpm: 500}))
+    go()
+    await limiter.settled()
+    expect(await tpm()).toEqual({tokens: 440, consumed: 560})
+  })
+
   it('returns nothing to a bucket that was created since', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     await lease.release({tpm: 60})

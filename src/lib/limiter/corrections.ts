@@ -88,7 +88,9 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
       else if (deltas.has(name)) deltas.set(name, charges)
     }
     const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
-    if (changes.size === 0 && requests === 0) return
+    // Charges are set off against returns only where these go: a write without a change shows whether they do.
+    const isSetOff = returning !== undefined && !isBypassed && chargesOf(corrections).size > 0
+    if (changes.size === 0 && requests === 0 && !isSetOff) return
     const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
     const {slotMark} = bucket
     const returns = returning && {slotMark, incarnation: returning.incarnation, periods, validUntilMs}

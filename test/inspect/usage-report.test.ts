@@ -174,6 +174,48 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 3, totals: [{tokens: 3}]})
   })
 
+  it('look up the family of an entity once, however many windows it has', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    for (const id of ['u1', 'u2']) await own.entities.create({id, parent: 'team', cascade: true})
+    for (const hour of [1, 2, 3, 4]) {
+      for (const id of ['u1', 'u2']) await use(tenant, id, 'r', hour, {rpm: hour}, hour)
+      await use(tenant, 'team', 'r', hour, {rpm: 2 * hour + 1}, 2 * hour + 1)
+    }
+    const readsIn = async (hours: number, read: typeof totalUsage) => {
+      tenant.transport.calls.length = 0
+      const result = await read(own, {resource: 'r', ...range, untilMs: START + (hours + 1) * HOUR})
+      return {requests: result.requests, calls: [...tenant.transport.calls]}
+    }
+    const [one, four] = [await readsIn(1, totalUsage), await readsIn(4, totalUsage)]
+    expect([one.requests, four.requests]).toEqual([3, 24])
+    expect(four.calls).toEqual(one.calls)
+    const top = await topConsumers(own, {...range, resource: 'r', by: 'rpm', most: 2})
+    expect(top).toMatchObject({
+      total: 3,
+      consumers: [
+        {entity: 'team', share: 1},
+        {entity: 'u1', share: 10 / 24},
+      ],
+    })
+  })
+
+  it('say how many windows were read, and stop when that throws', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
+    const seen: number[] = []
+    const stopAtTwo = (windows: number) => {
+      seen.push(windows)
+      if (windows === 2) throw new Error('stopped')
+    }
+    await expect(totalUsage(own, {resource: 'r', ...range}, stopAtTwo)).rejects.toThrow('stopped')
+    const top = topConsumers(own, {...range, resource: 'r', by: 'rpm', most: 2}, stopAtTwo)
+    await expect(top).rejects.toThrow('stopped')
+    expect(seen).toEqual([1, 2, 1, 2])
+  })
+
   it('stop at a bound with the newest windows, and report it', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)

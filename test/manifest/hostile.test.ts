@@ -222,6 +222,24 @@ describe('a manifest file', () => {
     expect(await validate(content)).toEqual({code, stdout: '', stderr: expect.stringContaining(message)})
   })
 
+  it('of more than 16 MiB is read where it has the form of an export, and otherwise refused with the first other line', async () => {
+    const long = 'x'.repeat(10_000)
+    const blocks = Array.from({length: 1700}, (_, at) => `  user-${at}:\n    name: ${long}\n`).join('')
+    const text = `namespace: a\nentities:\n${blocks}`
+    expect(await validate(text)).toMatchObject({code: 0, stdout: expect.stringContaining('entities 1,700'), stderr: ''})
+    expect(await validate(`${text}system:\n  limits:\n    rpm: 1\n`)).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/it is larger than 16 MiB.*line 3403 has another/s),
+    })
+    // What is wrong with an entity is said all the same, at its line.
+    expect(await validate(`${text}  user-0:\n    name: again\n`)).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('limits.yaml:3403:3 entities: "user-0" is given twice'),
+    })
+  })
+
   it('may have a byte order mark, and come from standard input', async () => {
     expect(await validate('\uFEFFnamespace: a')).toMatchObject({code: 0, stderr: ''})
     const piped = (stdin: string) => zael(['limits', 'validate', '-f', '-'], {stdin})

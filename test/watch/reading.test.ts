@@ -24,6 +24,22 @@ describe('a reading', () => {
     expect([...rateOf([rpm(500)], [rpm(500)]).ratePerSecond]).toEqual([['rpm', 0]])
   })
 
+  it('shares with others only what is the same: lists of figures, the parent, counts of one read', () => {
+    const of = (id: string, sketch: ShardSketch, atMs = READ_AT_MS) =>
+      nextReading(undefined, bucketOf(id, sketch), atMs)
+    const [a, b] = [of('a#b', rpm(500)), of('c#b', rpm(500))]
+    expect([b.used, b.typical, b.requests]).toEqual([a.used, a.typical, a.requests])
+    expect(b.used).toBe(a.used)
+    expect(b.requests).toBe(a.requests)
+    expect(of('c#b', rpm(500), READ_AT_MS + 1).requests.samples).toEqual([
+      {sinceMs: READ_AT_MS + 1, untilMs: READ_AT_MS + 1, own: 0, byParent: 0},
+    ])
+    // Without a usable limit there is one sample without a value, and no list of typical amounts.
+    const without = of('d#b', {limits: {}})
+    expect([without.used, without.typical]).toEqual([[null], []])
+    expect([of('e#b', {limits: {}}).used, of('e#b', {limits: {}}).typical]).toEqual([[null], []])
+  })
+
   it('has a negative rate after a refund', () => {
     expect(rateOf([rpm(500, {writes: 5})], [rpm(480, {writes: 6})]).ratePerSecond.get('rpm')).toBe(-10)
   })

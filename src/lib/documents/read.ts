@@ -1,6 +1,8 @@
-import {constants, type Stats} from 'node:fs'
+import {closeSync, constants, openSync, readSync, type Stats} from 'node:fs'
 import {type FileHandle, open} from 'node:fs/promises'
 import {InvalidInput, ZaelError} from '../core/errors.js'
+
+const BYTES_PER_READ = 2 ** 16
 
 /** What is read, and how to name it in errors. */
 interface TextRequest {
@@ -33,8 +35,15 @@ export async function readText(request: TextRequest): Promise<string | undefined
  * device or a pipe, whose size is not known before.
  */
 export async function readPieces({file, code, maxBytes, hint, accept}: TextRequest): Promise<FileText | undefined> {
+  const unreadable = (error: unknown) =>
+    new ZaelError('failed', code, `cannot read ${file}: ${(error as Error).message}`, {
+      hint,
+      details: {file},
+      cause: error,
+    })
   const chunks: Buffer[] = []
   let bytes = 0
+  let isRegular = false
   let handle: FileHandle | undefined
   try {
     if (file !== '-') {
@@ -44,21 +53,36 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
       if (accept && !accept(stats)) return undefined
       if (stats.isDirectory()) throw new Error('it is a folder')
       if (accept && !stats.isFile()) throw new Error('it is not a regular file')
+      // One that must be accepted is read from the same handle: its name may stand for another file by then.
+      isRegular = !accept && stats.isFile() && stats.size <= maxBytes
+      bytes = isRegular ? stats.size : 0
     }
-    for await (const chunk of handle?.createReadStream({autoClose: false}) ?? process.stdin) {
+    // What can be read again is read when it is asked for, and not kept.
+    const source = isRegular ? [] : (handle?.createReadStream({autoClose: false}) ?? process.stdin)
+    for await (const chunk of source) {
       chunks.push(chunk)
       bytes += chunk.length
       if (bytes > maxBytes) break
     }
   } catch (error) {
-    const {code: reason, message} = error as NodeJS.ErrnoException
+    const {code: reason} = error as NodeJS.ErrnoException
     if (reason === 'ENOENT' || reason === 'ENOTDIR') return undefined
-    throw new ZaelError('failed', code, `cannot read ${file}: ${message}`, {hint, details: {file}, cause: error})
+    throw unreadable(error)
   } finally {
     await handle?.close()
   }
   const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
-  if (bytes > maxBytes) throw refuse(`it is larger than ${formatSize(maxBytes)}`)
+  const tooLarge = () => refuse(`it is larger than ${formatSize(maxBytes)}`)
+  if (bytes > maxBytes) throw tooLarge()
+  function* read(): Generator<Buffer, void> {
+    if (!isRegular) return yield* chunks
+    let sum = 0
+    for (const chunk of chunksOfFile(file, unreadable)) {
+      sum += chunk.length
+      if (sum > maxBytes) throw tooLarge()
+      yield chunk
+    }
+  }
   const newDecoder = () => new TextDecoder('utf-8', {fatal: true})
   const utf8 = (decode: () => string): string => {
     try {
@@ -70,16 +94,39 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
   return {
     bytes,
     text: () => {
-      const text = utf8(() => newDecoder().decode(Buffer.concat(chunks)))
+      const all = Buffer.concat([...read()])
+      const text = utf8(() => newDecoder().decode(all))
       const nul = text.indexOf('\0')
       if (nul >= 0) throw refuse(`it is not text: line ${text.slice(0, nul).split('\n').length} has a NUL byte`)
       return text
     },
     *pieces() {
       const decoder = newDecoder()
-      for (const chunk of chunks) yield utf8(() => decoder.decode(chunk, {stream: true}))
+      for (const chunk of read()) yield utf8(() => decoder.decode(chunk, {stream: true}))
       yield utf8(() => decoder.decode())
     },
+  }
+}
+
+/** The bytes of a file, which is open meanwhile. */
+function* chunksOfFile(file: string, unreadable: (error: unknown) => Error): Generator<Buffer, void> {
+  const attempt = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      throw unreadable(error)
+    }
+  }
+  const descriptor = attempt(() => openSync(file, 'r'))
+  try {
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(BYTES_PER_READ)
+      const length = attempt(() => readSync(descriptor, chunk))
+      if (length === 0) return
+      yield chunk.subarray(0, length)
+    }
+  } finally {
+    closeSync(descriptor)
   }
 }
 

@@ -5,6 +5,7 @@ import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {consumeUpdate} from '../src/lib/repository/buckets/consume-write.js'
+import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import type {BenchEnvironment} from './environment.js'
 import {type Measured, measure, median} from './measure.js'
 import {short, textTable} from './report.js'
@@ -76,16 +77,7 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
     await limiter.acquire({entity: `idle-${index}`, resource: RESOURCE, consume})
     await limiter.acquire({entity: `user-${index}`, resource: 'scarce', consume: {rpm: 1}})
   }
-  const amounts = new Map([
-    ['rpm', 1000n],
-    ['tpm', 500_000n],
-  ])
-  const nextMark = markSource(tenant.randomBytes)
-  const body = () => {
-    const address = {entity: `bare-${turn()}`, resource: RESOURCE, shard: 0}
-    const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
-    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now(), room})
-  }
+  const body = bareUpdates(tenant)
   const client = new DynamoDBClient({
     endpoint: environment.endpoint,
     region: 'us-east-1',
@@ -131,6 +123,21 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
       client.destroy()
       raw.close()
     },
+  }
+}
+
+/** The body of an acquire of one `rpm` and 500 `tpm` by `bare-0` to `bare-63` in turn, whose buckets must exist. */
+export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof consumeUpdate> {
+  const amounts = new Map([
+    ['rpm', 1000n],
+    ['tpm', 500_000n],
+  ])
+  const nextMark = markSource(tenant.randomBytes)
+  let next = 0
+  return () => {
+    const address = {entity: `bare-${next++ % BUCKETS}`, resource: RESOURCE, shard: 0}
+    const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
+    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now(), room})
   }
 }
 

@@ -16,6 +16,7 @@ function shard(shardCount = 1): ShardChange {
     bypass: undefined,
     limits: new Map(),
     marks: new Map(),
+    told: new Map(),
   }
   return {namespace: 'ns', entity: 'u0', resource: 'gpt-4', shard: 0, bucket: BUCKET, before: stored, after: stored}
 }

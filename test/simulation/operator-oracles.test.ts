@@ -14,7 +14,7 @@ const RATE = {name: 'rpm', capacity: 10, refillAmount: 1, refillPeriodSeconds: 1
 
 function shard(tokens: bigint, requests = 0): StoredShard {
   const limit: StoredLimit = {tokens, consumed: 0n, capacity: 10_000n, amount: 1000n, period: 1000n, remainder: 0n}
-  const counts = {shardCount: 1, requests, bypass: undefined, refused: new Map(), marks: new Map()}
+  const counts = {shardCount: 1, requests, bypass: undefined, refused: new Map(), marks: new Map(), told: new Map()}
   return {...counts, refilledAt: 0n, limits: new Map([['rpm', limit]])}
 }
 

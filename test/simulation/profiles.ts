@@ -7,6 +7,7 @@ import {
   rewritesArriveLate,
   topUpsInDoubt,
 } from './late-attempts.js'
+import {planLessons} from './lessons-plan.js'
 import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -326,6 +327,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
   family: planFamilies,
   quotas: planQuotas,
+  lessons: planLessons,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

@@ -1,3 +1,4 @@
+import {playLesson} from './deeds/learn.js'
 import {LeasePlay} from './deeds/lease-play.js'
 import {look} from './deeds/look.js'
 import {expire, operate} from './deeds/operator.js'
@@ -114,6 +115,9 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
         return
       case 'available':
         if (process?.isAlive) await readAvailable(stage, by, deed.entity)
+        return
+      case 'learn':
+        if (process?.isAlive) await playLesson(stage, process, deed)
         return
       case 'look':
         return await look(stage, deed.entity)

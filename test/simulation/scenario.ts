@@ -19,6 +19,7 @@ export const PROFILES = [
   'mixed',
   'quotas',
   'rollups',
+  'lessons',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -44,6 +45,14 @@ export type Deed =
   /** Asks, waits exactly as long as the refusal says, asks again. */
   | {readonly kind: 'patient'; readonly entity: string; readonly consume: Tokens}
   | {readonly kind: 'available'; readonly entity: string}
+  /** Is told by somebody who counts the same requests what is left, and so long ago, or of a refusal. */
+  | {
+      readonly kind: 'learn'
+      readonly entity: string
+      readonly left?: Tokens
+      readonly ageMs?: number
+      readonly refused?: {readonly consume: Tokens; readonly retryAfterMs: number}
+    }
   | {readonly kind: 'kill'}
   | {readonly kind: 'restart'}
   /** Sets the process's clock so far ahead of the true time, or behind it. */

@@ -149,9 +149,15 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
    */
   async learn(lesson: Lesson<Name>): Promise<LearntLimits<Name>> {
     const {table, settings, queues} = await this.#open()
-    const learning = learnBucket(table, lesson, {mostShards: settings.maxShards})
+    const {maxShards} = settings
+    const learning = learnBucket(table, lesson, {mostShards: maxShards})
     void queues.run(learning)
-    return learning
+    const learnt = await learning
+    const {entity, resource} = lesson
+    // What this process knows of the balances is too much now: its refusals would name waits that are too short.
+    if (learnt.lowered.length > 0)
+      for (let shard = 0; shard < maxShards; shard++) queues.find({entity, resource, shard})?.forget()
+    return learnt
   }
 
   /** How much of a resource is left for all entities that have used it, over all shards; writes nothing. */

@@ -48,7 +48,7 @@ export async function checkHealing(stage: Stage): Promise<void> {
   if (buckets.some(bucket => oracles.timeline.since(bucket) > 0)) return
   const waits = buckets.map(bucket => {
     const fillMs = oracles.rates.fillTimeMs(bucket, time.nowMs)
-    return fillMs === undefined ? undefined : fillMs + standstillMs(world, bucket)
+    return fillMs === undefined ? undefined : fillMs + standstillMs(world, bucket) + repayMs(world, bucket)
   })
   if (waits.includes(undefined)) return
   await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + MESSAGES_MS)
@@ -101,12 +101,24 @@ function standstillMs(world: World, bucket: string): number {
   return Math.max(0, Math.max(0, ...instants) - world.time.nowMs)
 }
 
+/** How long a bucket takes to repay what a lesson has taken beyond what was there. */
+function repayMs(world: World, bucket: string): number {
+  const taught = storedShards(world, bucket).filter(({told}) => told.size > 0)
+  const debts = taught.flatMap(({limits, shardCount}) =>
+    [...limits.values()].map(({tokens, amount, period}) =>
+      tokens < 0n && amount > 0n ? Number((-tokens * period * BigInt(shardCount)) / amount) : 0,
+    ),
+  )
+  return Math.max(0, ...debts)
+}
+
 /** Whether there are fewer shards than one of them counts. */
 function isShardMissing(shards: readonly StoredShard[]): boolean {
   return shards.length > 0 && shards.length < Math.max(...shards.map(({shardCount}) => shardCount))
 }
 
-function storedShards(world: World, bucket: string): StoredShard[] {
+/** A bucket as it is stored. */
+export function storedShards(world: World, bucket: string): StoredShard[] {
   return world.items.flatMap(item => {
     const shard = shardChange({table: STACK, sequence: 0, atMs: 0, before: undefined, after: item})
     return shard?.bucket === bucket && shard.after ? [shard.after] : []

@@ -27,6 +27,8 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['limit-steps', ['burst', 'config']],
   ['namespace-limiter', ['cascade', 'family']],
   ['family', ['family']],
+  ['lesson', ['lessons']],
+  ['learn', ['lessons']],
   ['operations', ['lifecycle', 'quotas']],
   ['lease', ['lifecycle', 'faults', 'bypass']],
   ['bucket-queue', ['cascade', 'faults', 'lifecycle']],

@@ -34,6 +34,22 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['retry-after is 50 ms short', '/ rate.refillAmountMilli) + 1', '/ rate.refillAmountMilli) - 50'],
   ]),
+  ...inFile('repository/operations/lesson-plan.ts', [
+    ['a lesson raises', "if (change?.kind !== 'keep') return false", "if (change) return change.kind === 'keep'"],
+    [
+      'a lesson lowers twice as far',
+      'change.creditMilli + balance.tokensMilli - change.after.tokensMilli',
+      'change.creditMilli + 2n * (balance.tokensMilli - change.after.tokensMilli)',
+    ],
+    [
+      'a lesson counts as a request',
+      'write: {amounts: new Map(), lessons',
+      'write: {amounts: new Map(), requests: 1, lessons',
+    ],
+  ]),
+  ...inFile('repository/operations/learn.ts', [
+    ['a lesson is forgotten', 'return planned?.decision', 'return undefined'],
+  ]),
   ...inFile('core/bucket.ts', [
     [
       'requests of a batch share the same tokens',

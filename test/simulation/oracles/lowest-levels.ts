@@ -43,7 +43,10 @@ export class LowestLevels {
       const key = keyOf(change, name)
       const then = before?.limits.get(name)
       const known = this.#levels.get(key)
-      if (!known || !then || !isSameRefill(then, limit, before, after)) this.#levels.set(key, levelOf(limit, after))
+      // A lesson takes what it takes, fractions included.
+      const isTaught = before?.told.get(name) !== after?.told.get(name)
+      if (!known || !then || isTaught || !isSameRefill(then, limit, before, after))
+        this.#levels.set(key, levelOf(limit, after))
       else charge(known, limit, limit.tokens - then.tokens, BigInt(atMs + this.#aheadMs()))
     }
     if (!after) for (const name of before?.limits.keys() ?? []) this.#levels.delete(keyOf(change, name))

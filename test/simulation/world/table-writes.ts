@@ -33,6 +33,8 @@ export interface StoredShard {
   readonly refused: ReadonlyMap<string, bigint>
   readonly limits: ReadonlyMap<string, StoredLimit>
   readonly marks: ReadonlyMap<string, string>
+  /** What a provider has told, by limit. */
+  readonly told: ReadonlyMap<string, string>
 }
 
 /** What one write did to one bucket item. */
@@ -114,8 +116,10 @@ function readShard(item: Item): StoredShard {
   }
   const limits = new Map<string, StoredLimit>()
   const marks = new Map<string, string>()
+  const told = new Map<string, string>()
   for (const attribute of Object.keys(item)) {
     if (attribute.startsWith('wn_')) marks.set(attribute, text(item, attribute))
+    if (attribute.startsWith('told_')) told.set(attribute.slice('told_'.length), text(item, attribute))
     const name = /^b_(.+)_t[kc]$/.exec(attribute)?.[1]
     if (name === undefined || name === 'wcu' || limits.has(name)) continue
     const number = (field: string) => whole(item, `b_${name}_${field}`) ?? 0n
@@ -136,6 +140,7 @@ function readShard(item: Item): StoredShard {
     refused: refusedIn(item),
     limits,
     marks,
+    told,
   }
 }
 

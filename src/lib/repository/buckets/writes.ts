@@ -211,14 +211,16 @@ function guardLimit(
   // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.
   const isGranted = change.creditMilli !== 0n || beginsPeriod(stored, change.after, state.refilledAtMs, refilledAtMs)
   const isRestored = change.after.kind?.quota !== undefined && isGranted && (isExact || !isOperation)
-  if (stored && (isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
+  const isTaught = lessons?.has(name) ?? false
+  if (stored && (isTaught || isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
-    // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.
+    // capacity, requests since would lose the rest; what a lesson takes away, another one may have taken meanwhile, whose
+    // clock is behind. In each case the balance itself must be unchanged.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
     return
   }
-  // Others may have consumed since; the net amount taken must still be there. On top of a lesson it may leave a debt.
-  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs) && !lessons?.has(name))
+  // Others may have consumed since; the net amount taken must still be there.
+  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
     e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
   if (!stored || change.creditMilli <= 0n) return
   // Or others may have returned some: with them the credit must not exceed the capacity.

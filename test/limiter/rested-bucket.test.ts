@@ -1,11 +1,12 @@
 import {describe, expect, it} from 'vitest'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
+import type {NamespaceLimiter} from '../../src/lib/limiter/namespace-limiter.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {MemoryDynamo} from '../helpers/memory-table/memory-dynamo.js'
 import {exploreOrders, plainProcess} from './fixtures/interleavings.js'
 
 const LIMIT = 'tpm=100/min'
-/** Long enough to be full, too short to expire. */
+/** Long enough to be full. */
 const RESTED_MS = 5 * 60_000
 
 /** Several processes meet a bucket that has been full for long: at one instant it gives its capacity, and no more. */
@@ -21,6 +22,11 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     return {stage, rest}
   }
 
+  function learnToReadFirst({queues}: NamespaceLimiter): void {
+    const {firstVisits} = queues.services
+    while (!firstVisits.readFirst('gpt-4')) firstVisits.note('gpt-4', true)
+  }
+
   /** What a bucket still gives at this very instant, to a process that knows nothing. */
   async function drain(stage: Parameters<typeof plainProcess>[0]): Promise<number> {
     const process = plainProcess(stage)
@@ -31,24 +37,31 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     return drained
   }
 
-  it.each<[string, number[][], boolean]>([
-    ['two processes that do not know it', [[60], [60]], false],
+  /** What the processes know of the bucket; they read it first where they have learned to, all at the same time. */
+  type Knowledge = 'nothing' | 'its state' | 'to read first' | 'to read first, and there is none'
+
+  it.each<[string, number[][], Knowledge]>([
+    ['two processes that do not know it', [[60], [60]], 'nothing'],
     [
       'two processes with two requests each',
       [
         [30, 30],
         [30, 30],
       ],
-      false,
+      'nothing',
     ],
-    ['two processes that know it', [[60], [60]], true],
-    ['three processes that do not know it', [[40], [40], [40]], false],
-  ])('gives its capacity and no more to %s, in every order of their calls', async (_, wishes, isKnown) => {
+    ['two processes that know it', [[60], [60]], 'its state'],
+    ['three processes that do not know it', [[40], [40], [40]], 'nothing'],
+    ['two processes that read it first', [[60], [60]], 'to read first'],
+    ['three processes that read it first', [[40], [40], [40]], 'to read first'],
+    ['three processes that read first, and there is none', [[40], [40], [40]], 'to read first, and there is none'],
+  ])('gives its capacity and no more to %s, in every order of their calls', async (_, wishes, known) => {
     const runs = await exploreOrders(async schedule => {
       const {stage, rest} = await newStage()
-      await plainProcess(stage).acquire(1)
+      if (known !== 'to read first, and there is none') await plainProcess(stage).acquire(1)
       const processes = wishes.map(() => schedule.process(stage))
-      if (isKnown) for (const process of processes) await schedule.run(process.acquire(1))
+      if (known === 'its state') for (const process of processes) await schedule.run(process.acquire(1))
+      if (known.startsWith('to read first')) for (const {limiter} of processes) learnToReadFirst(limiter)
       rest()
       const taken = await schedule.run(
         ...wishes.map(async (tokens, at) => {

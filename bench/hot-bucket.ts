@@ -34,8 +34,8 @@ const SUPPLY = 'tpm=1000/sec:100'
 const SCENARIOS: readonly Scenario[] = [
   {name: 'plenty, 100 at once', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1},
   {name: 'plenty, 1,000 at once', limit: 'tpm=100M/min', load: {callers: 1000}, limiters: 1},
-  {name: 'plenty, 100, settled now', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'now'},
-  {name: 'plenty, 100, settled soon', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'soon'},
+  {name: 'plenty, settled now', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'now'},
+  {name: 'plenty, settled soon', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1, settle: 'soon'},
   {name: 'demand 2×', limit: SUPPLY, load: {perSecond: 2000}, limiters: 1},
   {name: 'demand 16×', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 1},
   {name: 'demand 2×, 3 limiters', limit: SUPPLY, load: {perSecond: 2000}, limiters: 3},

@@ -2,7 +2,7 @@ import {mkdtempSync, rmSync, writeFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, describe, expect, it} from 'vitest'
-import {readText} from '../../src/lib/documents/read.js'
+import {readPieces, readText} from '../../src/lib/documents/read.js'
 
 describe('a text file', () => {
   const folder = mkdtempSync(join(tmpdir(), 'zael-read-'))
@@ -18,6 +18,27 @@ describe('a text file', () => {
   it('is read without its byte order mark', async () => {
     expect(await read(written('\uFEFFnamespace: a\n'))).toBe('namespace: a\n')
     expect(await read(written(''))).toBe('')
+  })
+
+  it('can be read piece by piece, as often as is asked, with the same errors', async () => {
+    const request = {code: 'x.file', maxBytes: 1e6, hint: 'Do this.'}
+    const text = `\uFEFF${'ä€😀\n'.repeat(30_000)}`
+    const large = await readPieces({...request, file: written(text)})
+    for (let time = 0; time < 2; time++) expect([...(large?.pieces() ?? [])].join('')).toBe(text.slice(1))
+    expect(large?.bytes).toBe(Buffer.byteLength(text))
+    const bad = await readPieces({...request, file: written(Buffer.from([0x61, 0xff]))})
+    expect(() => [...(bad?.pieces() ?? [])]).toThrow('it is not UTF-8 text')
+    expect(() => bad?.text()).toThrow('it is not UTF-8 text')
+    rmSync(written(''))
+    expect(() => bad?.text()).toThrow(/cannot read .*ENOENT/)
+  })
+
+  it('that must be accepted is the one that was, also when another has its name meanwhile', async () => {
+    const request = {code: 'x.file', maxBytes: 100, hint: 'Do this.'}
+    const read = await readPieces({...request, file: written('accepted'), accept: () => true})
+    written('another')
+    expect(read?.text()).toBe('accepted')
+    expect(await readPieces({...request, file: written('refused'), accept: () => false})).toBeUndefined()
   })
 
   it('may not exist', async () => {

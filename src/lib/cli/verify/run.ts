@@ -6,10 +6,12 @@ import type {Finding} from '../../verify/finding.js'
 import type {RepairOutcome} from '../../verify/repair.js'
 import type {VerifyReport, VerifyTableOptions} from '../../verify/verify.js'
 import {withProgress} from '../output/progress.js'
+import {keepHeapSmall} from '../output/small-heap.js'
 
 /** Compares the records of a table; Ctrl-C tells how to continue. */
 export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
   const {verifyTable} = await import('../../verify/verify.js')
+  keepHeapSmall()
   let cursor = options.cursor
   return withProgress(
     (line, signal) =>

@@ -19,6 +19,7 @@ interface TextRequest {
  * accepted. Nothing is read beyond `maxBytes`, also from a device or a pipe, whose size is not known before.
  */
 export async function readText({file, code, maxBytes, hint, accept}: TextRequest): Promise<string | undefined> {
+  const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   const chunks: Buffer[] = []
   let bytes = 0
   let handle: FileHandle | undefined
@@ -28,7 +29,7 @@ export async function readText({file, code, maxBytes, hint, accept}: TextRequest
       handle = await open(file, accept ? constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) : 'r')
       const stats = await handle.stat()
       if (accept && !accept(stats)) return undefined
-      if (stats.isDirectory()) throw new Error('it is a folder')
+      if (stats.isDirectory()) throw accept ? new Error('it is a folder') : refuse('it is a folder')
       if (accept && !stats.isFile()) throw new Error('it is not a regular file')
     }
     for await (const chunk of handle?.createReadStream({autoClose: false}) ?? process.stdin) {
@@ -37,13 +38,13 @@ export async function readText({file, code, maxBytes, hint, accept}: TextRequest
       if (bytes > maxBytes) break
     }
   } catch (error) {
+    if (error instanceof InvalidInput) throw error
     const {code: reason, message} = error as NodeJS.ErrnoException
     if (reason === 'ENOENT' || reason === 'ENOTDIR') return undefined
     throw new ZaelError('failed', code, `cannot read ${file}: ${message}`, {hint, details: {file}, cause: error})
   } finally {
     await handle?.close()
   }
-  const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   if (bytes > maxBytes) throw refuse(`it is larger than ${formatSize(maxBytes)}`)
   let text: string
   try {

@@ -38,14 +38,17 @@ export default class Cost extends StackCommand<typeof Cost> {
     {command: 'zael cost --stack prod --prices frankfurt.yaml', description: 'With prices of another region'},
   ]
 
-  protected async work({table, awsServices}: StackContext): Promise<CostResult> {
+  protected async work({stack, endpoint, table, awsServices}: StackContext): Promise<CostResult> {
     const prices = await readPrices(this.flags.prices)
-    const [{reportCost}, {costJson, costLines}] = await Promise.all([
+    const [{reportCost}, {costJson, costLines}, {supervisorOf}] = await Promise.all([
       import('../lib/cost/report.js'),
       import('../lib/cli/stack/cost-presenter.js'),
+      import('../lib/cli/base/local-health.js'),
     ])
     using aws = await awsServices()
-    const found = await reportCost({table, aws, dayCount: this.flags.days, prices})
+    const local = await supervisorOf({stack, endpoint})
+    const runsAggregator = local ? local.aggregator !== null : undefined
+    const found = await reportCost({table, aws, dayCount: this.flags.days, prices, runsAggregator})
     const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
       note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
     const report = {...found, notes: found.notes.map(withFlags)}

@@ -48,7 +48,7 @@ describe('a text file', () => {
 
   it('is an error if it is a folder', async () => {
     const message = `cannot read ${folder}: it is a folder`
-    await expect(read(folder)).rejects.toMatchObject({code: 'x.file', exitCode: 1, message, hint: 'Do this.'})
+    await expect(read(folder)).rejects.toMatchObject({code: 'x.file', exitCode: 2, message, hint: 'Do this.'})
   })
 
   it('is an error if it is too large, also if its size is not known before', async () => {

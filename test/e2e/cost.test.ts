@@ -38,6 +38,13 @@ describeOnEngine('zael cost', () => {
     )
   })
 
+  it('in 60 columns breaks lines between words', async () => {
+    const lines = (await cli.show('cost --days 1', 60)).split('\n')
+    expect(lines.filter(line => line.length > 60)).toEqual([])
+    const asWide = (await cli.show('cost --days 1', 200)).split(/\s+/)
+    expect(lines.join(' ').split(/\s+/).slice(-20)).toEqual(asWide.slice(-20))
+  })
+
   it('--json fits its schema, and a day without figures has none', async () => {
     const told = await cli.tell('cost --days 9')
     expect(told).toMatchObject({region: null, decisionsPerDay: 1000, indexWrites: null, prices: {file: null}})
@@ -57,5 +64,9 @@ describeOnEngine('zael cost', () => {
   it('refuses what it cannot use', async () => {
     for (const days of ['0', '91', 'x', '1.5']) expect(await cli.fail(`cost --days ${days}`)).toMatchObject({code: 2})
     expect(await cli.fail('cost --prices no-such-file.yaml')).toMatchObject({code: 3, error: {code: 'cost.prices'}})
+    expect(await cli.fail('cost --prices src')).toMatchObject({
+      code: 2,
+      error: {code: 'cost.prices', message: 'cannot read src: it is a folder'},
+    })
   })
 })

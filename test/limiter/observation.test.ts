@@ -159,6 +159,18 @@ describeOnEngine('onDecision', () => {
     expect(events).toHaveLength(21)
   })
 
+  it('is told of a request that ends because its onWait throws', async () => {
+    const limiter = scene.limiter({onDecision, sleep: async () => {}})
+    await limiter.acquire(request({rpm: 10}))
+    const error = new Error('a bug')
+    const onWait = () => {
+      throw error
+    }
+    expect(await failure(limiter.acquire({...request({rpm: 1}), waitMs: 60_000, onWait}))).toBe(error)
+    expect(events).toHaveLength(2)
+    expect(last()).toMatchObject({outcome: 'failed', error})
+  })
+
   it.each([null, 'x', 1, {}])('must be a function, not %j', onDecision => {
     expect(() => scene.limiter({onDecision: onDecision as never})).toThrow('onDecision must be a function.')
   })

@@ -212,7 +212,7 @@ describe('a manifest file', () => {
   }
 
   it.each([
-    ['a folder', undefined, 1, 'cannot read /F: it is a folder'],
+    ['a folder', undefined, 2, 'cannot read /F: it is a folder'],
     ['empty', '', 2, '/F/limits.yaml:1:1 the file is empty; it needs at least "namespace"'],
     ['of comments', '# a\n\n', 2, 'the file is empty; it needs at least "namespace"'],
     ['of 50 MB', 'x'.repeat(50e6), 2, 'cannot read /F/limits.yaml: it is larger than 16 MiB'],

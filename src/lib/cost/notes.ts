@@ -18,6 +18,8 @@ export interface NoteSources {
   readonly prices: UsedPrices
   /** Days that the averages are made of. */
   readonly averaged: readonly Day[]
+  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
+  readonly runsAggregator: boolean | undefined
 }
 
 /** All that the figures do not say by themselves, the most important first. */
@@ -45,13 +47,16 @@ function unreadNote({source, error: {message, hint}}: UnreadSource): CostNote {
 }
 
 /** What is not known about decisions, and why. */
-function countNotes({facts, stack, counted}: NoteSources): CostNote[] {
+function countNotes({facts, stack, counted, runsAggregator}: NoteSources): CostNote[] {
   const {days, unread, hasAllResources} = counted
   const notes: CostNote[] = []
   if (days.size === 0 && unread.length === 0) {
     const unknown = 'No usage is recorded in these days, so nothing tells how many requests were decided'
-    if (!facts.hasStream || !stack.settings.hasAggregator)
+    if (runsAggregator === false)
+      notes.push(note(`${unknown}: the local stack was started with --no-aggregator; start it without.`))
+    else if (!facts.hasStream || !stack.settings.hasAggregator)
       notes.push(note(`${unknown}: the stack has no aggregator, which counts them.`, 'zael deploy --aggregator'))
+    else if (runsAggregator) notes.push(note(`${unknown}: there was no traffic.`))
     else notes.push(note(`${unknown}: there was no traffic, or the aggregator does not run.`, 'zael status'))
   }
   if (unread.length > 0)

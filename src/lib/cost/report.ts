@@ -22,6 +22,8 @@ export interface CostSources {
   /** Days that are over; today so far is reported too. */
   readonly dayCount: number
   readonly prices: UsedPrices
+  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
+  readonly runsAggregator?: boolean | undefined
 }
 
 /** One day of a report. */
@@ -72,7 +74,7 @@ interface FoundDay extends KnownDay {
 }
 
 /** Reads what a stack has counted and what CloudWatch has measured; changes nothing. Throws when there is no table. */
-export async function reportCost({table, aws, dayCount, prices}: CostSources): Promise<CostReport> {
+export async function reportCost({table, aws, dayCount, prices, runsAggregator}: CostSources): Promise<CostReport> {
   const facts = await readPricedTable(table)
   const meter = new CapacityMeter()
   const transport = meteredTransport(table.transport, meter, table.clock)
@@ -111,7 +113,7 @@ export async function reportCost({table, aws, dayCount, prices}: CostSources): P
       monitoring: stack.monitoring,
       prices: prices.prices,
     }),
-    notes: notesOn({facts, stack, counted, prices, averaged: averaged.map(({day}) => day)}),
+    notes: notesOn({facts, stack, counted, prices, averaged: averaged.map(({day}) => day), runsAggregator}),
     read: {units: meter.read, metrics: stack.metrics},
   }
 }

@@ -35,6 +35,7 @@ export async function readText(request: TextRequest): Promise<string | undefined
  * device or a pipe, whose size is not known before.
  */
 export async function readPieces({file, code, maxBytes, hint, accept}: TextRequest): Promise<FileText | undefined> {
+  const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   const unreadable = (error: unknown) =>
     new ZaelError('failed', code, `cannot read ${file}: ${(error as Error).message}`, {
       hint,
@@ -51,7 +52,7 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
       handle = await open(file, accept ? constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) : 'r')
       const stats = await handle.stat()
       if (accept && !accept(stats)) return undefined
-      if (stats.isDirectory()) throw new Error('it is a folder')
+      if (stats.isDirectory()) throw accept ? new Error('it is a folder') : refuse('it is a folder')
       if (accept && !stats.isFile()) throw new Error('it is not a regular file')
       // One that must be accepted is read from the same handle: its name may stand for another file by then.
       isRegular = !accept && stats.isFile() && stats.size <= maxBytes
@@ -65,13 +66,13 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
       if (bytes > maxBytes) break
     }
   } catch (error) {
+    if (error instanceof InvalidInput) throw error
     const {code: reason} = error as NodeJS.ErrnoException
     if (reason === 'ENOENT' || reason === 'ENOTDIR') return undefined
     throw unreadable(error)
   } finally {
     await handle?.close()
   }
-  const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   const tooLarge = () => refuse(`it is larger than ${formatSize(maxBytes)}`)
   if (bytes > maxBytes) throw tooLarge()
   function* read(): Generator<Buffer, void> {

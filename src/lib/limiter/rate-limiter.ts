@@ -248,8 +248,15 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         deadline.end()
       }
       const pauseMs = wait?.after(outcome)
-      if (wait && pauseMs !== undefined) await wait.pause(pauseMs)
-      else {
+      if (wait && pauseMs !== undefined) {
+        try {
+          await wait.pause(pauseMs)
+        } catch (failure) {
+          // `onWait` is the caller's.
+          this.#observer?.tell(request, failureSummary(failure), wait.waitedMs, startedMs)
+          throw failure
+        }
+      } else {
         this.#noteRefusal(request.entity, outcome)
         this.#observer?.tell(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
         return told(outcome, wait?.waitedMs ?? 0)

@@ -38,6 +38,11 @@ export function bucketMetrics(
     family('zael_buckets', 'Buckets that were read, by status.', statusSamples(live, nowMs, find, named, of)),
     family('zael_buckets_known', 'Buckets that the index lists.', [of({}, known.count)]),
     family('zael_buckets_read', 'Buckets that the other figures are about.', [of({}, live.length)]),
+    family(
+      'zael_buckets_unreadable',
+      'Buckets that the index lists and whose items cannot be read; in no other figure.',
+      [of({}, known.unreadable)],
+    ),
     family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
       of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
     ]),

@@ -2,6 +2,7 @@ import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../
 import type {CostChange} from '../../cost/changes.js'
 import {LIST_DATE, LIST_REGION} from '../../cost/prices.js'
 import type {CostReport, DayCost, ReportedPart} from '../../cost/report.js'
+import {wrapped} from '../../ui/draw/wrap.js'
 import {paint} from '../output/paint.js'
 import type {Cell, TextColumn} from '../output/table-layout.js'
 import {textTable} from '../output/text-table.js'
@@ -42,18 +43,20 @@ export async function costLines(report: CostReport, width: number | undefined): 
   const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
     ...(await textTable(columns, rows, {header: true, width})),
   ]
+  const text = (lines: readonly string[]) =>
+    lines.flatMap(line => (width === undefined ? [line] : wrapped(line, width)))
   return [
-    title(report),
+    ...text([title(report)]),
     ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
     '',
-    decisionsText(report),
+    ...text([decisionsText(report)]),
     '',
     ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
     ...(report.changes.length === 0 ? [] : ['', 'What options of zael deploy would save']),
     ...(report.changes.length === 0 ? [] : await table(CHANGE_COLUMNS, report.changes.map(changeRow))),
-    ...noteLines(report),
+    ...text(noteLines(report)),
     '',
-    ...footer(report),
+    ...text(footer(report)),
   ]
 }
 

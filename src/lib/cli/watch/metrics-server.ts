@@ -49,7 +49,7 @@ export async function serveMetrics(source: MetricsSource, {host, port}: ListenAd
     }
     source().then(
       text => end(response, 200, text, EXPOSITION_TYPE),
-      (error: unknown) => end(response, 503, `${error instanceof Error ? error.message : error}\n`),
+      (error: unknown) => end(response, 503, `${reasonOf(error)}\n`),
     )
   })
   await listening(server, {host, port})
@@ -62,6 +62,12 @@ export async function serveMetrics(source: MetricsSource, {host, port}: ListenAd
       await closed
     },
   }
+}
+
+/** What went wrong and what to do, for those who look at the page. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error instanceof ZaelError && error.hint ? `${error.message}\n${error.hint}` : error.message
 }
 
 function end(response: ServerResponse, status: number, text: string, type = 'text/plain; charset=utf-8'): void {

@@ -1,4 +1,5 @@
-import {onAbort} from '../../dynamo/abort.js'
+import {ZaelError} from '../../core/errors.js'
+import {onAbort, TimeoutError} from '../../dynamo/abort.js'
 import {SharedFlight} from '../../dynamo/shared-flight.js'
 import {untilAborted} from '../../repository/table/table.js'
 import {expositionText} from '../../watch/exposition.js'
@@ -34,7 +35,7 @@ export async function metricsSource(
   return async () => {
     const nowMs = performance.now()
     if (last && nowMs - last.readAtMs < intervalMs) return last.text
-    return flight.join(async signal => {
+    const read = flight.join(async signal => {
       await poller.loadFacts(signal)
       const [result, lagMs] = [await poller.poll(new Set(), signal), await lag(signal)]
       if (!last) await needScope(repository, scope, result)
@@ -42,7 +43,18 @@ export async function metricsSource(
       last = {text, readAtMs: performance.now()}
       return text
     })
+    return read.catch(error => {
+      throw error instanceof TimeoutError ? unanswered(table.name, error) : error
+    })
   }
+}
+
+function unanswered(table: string, cause: Error): ZaelError {
+  const message = `Table ${table} was not read within ${LONGEST_READ_MS / 1000} seconds, so there are no metrics now.`
+  return new ZaelError('failed', 'watch.unanswered', message, {
+    hint: 'The next scrape tries again. If it lasts, run zael doctor where this server runs.',
+    cause,
+  })
 }
 
 /** How far the aggregator is behind, in ms; `undefined` where that cannot be read, or there is none. */

@@ -34,7 +34,7 @@ function checkManifest(source: Source, value: unknown): Manifest | undefined {
   return data
 }
 
-export const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
+const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
 
 /** The parent that an entity states, whether it can be one or not. */
 export const statedParent = (entity: unknown): unknown => asText(mappingOf(entity).parent)

@@ -7,7 +7,7 @@ import type {ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {chargedParent, familyOf} from '../schema/family.js'
 import type {UsageRecord} from '../schema/usage-record.js'
-import {type Amounts, amountOf, eachAmount, NumberedNames} from './numbered-names.js'
+import {amountOf, eachAmount, type NumberedAmounts, NumberedNames} from './numbered-names.js'
 
 /** Entities whose parents are looked up together; each has two levels of its own. */
 const ENTITIES_PER_READ = 500
@@ -15,7 +15,7 @@ const ENTITIES_PER_READ = 500
 /** Requests, and whole tokens by limit. */
 interface Figures {
   readonly totalEvents: number
-  readonly tokens: Amounts
+  readonly tokens: NumberedAmounts
 }
 
 interface Charged extends Figures {

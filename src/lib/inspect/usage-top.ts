@@ -2,7 +2,7 @@ import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {configuredResources, needResource} from './known-names.js'
-import {type Amounts, addAmounts, amountOf, NumberedNames} from './numbered-names.js'
+import {addAmounts, amountOf, type NumberedAmounts, NumberedNames} from './numbered-names.js'
 import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
 import {AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
@@ -47,7 +47,7 @@ interface Tally {
   readonly entity: string
   readonly resource: string | undefined
   requests: number
-  readonly limits: Amounts
+  readonly limits: NumberedAmounts
   overdrawn: Map<string, number> | undefined
   refused: RefusedUsage | undefined
 }

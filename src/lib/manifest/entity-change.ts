@@ -1,3 +1,4 @@
+import type {EntityRecord} from '../schema/entity-record.js'
 import type {ManifestEntity} from './manifest.js'
 
 /** The fields of an entity's record. `parent` is `null` for none. */
@@ -18,3 +19,6 @@ export interface EntityRecordChange {
 
 /** What states the entities, for messages and codes of errors. */
 export type EntitySource = 'manifest' | 'import'
+
+/** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */
+export type LiveEntities = ReadonlyMap<string, EntityRecord | 'same'>

@@ -3,8 +3,7 @@ import {formatCount, formatPlural} from '../core/text.js'
 import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
 import {fromJson, type Json} from '../schema/json-attribute.js'
-import type {EntityRecordChange, EntitySource} from './entity-change.js'
-import type {LiveEntities} from './plan-entities.js'
+import type {EntityRecordChange, EntitySource, LiveEntities} from './entity-change.js'
 
 /** Kept free for keys, times and who made the change. */
 const RESERVED_BYTES = 2048

@@ -1,8 +1,9 @@
 import {chunksOf} from '../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
+import type {LiveEntities} from './entity-change.js'
 import {type Manifest, statesRecord} from './manifest.js'
-import {type LiveEntities, liveEntity} from './plan-entities.js'
+import {liveEntity} from './plan-entities.js'
 
 // Ten requests of a hundred keys, four at a time; then a progress report.
 const RECORDS_PER_REPORT = 1000

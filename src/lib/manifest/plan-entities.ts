@@ -1,12 +1,9 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../core/errors.js'
 import type {EntityRecord} from '../schema/entity-record.js'
-import type {EntityFields, EntityRecordChange, EntitySource} from './entity-change.js'
+import type {EntityFields, EntityRecordChange, EntitySource, LiveEntities} from './entity-change.js'
 import {checkEntitySizes} from './entity-size.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
-
-/** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */
-export type LiveEntities = ReadonlyMap<string, EntityRecord | 'same'>
 
 /** What is kept of a record, given what a file states about its entity. */
 export function liveEntity(record: EntityRecord, stated: ManifestEntity | undefined): EntityRecord | 'same' {

@@ -305,7 +305,11 @@ export const MUTANTS: readonly Mutant[] = [
       "else if (outcome === 'not-counted') this.#add(bucket, taken)",
       '',
     ],
-    ['refusals wait after they were taken along', '{...NONE, lastAtMs: counts.lastAtMs, limits: rest}', 'counts'],
+    [
+      'refusals wait after they were taken along',
+      'if (rest.size === 0) this.#remove(waiting)',
+      'waiting.counts = counts',
+    ],
     [
       'refusals of a write that has failed in doubt are counted again',
       "mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted'",
@@ -318,8 +322,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     [
       'of several limits that refuse one is counted',
-      'if (exceeded) limits.set(',
-      'if (exceeded && limits.size === 0) limits.set(',
+      'for (const {name, requested, exceeded} of asked)',
+      'for (const {name, requested, exceeded} of asked.slice(0, 1))',
     ],
   ]),
   ...inFile('limiter/namespace-limiter.ts', [

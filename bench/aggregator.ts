@@ -106,10 +106,25 @@ function ignoreCondition(error: unknown): void {
   if (!(error instanceof ConditionFailed)) throw error
 }
 
-/** The engine's speed with bare UpdateItem calls, at the concurrency of the aggregator. */
-async function bare(environment: BenchEnvironment): Promise<number> {
+/** The engine's speed with bare UpdateItem calls, at the concurrency of the aggregator; to records with indexes, or without. */
+async function bare(environment: BenchEnvironment, hasIndexes = false): Promise<number> {
   const {namespace, name} = environment.newTenant()
   let next = 0
+  const indexKeys = (index: number) =>
+    hasIndexes && {
+      GSI2PK: s(`${namespace}/RESOURCE#gpt-4`),
+      GSI2SK: s(`USAGE#2026-01-01T00:00:00Z#user-${index}`),
+      GSI4PK: s(namespace),
+      GSI4SK: s(`${namespace}/ENTITY#user-${index}`),
+    }
+  for (let index = 0; index < 1000; index++) {
+    const Item = {
+      PK: s(`${namespace}/ENTITY#user-${index}`),
+      SK: s('#USAGE#gpt-4#2026-01-01T00:00:00Z'),
+      ...indexKeys(index),
+    }
+    await environment.transport.send('PutItem', {TableName: name, Item})
+  }
   const update = () =>
     environment.transport.send('UpdateItem', {
       TableName: name,
@@ -132,6 +147,7 @@ try {
   for (const buckets of [1, 100, 10_000]) {
     for (const batchSize of [100, 2600]) {
       const updates = await bare(environment)
+      const indexed = await bare(environment, true)
       const {perSecond, calls} = await aggregate(environment, buckets, batchSize)
       const same = await repeated(environment, calls)
       const perThousand = (calls.length * 1000) / RECORDS
@@ -139,7 +155,15 @@ try {
       rows.push([
         buckets.toLocaleString('en-US'),
         batchSize.toLocaleString('en-US'),
-        ...[perSecond, perThousand, updates, perSecondWritten / updates, same, perSecondWritten / same].map(short),
+        ...[
+          perSecond,
+          perThousand,
+          updates,
+          perSecondWritten / updates,
+          indexed / updates,
+          same / updates,
+          perSecondWritten / same,
+        ].map(short),
       ])
     }
   }
@@ -150,7 +174,8 @@ try {
     'writes/1000',
     'bare updates/s',
     'writes/bare',
-    'same bare/s',
+    'indexed/bare',
+    'same/bare',
     'writes/same',
   ]
   say(textTable(header, rows))

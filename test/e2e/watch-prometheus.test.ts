@@ -1,10 +1,11 @@
 import {EventEmitter, once} from 'node:events'
 import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
-import {afterEach, beforeAll, expect, inject, it} from 'vitest'
+import {afterEach, beforeAll, expect, inject, it, vi} from 'vitest'
 import {openStack} from '../../src/lib/cli/base/context.js'
 import {isOwnMachine, listenAddress, serveMetrics} from '../../src/lib/cli/watch/metrics-server.js'
 import {metricsSource} from '../../src/lib/cli/watch/prometheus.js'
+import {ZaelError} from '../../src/lib/core/errors.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {parseExposition} from '../watch/parse-exposition.js'
 import {engineProxy} from './engine-proxy.js'
@@ -113,6 +114,61 @@ describeOnEngine('zael watch --prometheus', () => {
     await reading
   })
 
+  it('leaves no timer behind that would keep the process alive when it ends during a scrape', async () => {
+    let isOut = false
+    const asked = new EventEmitter()
+    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
+      if (isOut) asked.emit('read')
+      return isOut ? 'unanswered' : 'answered'
+    })
+    const {zael, url} = await serve(proxy.endpoint, '--interval', '500ms')
+    const [started, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')]
+    try {
+      isOut = true
+      const unanswered = once(asked, 'read')
+      // Until the interval is over, the last reading is served.
+      const scrapes = setInterval(() => void fetch(url).catch(() => {}), 50)
+      await unanswered
+      clearInterval(scrapes)
+      expect(await zael.stop('SIGINT')).toMatchObject({code: 130})
+      const at = started.mock.calls.findIndex(([, ms]) => ms === 9000)
+      expect(at).toBeGreaterThanOrEqual(0)
+      expect(cleared.mock.calls.map(([timer]) => timer)).toContain(started.mock.results[at]?.value)
+    } finally {
+      started.mockRestore()
+      cleared.mockRestore()
+    }
+  })
+
+  it('says of a read that the table does not answer what happened, and what to do', async () => {
+    let isOut = false
+    const asked = new EventEmitter()
+    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
+      if (isOut) asked.emit('read')
+      return isOut ? 'unanswered' : 'answered'
+    })
+    await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
+    const place = {namespace: 'default', ourVersion: '0.1.0'}
+    const {signal} = new AbortController()
+    const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place, signal)
+    await source()
+    isOut = true
+    const unanswered = once(asked, 'read')
+    vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']})
+    try {
+      const reading = expect(source()).rejects.toMatchObject({
+        code: 'watch.unanswered',
+        message: `Table ${table.name} was not read within 9 seconds, so there are no metrics now.`,
+        hint: expect.stringContaining('zael doctor'),
+      })
+      await unanswered
+      vi.advanceTimersByTime(9000)
+      await reading
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
   it('listens for signals after the first read, and --for limits that one as well', async () => {
     const asked = new EventEmitter()
     const unanswered = once(asked, 'read')
@@ -174,14 +230,14 @@ it('a read that fails is a 503 with the reason, and the server goes on', async (
   let isBroken = true
   const server = await serveMetrics(
     async () => {
-      if (isBroken) throw new Error('the table is asleep')
+      if (isBroken) throw new ZaelError('failed', 'x', 'the table is asleep', {hint: 'Wake it.'})
       return ''
     },
     {host: '127.0.0.1', port: 0},
   )
   try {
     const answer = await fetch(server.url)
-    expect([answer.status, await answer.text()]).toEqual([503, 'the table is asleep\n'])
+    expect([answer.status, await answer.text()]).toEqual([503, 'the table is asleep\nWake it.\n'])
     isBroken = false
     expect((await fetch(server.url)).status).toBe(200)
   } finally {

@@ -7,7 +7,7 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics'
 import {BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor} from '@opentelemetry/sdk-trace-base'
-import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import type {DecisionEvent} from '../../src/lib/limiter/observation/decision-event.js'
 import {boundedNames} from '../../src/lib/otel/bounded-names.js'
 import {type ObserveOptions, observeDecisions} from '../../src/lib/otel/index.js'
@@ -157,6 +157,38 @@ describeOnEngine('decisions as metrics', () => {
         },
       }
     `)
+  })
+
+  it('of an SDK that throws change no decision, and go on when it works again', async () => {
+    let isBroken = true
+    const getMeter: typeof meterProvider.getMeter = (...args) => {
+      if (isBroken) throw new Error('no SDK')
+      return meterProvider.getMeter(...args)
+    }
+    const onDecision = observeDecisions({meterProvider: {getMeter}, spans: false})
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const limiter = scene.limiter({onDecision, namespace: 'default'})
+    await limiter.acquire(request({rpm: 1}))
+    isBroken = false
+    await limiter.acquire(request({rpm: 1}))
+    expect(warned).toHaveBeenCalledTimes(1)
+    warned.mockRestore()
+    expect(await pointsOf('zael.decisions')).toEqual([
+      'zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
+  })
+
+  it('of two limiters are one series each, and a closed one has failures', async () => {
+    const onDecision = observe()
+    const limiters = ['a', 'b'].map(namespace => scene.limiter({onDecision, namespace}))
+    for (const limiter of limiters) await limiter.acquire(request({rpm: 1}))
+    await limiters[0]?.close()
+    await failure(limiters[0]?.acquire(request({rpm: 1})) ?? Promise.resolve())
+    expect((await pointsOf('zael.decisions')).toSorted()).toEqual([
+      'zael.namespace=a zael.outcome=admitted zael.resource=gpt-4: 1',
+      'zael.namespace=a zael.outcome=failed zael.reason=closed zael.resource=gpt-4: 1',
+      'zael.namespace=b zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
   })
 
   it('tell the entity only where that is asked for', async () => {

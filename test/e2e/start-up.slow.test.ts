@@ -60,6 +60,16 @@ describe('start-up', () => {
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
   })
 
+  it('a command loads few files: chunks that most commands share are joined', async () => {
+    const command = builtCommands().find(url => url.endsWith('/limits/get.js'))
+    const scripts = await scriptsLoadedBy(['--input-type=module', '--eval', `import ${JSON.stringify(command)}`])
+    const files = new Set(scripts.filter(url => url.includes('/dist/')))
+    expect([...files].map(url => url.split('/').at(-1))).toEqual(
+      expect.arrayContaining(['get.js', 'base.js', 'common.js', 'table.js']),
+    )
+    expect(files.size).toBeLessThan(30)
+  })
+
   it('settings load zod only where there is a settings file', async () => {
     const home = mkdtempSync(join(tmpdir(), 'zael-start-up-'))
     try {

@@ -1,5 +1,6 @@
 import {setTimeout} from 'node:timers/promises'
 import {expect, it} from 'vitest'
+import {ValidationFailed} from '../../../src/lib/dynamo/errors.js'
 import type {Operation, Transport} from '../../../src/lib/dynamo/transport.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -57,6 +58,22 @@ describeOnEngine('audit events', () => {
     expect(sent.get('BatchWriteItem')).toBeGreaterThanOrEqual(3)
     // Those of one batch, and the record of the migration.
     expect(sent.get('PutItem')).toBeLessThan(60)
+  })
+})
+
+describeOnEngine('audit events of a batch that the engine does not accept', () => {
+  const scene = useOldTable(4, ({nowMs}) =>
+    Array.from({length: 30}, (_, at) => auditEvent(`user-${at}`, `01JZ${at}`, nowMs)),
+  )
+
+  it('are copied one by one', async () => {
+    observe(scene, operation => {
+      if (operation === 'BatchWriteItem') throw new ValidationFailed(operation, new Error('one of them is refused'))
+    })
+    const {finished, conflicts} = await scene.migrate()
+    scene.transport = scene.own
+    expect({finished, conflicts: conflicts.count}).toEqual({finished: true, conflicts: 0})
+    expect((await scene.verify()).clean).toBe(true)
   })
 })
 

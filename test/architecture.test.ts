@@ -78,7 +78,13 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
-  limiter: {refusals: [], clock: [], observation: [], '.': ['refusals', 'clock', 'observation']},
+  limiter: {
+    refusals: [],
+    clock: [],
+    observation: [],
+    settling: [],
+    '.': ['refusals', 'clock', 'observation', 'settling'],
+  },
   aggregator: {'.': ['rollup'], rollup: [], 'local-stream': ['.']},
   migrations: {
     records: [],

@@ -11,24 +11,10 @@ import type {NamespaceTable} from '../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
 import {requestCount} from './pending-request.js'
+import type {Correction} from './settling/correction.js'
 
 /** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
 const MOST_TRIES = 20
-
-/** A charge or return after the fact, waiting in a queue. */
-export interface Correction {
-  readonly amounts: Amounts
-  /** Change of the number of admitted requests. */
-  readonly requests: number
-  /** Nothing was taken: only the counters are corrected, in whatever bucket is there. */
-  readonly isBypassed: boolean
-  /** The bucket that gave the tokens: what is returned goes to no other. */
-  readonly incarnation: string | undefined
-  /** The periods of quotas that the tokens were taken in: nor do they go to a later one. */
-  readonly periods: ReadonlyMap<string, QuotaPeriod>
-  readonly resolve: () => void
-  readonly reject: (error: unknown) => void
-}
 
 /** The bucket item that corrections are written to. */
 interface CorrectedItem {

@@ -23,7 +23,7 @@ export interface LeaseActions {
   /** Returns everything; resolves when it is written or has finally failed. */
   refund(holdings: readonly Holding[]): Promise<void>
   /** Instead of `correct` and `handleFailure`, for a lease whose corrections nobody waits for. */
-  readonly soon: SoonActions | undefined
+  readonly soon: SoonActions<Holding> | undefined
   /** Epoch milliseconds. */
   clock(): number
 }
@@ -241,7 +241,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** As `#correctAll`, for a caller who does not wait: what was accepted counts as done. */
-  async #correctAllSoon(amounts: Amounts, soon: SoonActions): Promise<void> {
+  async #correctAllSoon(amounts: Amounts, soon: SoonActions<Holding>): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
     // Nothing is returned before what was accepted earlier is written: the charge of the very tokens might fail.
@@ -266,7 +266,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #correct(
     grant: Grant,
     amounts: Amounts,
-    correct: SoonActions['correct'],
+    correct: SoonActions<Holding>['correct'],
     onDone?: (charges: [string, bigint][]) => void,
   ): Promise<void>[] {
     return partsOf(grant, amounts).map(async ({holding, deltas}) => {

@@ -1,4 +1,3 @@
-import type {QuotaPeriod} from '../core/kind-refill.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import {Lru} from '../repository/table/lru.js'
 import type {NamespaceTable} from '../repository/table/table.js'
@@ -9,18 +8,6 @@ import type {SupposedBucket} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import type {RefusalTally} from './refusals/tally.js'
 import type {ShardRepair} from './shard-repair.js'
-
-/** What a correction is besides its amounts. */
-export interface CorrectOptions {
-  /** Change of the number of admitted requests. */
-  readonly requests?: number
-  /** Nothing was taken: only the counters are corrected. */
-  readonly isBypassed?: boolean
-  /** The bucket that gave the tokens: what is returned goes to no other. */
-  readonly incarnation?: string | undefined
-  /** And the periods of its quotas: nor to a later one. */
-  readonly periods?: ReadonlyMap<string, QuotaPeriod>
-}
 
 /** Resources of which first visits are counted. */
 const MOST_RESOURCES = 1000

@@ -45,6 +45,7 @@ const LIMITER: Steps<RateLimiter> = {
   learn: limiter => limiter.learn({entity: 'child', resource: RESOURCE, left: {rpm: 0}}),
   resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
   uncountedRefusals: async limiter => limiter.uncountedRefusals,
+  cacheEntries: async limiter => limiter.cacheEntries,
   close: limiter => limiter.close(),
 }
 

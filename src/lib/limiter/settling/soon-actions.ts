@@ -1,9 +1,7 @@
 import type {Amounts} from '../../core/bucket.js'
-import type {BucketQueues} from '../bucket-queues.js'
-import type {Holding} from '../grant.js'
 
 /** How a lease changes what it holds without its caller waiting for the write. */
-export interface SoonActions {
+export interface SoonActions<Holding> {
   /** As `correct` of the lease, but the write waits a moment for others, and is tried as often as that of a refund. */
   correct(holding: Holding, deltas: Amounts): Promise<void>
   /** Has what waits for the buckets of these holdings written now. */
@@ -12,8 +10,12 @@ export interface SoonActions {
   accept(work: Promise<void>): Promise<void>
 }
 
-interface SoonOptions {
-  readonly queues: BucketQueues
+interface SoonOptions<Holding> {
+  readonly queues: {
+    correctSoon(holding: Holding, deltas: Amounts): Promise<void>
+    hurry(holdings: readonly Holding[]): void
+    run(work: Promise<unknown>): Promise<void>
+  }
   /** Aborted when the limiter is being closed. */
   readonly closing: AbortSignal
   readonly warning: SettleWarning
@@ -22,7 +24,12 @@ interface SoonOptions {
 }
 
 /** The actions of leases that are settled soon. */
-export function soonActions({queues, closing, warning, handleFailure}: SoonOptions): SoonActions {
+export function soonActions<Holding>({
+  queues,
+  closing,
+  warning,
+  handleFailure,
+}: SoonOptions<Holding>): SoonActions<Holding> {
   return {
     correct: (holding, deltas) => queues.correctSoon(holding, deltas),
     hurry: holdings => queues.hurry(holdings),

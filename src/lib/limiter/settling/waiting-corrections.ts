@@ -1,6 +1,5 @@
 import type {Amounts} from '../../core/bucket.js'
-import type {Correction} from '../corrections.js'
-import type {CorrectOptions} from '../queue-services.js'
+import type {Correction, CorrectOptions} from './correction.js'
 
 /** How long a correction that may be written soon waits for others of its bucket, in ms; what a crash loses is no older. */
 const LONGEST_WAIT_MS = 50

@@ -13,7 +13,9 @@ const DAY_MS = 86_400_000
 /** First visits in vain before a process reads first. */
 const LEARNED = 4
 
-describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, table => {
+describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (table, extent) => {
+  /** DynamoDB charges for reads of items that do not exist; Amazon's local engine does not. */
+  const absentUnits = extent === 'one of each' && process.env.ZAEL_TEST_ENGINE === 'dynamodb-local' ? 0 : 1
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -59,13 +61,15 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, tabl
       for (let at = 1; at < LEARNED; at++) await visit(limiter, `user-${at}`)
       const later = await costOf(() => visit(limiter, `user-${LEARNED}`))
       // The configurations of the entity, its record, and the bucket; those of the resource and the system are cached.
-      expect(later).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read: 3.5, write: 1})
+      const read = 1.5 + 2 * absentUnits
+      expect(later).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read, write: 1})
     })
 
     it('a missing bucket: half a unit to find that out, five for its limits, one for it and three for its indexes', async () => {
       const limiter = await learned()
       const cost = await costOf(() => visit(limiter, 'another'))
-      expect(cost).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read: 5.5, write: 4})
+      const read = 2.5 + 3 * absentUnits
+      expect(cost).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read, write: 4})
     })
 
     it('buckets that a first write can take from are written at once again, after some of them were read in vain', async () => {

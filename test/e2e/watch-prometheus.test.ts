@@ -8,10 +8,27 @@ import {metricsSource} from '../../src/lib/cli/watch/prometheus.js'
 import {ZaelError} from '../../src/lib/core/errors.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {parseExposition} from '../watch/parse-exposition.js'
-import {engineProxy} from './engine-proxy.js'
+import {type EngineProxy, engineProxy} from './engine-proxy.js'
 import {populate} from './populate.js'
 import {RunningHere} from './running-zael.js'
 import {tableCli} from './table-cli.js'
+
+/** Passes requests on until `silence` is called, which resolves when the first request stays without an answer. */
+async function silentProxy(): Promise<EngineProxy & {silence(): Promise<unknown>}> {
+  let isOut = false
+  const asked = new EventEmitter()
+  const proxy = await engineProxy(inject('engineEndpoint'), () => {
+    if (isOut) asked.emit('read')
+    return isOut ? 'unanswered' : 'answered'
+  })
+  return {
+    ...proxy,
+    silence: () => {
+      isOut = true
+      return once(asked, 'read')
+    },
+  }
+}
 
 describeOnEngine('zael watch --prometheus', () => {
   const table = useTable()
@@ -95,19 +112,13 @@ describeOnEngine('zael watch --prometheus', () => {
   })
 
   it('does not wait for a read under way when it ends', async () => {
-    let isOut = false
-    const asked = new EventEmitter()
-    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
-      if (isOut) asked.emit('read')
-      return isOut ? 'unanswered' : 'answered'
-    })
+    await using proxy = await silentProxy()
     await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
     const place = {namespace: 'default', ourVersion: '0.1.0'}
     const ended = new AbortController()
     const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place, ended.signal)
     await source()
-    isOut = true
-    const unanswered = once(asked, 'read')
+    const unanswered = proxy.silence()
     const reading = expect(source()).rejects.toThrow('the server of metrics has ended')
     await unanswered
     ended.abort()
@@ -115,17 +126,11 @@ describeOnEngine('zael watch --prometheus', () => {
   })
 
   it('leaves no timer behind that would keep the process alive when it ends during a scrape', async () => {
-    let isOut = false
-    const asked = new EventEmitter()
-    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
-      if (isOut) asked.emit('read')
-      return isOut ? 'unanswered' : 'answered'
-    })
+    await using proxy = await silentProxy()
     const {zael, url} = await serve(proxy.endpoint, '--interval', '500ms')
     const [started, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')]
     try {
-      isOut = true
-      const unanswered = once(asked, 'read')
+      const unanswered = proxy.silence()
       // Until the interval is over, the last reading is served.
       const scrapes = setInterval(() => void fetch(url).catch(() => {}), 50)
       await unanswered
@@ -141,19 +146,13 @@ describeOnEngine('zael watch --prometheus', () => {
   })
 
   it('says of a read that the table does not answer what happened, and what to do', async () => {
-    let isOut = false
-    const asked = new EventEmitter()
-    await using proxy = await engineProxy(inject('engineEndpoint'), () => {
-      if (isOut) asked.emit('read')
-      return isOut ? 'unanswered' : 'answered'
-    })
+    await using proxy = await silentProxy()
     await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
     const place = {namespace: 'default', ourVersion: '0.1.0'}
     const {signal} = new AbortController()
     const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place, signal)
     await source()
-    isOut = true
-    const unanswered = once(asked, 'read')
+    const unanswered = proxy.silence()
     vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']})
     try {
       const reading = expect(source()).rejects.toMatchObject({

@@ -90,6 +90,9 @@ interface Scenario {
   readonly decisions?: number
   /** Between the two, an hour passes, and another limiter takes over, which knows none of the buckets. */
   readonly isTakenOver?: boolean
+  /** How much later each decision is made than the one before, in ms. */
+  readonly apartMs?: number
+  readonly options?: Parameters<typeof environment.limiter>[1]
   readonly decide: (limiter: RateLimiter, number: number) => Promise<unknown>
   readonly prepare?: (tenant: NamespaceTable) => Promise<void>
 }
@@ -98,6 +101,13 @@ const consume = {rpm: 1, tpm: 500}
 const ask = (entity: string) => ({entity, resource: 'gpt-4', consume})
 const SCENARIOS: readonly Scenario[] = [
   {name: 'hot: one bucket', warmUp: 5, decide: limiter => limiter.acquire(ask('user'))},
+  {
+    name: 'one bucket, every 31 s',
+    warmUp: 5,
+    // Less than an hour, in which its limits are compared with the configuration each time.
+    ...{decisions: 100, apartMs: 31_000},
+    decide: limiter => limiter.acquire(ask('user')),
+  },
   {
     name: `even: ${BUCKETS} buckets in turn`,
     warmUp: BUCKETS,
@@ -126,8 +136,18 @@ const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
+    name: 'cascade, settled soon',
+    warmUp: 5,
+    prepare: tenant => environment.addEntity(tenant, 'child', 'team'),
+    decide: async limiter => {
+      const lease = await limiter.acquire({...ask('child'), settle: 'soon'})
+      await lease.adjust({tpm: -100})
+    },
+  },
+  {
     name: 'half refused, each by a call',
     warmUp: 5,
+    options: {denyCacheMs: 0},
     decide: (limiter, number) =>
       number % 2 === 0
         ? limiter.acquire(ask('user'))
@@ -136,15 +156,15 @@ const SCENARIOS: readonly Scenario[] = [
 ]
 
 async function play(scenario: Scenario): Promise<string[][]> {
-  const {name, warmUp, decisions = DECISIONS, isTakenOver = false, decide, prepare} = scenario
+  const {name, warmUp, decisions = DECISIONS, isTakenOver = false, apartMs = 0, options, decide, prepare} = scenario
   // From noon on, so that no day ends within the hour: its usage would be rolled up.
-  let aheadMs = isTakenOver ? Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2 - Date.now() : 0
+  let aheadMs = isTakenOver || apartMs > 0 ? Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2 - Date.now() : 0
   const clock = () => Date.now() + aheadMs
   const stream = new Stream(clock)
   const tenant = {...environment.newTenant(), transport: stream}
   await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M')
   await prepare?.(tenant)
-  const newLimiter = () => environment.limiter(tenant, {transport: stream, denyCacheMs: 0, clock})
+  const newLimiter = () => environment.limiter(tenant, {transport: stream, clock, ...options})
   let limiter = newLimiter()
   const table = {name: tenant.name, transport: metered, clock, randomBytes, backoff: tenant.backoff}
   const aggregator = createAggregator({table, log: () => {}})
@@ -161,7 +181,10 @@ async function play(scenario: Scenario): Promise<string[][]> {
   }
   const before = meter.snapshot()
   stream.refusedWrites = 0
-  for (let number = warmUp; number < warmUp + decisions; number++) await decide(limiter, number)
+  for (let number = warmUp; number < warmUp + decisions; number++) {
+    aheadMs += apartMs
+    await decide(limiter, number)
+  }
   await limiter.close()
   const decided = meter.snapshot()
   const ofLimiter = meter.since(before)

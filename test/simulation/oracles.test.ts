@@ -328,6 +328,18 @@ describe('S5, S6: the books', () => {
     expect(isThere()).toBe(false)
   })
 
+  it('knows that a charge may be returned while one shard of several is gone, and not once all of them are', () => {
+    const books = new Books(judges().verdicts)
+    const mayBeReturned = () => books.mayBeReturned(BUCKET, 'rpm', 0)
+    books.observe(write(1, [[undefined, bucket({})]]))
+    books.observe(write(2, [[undefined, bucket({shard: 1})]]))
+    books.observe(write(3, [[bucket({shard: 1}), undefined]]))
+    expect([books.incarnation(BUCKET, 'rpm'), mayBeReturned()]).toEqual([1, true])
+    books.observe(write(4, [[bucket({}), undefined]]))
+    expect([books.incarnation(BUCKET, 'rpm'), mayBeReturned()]).toEqual([2, false])
+    expect(books.mayBeReturned(BUCKET, 'rpm', 2)).toBe(true)
+  })
+
   it('lets an unknown return take back no more than was charged', () => {
     const claim = new Claim(BUCKET, 'rpm', 2000n)
     claim.mayAdd(-3000n)

@@ -322,7 +322,7 @@ export class LeasePlay {
       // A charge to another bucket stays, as there is nothing that could return it.
       else if (milli > 0n && isStable && isThere && held.incarnation !== undefined)
         books.open(new Claim(claim.bucket, claim.limit, milli))
-      else if (milli > 0n || wasSame || held.incarnation === undefined) claim.mayAdd(milli)
+      else if (milli > 0n || wasSame || this.#mayBeReturned(held)) claim.mayAdd(milli)
     }
   }
 
@@ -354,9 +354,9 @@ export class LeasePlay {
     for (const {held, incarnation, period} of before) {
       const {claim} = held
       // The bucket that was charged is gone, or was filled: there is nothing to return to.
-      if (held.incarnation !== undefined && held.incarnation !== incarnation) continue
+      if (held.incarnation !== incarnation && !this.#mayBeReturned(held)) continue
       claim.returnAll(false)
-      if (held.incarnation === undefined || this.#incarnationOf(claim) !== incarnation) continue
+      if (held.incarnation !== incarnation || this.#incarnationOf(claim) !== incarnation) continue
       if (held.period !== period || this.#periodOf(claim) !== period) continue
       atEnd.push(() => {
         if (this.#isClean(startedMs, endedMs)) claim.returnAll(true)
@@ -375,6 +375,11 @@ export class LeasePlay {
 
   #incarnationOf({bucket, limit}: Claim): number {
     return this.#stage.oracles.books.incarnation(bucket, limit)
+  }
+
+  /** Whether what was charged may be there to be returned to: which bucket that was, or which of its shards, is not known. */
+  #mayBeReturned({claim: {bucket, limit}, incarnation}: Held): boolean {
+    return incarnation === undefined || this.#stage.oracles.books.mayBeReturned(bucket, limit, incarnation)
   }
 
   #periodOf({bucket, limit}: Claim): number {

@@ -34,15 +34,16 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
   const refused = await askForAll()
-  // Limits that were changed without may be brought in line by this request only: then it was for another allowance.
-  if (refused && refused.whole !== wholeAllowance(world, family)) await askForAll().then(report)
+  // Limits that were changed without may be brought in line by this request only: then it was for another allowance, or a
+  // shard has become another kind of quota with it, whose first period begins with the next reset.
+  if (refused && refused.rules !== rulesOf(world, family)) await askForAll().then(report)
   else report(refused)
 
   function report(refusal: Awaited<ReturnType<typeof askForAll>>): void {
     if (refusal) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${refusal.whole}`, refusal.message)
   }
 
-  async function askForAll(): Promise<{whole: number; message: string} | undefined> {
+  async function askForAll(): Promise<{whole: number; rules: string; message: string} | undefined> {
     for (;;) {
       // A lease may settle long after its request: then the next window is waited for.
       let stored: string | undefined
@@ -52,10 +53,11 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
       }
       const consumed = consumedBy(world, family)
       const whole = wholeAllowance(world, family)
+      const rules = rulesOf(world, family)
       const message = whole === undefined ? undefined : await ask(whole)
       if (whole === undefined || message === undefined) return undefined
       // One that settles in this very moment takes from the window that was asked for.
-      if (consumed === consumedBy(world, family)) return {whole, message}
+      if (consumed === consumedBy(world, family)) return {whole, rules, message}
     }
   }
 
@@ -83,6 +85,12 @@ function wholeAllowance(world: World, family: readonly string[]): number | undef
   })
   if (capacities.length < family.length) return undefined
   return Number(capacities.reduce((least, each) => (each < least ? each : least)) / 1000n)
+}
+
+/** What all levels can give at once, and by which resets or sessions each shard of them is granted its part. */
+function rulesOf(world: World, family: readonly string[]): string {
+  const definitions = family.map(entity => quotas(world, entity).map(({definition}) => definition))
+  return JSON.stringify([wholeAllowance(world, family), definitions])
 }
 
 /** The buckets of all of these as they are stored: corrections of both signs may leave what was consumed the same. */

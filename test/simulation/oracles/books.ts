@@ -42,6 +42,12 @@ export class Claim {
   }
 }
 
+/** A bucket, or one limit of it, that is gone or was filled anew: on one of its shards, or as a whole. */
+interface Loss {
+  readonly limit?: string
+  readonly isOfOneShard: boolean
+}
+
 /**
  * S2, S4, S5, S6, S10: what the counters of a bucket have gained over all its life is the sum of what its callers were
  * told they were charged. Unknown outcomes widen the bounds, and nothing else does.
@@ -49,9 +55,11 @@ export class Claim {
 export class Books {
   readonly #claims: Claim[] = []
   readonly #consumed = new Map<string, bigint>()
-  readonly #incarnations = new Map<string, number>()
+  readonly #losses = new Map<string, Loss[]>()
   /** Limits of the item of each bucket that was last written. */
   readonly #limits = new Map<string, ReadonlySet<string>>()
+  /** Limits of each shard that is there, by bucket. */
+  readonly #shards = new Map<string, Map<number, ReadonlySet<string>>>()
   readonly #sharded = new Set<string>()
   readonly #verdicts: Verdicts
 
@@ -66,7 +74,14 @@ export class Books {
 
   /** Changes when the bucket, or the limit in it, is gone or filled anew: what was charged before can then not be returned. */
   incarnation(bucket: string, limit: string): number {
-    return (this.#incarnations.get(bucket) ?? 0) + (this.#incarnations.get(`${bucket} ${limit}`) ?? 0)
+    return this.#lossesOf(bucket, limit).length
+  }
+
+  /** Whether another shard may still hold what was charged in that incarnation: then it may be returned there. */
+  mayBeReturned(bucket: string, limit: string, incarnation: number): boolean {
+    return this.#lossesOf(bucket, limit)
+      .slice(incarnation)
+      .every(({isOfOneShard}) => isOfOneShard)
   }
 
   /** Whether every charge of a limit goes to one item, and the item is there. */
@@ -81,14 +96,20 @@ export class Books {
 
   observe({writer, shards}: TableWrite): void {
     for (const change of shards) {
-      const {bucket, before, after} = change
-      this.#limits.set(bucket, new Set(after?.refilledAt === undefined ? [] : after.limits.keys()))
-      if (change.shard > 0 || (after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
+      const {bucket, before, after, shard} = change
+      const limits = new Set(after?.refilledAt === undefined ? [] : after.limits.keys())
+      this.#limits.set(bucket, limits)
+      const others = this.#shards.get(bucket) ?? new Map<number, ReadonlySet<string>>()
+      others.delete(shard)
+      if (shard > 0 || (after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
       const isGone = before?.refilledAt !== undefined && after?.refilledAt === undefined
-      if (isGone || writer.deed === 'reset') this.#bump(bucket)
+      const isReset = writer.deed === 'reset'
+      if (isGone || isReset) this.#lose(bucket, {isOfOneShard: !isReset && others.size > 0})
       for (const name of before?.limits.keys() ?? []) {
-        if (after && !after.limits.has(name)) this.#bump(`${bucket} ${name}`)
+        if (!after || after.limits.has(name)) continue
+        this.#lose(bucket, {limit: name, isOfOneShard: [...others.values()].some(held => held.has(name))})
       }
+      this.#shards.set(bucket, after?.refilledAt === undefined ? others : others.set(shard, limits))
       if (writer.kind === 'python' || writer.kind === 'setup') continue
       for (const [name, milli] of consumedBy(change)) {
         const key = `${bucket} ${name}`
@@ -120,7 +141,11 @@ export class Books {
     }
   }
 
-  #bump(key: string): void {
-    this.#incarnations.set(key, (this.#incarnations.get(key) ?? 0) + 1)
+  #lose(bucket: string, loss: Loss): void {
+    this.#losses.set(bucket, [...(this.#losses.get(bucket) ?? []), loss])
+  }
+
+  #lossesOf(bucket: string, limit: string): Loss[] {
+    return (this.#losses.get(bucket) ?? []).filter(loss => loss.limit === undefined || loss.limit === limit)
   }
 }

@@ -83,7 +83,8 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     clock: [],
     observation: [],
     settling: [],
-    '.': ['refusals', 'clock', 'observation', 'settling'],
+    services: [], // what all queues of a namespace share
+    '.': ['refusals', 'clock', 'observation', 'settling', 'services'],
   },
   aggregator: {'.': ['rollup'], rollup: [], 'local-stream': ['.']},
   migrations: {

@@ -1,5 +1,4 @@
 import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
-import {STAMP_MS} from '../core/limit-kind.js'
 import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'
@@ -12,8 +11,8 @@ import {keys, wireKey} from '../schema/keys.js'
 import {writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
 import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
-import type {LimitsInForce} from './limit-source.js'
-import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {LimitChecks} from './limit-checks.js'
+import {isInLine, type LimitStepInput, planWithLimits} from './limit-steps.js'
 import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {QueueServices} from './queue-services.js'
@@ -55,6 +54,7 @@ export class BucketQueue {
   readonly #services: QueueServices
   readonly #address: BucketAddress
   readonly #bucket: KnownBucket
+  readonly #limits: LimitChecks
   #requests: PendingRequest[] = []
   readonly #corrections = new WaitingCorrections(() => this.#start())
   #isCorrecting = false
@@ -70,6 +70,7 @@ export class BucketQueue {
     this.#services = services
     this.#address = address
     this.#bucket = new KnownBucket(services.settings)
+    this.#limits = new LimitChecks(services, address, this.#bucket)
   }
 
   /** The work in progress, if any; it may go on after the last answer. */
@@ -186,15 +187,6 @@ export class BucketQueue {
     return this.#services.table.clock()
   }
 
-  /**
-   * The instant whose limits apply, in epoch ms. A client whose clock is ahead may have ended limits that were copied for a
-   * boost: they stay ended, since limits that come and go would be full each time.
-   */
-  #limitsMs(): number {
-    const {state} = this.#bucket
-    return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
-  }
-
   /** Requests that might be refused are decided by a balance in which everything counts that was accepted. */
   #mayRefuse(): boolean {
     const requests = this.#requests
@@ -254,7 +246,7 @@ export class BucketQueue {
       // Seen, but never compared with the configuration: a process that decides once would not notice a change.
       if ((round > 0 || isRead) && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now()))
         bucket.noteDoubt()
-      const inForce = bucket.isCheckDue(this.#now()) ? await this.#checkLimits() : this.#compareAtHand()
+      const inForce = bucket.isCheckDue(this.#now()) ? await this.#limits.check() : this.#limits.compareAtHand()
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
       const rules = {isCertain, isContended: round >= 2}
@@ -291,27 +283,6 @@ export class BucketQueue {
     return !this.#bucket.state?.exists || this.#bucket.wouldAdmitAny(requests, this.#now())
   }
 
-  /** Before the first check is due: a configuration that is cached and differs casts doubt on the bucket. */
-  #compareAtHand(): undefined {
-    const bucket = this.#bucket
-    const {state} = bucket
-    if (!state?.exists || bucket.hasCheckedLimits) return
-    const applied = this.#services.limits.atHand(this.#address, this.#limitsMs())
-    if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
-  }
-
-  /** Limits that have not changed need no write. Resolves to those in force. */
-  async #checkLimits(): Promise<LimitsInForce> {
-    const bucket = this.#bucket
-    const {state} = bucket
-    const {limits, settings} = this.#services
-    const inForce = await limits.inForce(this.#address, {atMs: this.#limitsMs()})
-    const nowMs = this.#now()
-    if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
-      bucket.noteLimitsChecked(inForce.applied, nowMs)
-    return inForce
-  }
-
   async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
     const {shards} = this.#services
     switch (step.kind) {
@@ -339,37 +310,21 @@ export class BucketQueue {
     requests: readonly PendingRequest[],
     rules: Pick<LimitStepInput, 'isCertain' | 'isExact'>,
   ): Promise<void> {
-    const {table, limits, settings} = this.#services
-    const address = this.#address
-    const {seenAtMs} = this.#bucket
-    const [sinceMs, readAtMs] = [performance.now(), this.#now()]
-    const atMs = this.#limitsMs()
-    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
-    const newest = {after: seenAtMs, atMs}
-    const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
-    let inForce = await limits.inForce(address, mayBeOld ? newest : {atMs})
-    if (!mayBeOld && differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, newest)
-    // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
-    const isStamped = state.exists && state.seen.record.isDisabled
-    if (inForce.applied.disabledAt !== undefined && !isStamped)
-      inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
-    // How long a bypass is stamped counts from the read of the configuration.
-    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
-    const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
-    const clockMs = this.#now()
-    const nowMs = state.exists ? this.#bucket.timeAt(clockMs) : this.#bucket.createdAtMs(clockMs)
-    this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
+    const {table, settings} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    const {inForce, bypassUntilMs, clockMs} = await this.#limits.read(state)
+    const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
-    if (state.exists && !isInLine(state.seen, inForce)) this.#bucket.noteDoubt()
+    if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
     const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
     const {step, impossible} = planWithLimits(input)
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
-    const after = this.#bucket.state
-    if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
+    const after = bucket.state
+    if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs)
   }
 
   /** Answers the requests of a write by its outcome. */

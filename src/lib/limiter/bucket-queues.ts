@@ -22,10 +22,11 @@ import {
   type Refused,
   ShardGone,
 } from './pending-request.js'
-import {FirstVisits, type QueueServices} from './queue-services.js'
+import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
-import {ShardRepair} from './shard-repair.js'
+import {FirstVisits} from './services/first-visits.js'
+import {ShardRepair} from './services/shard-repair.js'
 
 /** What is asked of one bucket: the entity's own or its parent's. */
 export interface BucketRequest {

@@ -1,7 +1,7 @@
-import {Throttled, TransactionCancelled} from '../dynamo/errors.js'
-import {fillMissingShards, healShardCount, splitBucket} from '../repository/buckets/split.js'
-import type {BucketAddress} from '../repository/buckets/writes.js'
-import type {NamespaceTable} from '../repository/table/table.js'
+import {Throttled, TransactionCancelled} from '../../dynamo/errors.js'
+import {fillMissingShards, healShardCount, splitBucket} from '../../repository/buckets/split.js'
+import type {BucketAddress} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
 
 /** How many shards buckets are known to have. */
 interface ShardCounts {

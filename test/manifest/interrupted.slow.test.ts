@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
-import {ScopeSet, scopeName, statedScopes} from '../../src/lib/manifest/scopes.js'
+import {ScopeSet, scopeName, statedSet} from '../../src/lib/manifest/scopes.js'
 import type {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {apply, manifestOf, newNamespace} from './support.js'
@@ -70,7 +70,7 @@ describeOnBoth('a run that loses its connection to the table', {timeout: 600_000
         const manifest = manifestOf(AFTER)
         expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete'})
         expect(await planManifest(repository, manifest)).toMatchObject({changes: [], adopted: []})
-        const stated = new ScopeSet(statedScopes(manifest).map(({scope}) => scope))
+        const stated = statedSet(manifest)
         expect(ScopeSet.of((await repository.provisioner.get()).record).equals(stated)).toBe(true)
         expect((await existing(repository)).sort()).toEqual([...stated].map(scopeName).sort())
       }

@@ -8,6 +8,7 @@ Usage: driver.py ENDPOINT. Ends when standard input closes. Every request has an
   acquire  client, entity, resource, consume, [times], [concurrency], [adjust], [release], [rollBack], [also]
            {"admitted", "bypassed", "refused", "errors", "first"}: how many, and what the first refusal or error was
   stream   stack, records                       the stream processor on records of a stream: {"processed", "refills", "errors"}
+  provision  event                              the provisioner's function on an event of its command line: what it returns
   play     cases                                requests to one shard of a quota, by the release's arithmetic alone (0.17): per case and
                                                 request [admitted, tokens, start and applied start of the session, grant count, top-up]
 
@@ -199,7 +200,21 @@ def played(case):
     return answers
 
 
-OPERATIONS = {"open": open_client, "clock": set_clock, "call": call, "acquire": acquire, "stream": stream, "play": play}
+async def provision(request):
+    # Loaded when it is needed: it has dependencies of its own.
+    handler = importlib.import_module("zae_limiter_provisioner.handler")
+    return await asyncio.to_thread(handler.on_event, request["event"], None)
+
+
+OPERATIONS = {
+    "open": open_client,
+    "clock": set_clock,
+    "call": call,
+    "acquire": acquire,
+    "stream": stream,
+    "provision": provision,
+    "play": play,
+}
 
 
 def described(error):

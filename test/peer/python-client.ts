@@ -87,6 +87,11 @@ export class PythonProcess implements AsyncDisposable {
     return this.request('stream', {stack, records})
   }
 
+  /** Runs the provisioner of the release, as its `limits plan` and `limits apply` do. */
+  provision<T>(event: Readonly<Record<string, unknown>>): Promise<T> {
+    return this.request('provision', {event})
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const closed = once(this.#child, 'close')

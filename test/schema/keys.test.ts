@@ -95,6 +95,8 @@ describe('keys', () => {
     expect(parseKey(keys.resourceRegistry('n'))).toEqual({record: 'resource-registry', namespace: 'n'})
     expect(parseKey(keys.entityConfigRegistry('n'))).toEqual({record: 'entity-config-registry', namespace: 'n'})
     expect(parseKey(keys.provisioner('n'))).toEqual({record: 'provisioner', namespace: 'n'})
+    const part = {record: 'provisioner-part', namespace: 'n', set: 'a-b_c', number: 12}
+    expect(parseKey(keys.provisionerPart('n', 'a-b_c', 12))).toEqual(part)
   })
 
   it.each([

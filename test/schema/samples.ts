@@ -9,7 +9,14 @@ import {
   encodeNamespaceByName,
   type NamespaceRecord,
 } from '../../src/lib/schema/namespace-record.js'
-import {decodeProvisioner, encodeProvisioner, type ProvisionerRecord} from '../../src/lib/schema/provisioner-record.js'
+import {
+  decodePartIdentity,
+  decodeProvisioner,
+  encodePart,
+  encodeProvisioner,
+  type PartIdentity,
+  type ProvisionerRecord,
+} from '../../src/lib/schema/provisioner-record.js'
 import {
   decodeEntityConfigRegistry,
   decodeResourceRegistry,
@@ -279,6 +286,8 @@ const provisioner: ProvisionerRecord = {
   appliedHash: 'sha256:00',
 }
 
+const part: PartIdentity = {set: 'k3J_9-aZ', number: 12, base: 'q1 2023-11-14T22:13:20.123456+00:00'}
+
 /** Every record type of the wire contract. */
 export const samples: Sample[] = [
   bucket('bucket, the example of the wire contract', firstAcquire, firstAcquireItem),
@@ -504,5 +513,20 @@ export const samples: Sample[] = [
     },
     encode: () => encodeProvisioner(provisioner),
     decode: decodeProvisioner,
+  },
+  {
+    name: 'part of a provisioner record',
+    record: part,
+    item: {
+      PK: S('aB3x_9QwErT/SYSTEM#'),
+      SK: S('#PROVISIONER#PART#k3J_9-aZ#00012'),
+      managed_system: {BOOL: true},
+      managed_resources: {L: [S('gpt-4')]},
+      managed_entities: {M: {'user-1': {L: [S('_default_'), S('gpt-4')]}}},
+      base: S('q1 2023-11-14T22:13:20.123456+00:00'),
+      ...inNamespace('aB3x_9QwErT/SYSTEM#'),
+    },
+    encode: () => encodePart(NS, part, provisioner),
+    decode: decodePartIdentity,
   },
 ]

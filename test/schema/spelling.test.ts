@@ -32,7 +32,7 @@ describe('attribute names and key prefixes', () => {
         if (!isLimitOrMark && !isCounter) expect(known, `${name}: ${attribute}`).toContain(attribute)
       }
       const key = `${readString(item, attributes.key.partition)} ${readString(item, attributes.key.sort)}`
-      const parts = key.match(/(?<=\/)[A-Z_]+#|(?<= )#[A-Z_]+#?/g)
+      const parts = key.match(/(?<=\/)[A-Z_]+#|(?<= )#[A-Z_]+(?:#[A-Z]+(?=#))?#?/g)
       expect(parts, `${name}: ${key}`).toHaveLength(2)
       for (const part of parts ?? []) expect(vocabulary.KEY_PARTS, `${name}: ${key}`).toContain(part)
     }

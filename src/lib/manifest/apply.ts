@@ -1,13 +1,13 @@
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
-import type {SeenProvisioner} from '../repository/provisioner.js'
+import type {SeenProvisioner} from '../repository/provisioner/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {SyncResult} from '../repository/sync/bucket-sync.js'
 import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
 import type {Plan, PlannedChange} from './plan.js'
-import {ScopeSet, statedScopes} from './scopes.js'
+import {ScopeSet, statedSet} from './scopes.js'
 
 /** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
@@ -91,7 +91,8 @@ class ApplyRun {
   async execute(): Promise<SeenProvisioner> {
     const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
-    const intended = new ScopeSet([...this.#managed, ...statedScopes(this.#plan.manifest).map(({scope}) => scope)])
+    const intended = statedSet(this.#plan.manifest)
+    for (const scope of this.#managed) intended.add(scope)
     const needsRecord = changes.length > 0 && !intended.equals(this.#managed)
     const recorded = needsRecord ? await this.#repository.provisioner.save(intended.managed(), seen) : seen
     for (const scope of this.#plan.adopted) this.#managed.add(scope)
@@ -125,7 +126,8 @@ class ApplyRun {
   }
 
   async #record(recorded: SeenProvisioner, hash: string | undefined): Promise<ZaelError | undefined> {
-    const managed = hash === undefined ? this.#managed : this.#statedScopes()
+    // After a complete run, exactly the stated scopes are managed.
+    const managed = hash === undefined ? this.#managed : statedSet(this.#plan.manifest)
     const isUpToDate = managed.equals(ScopeSet.of(recorded.record))
     if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
     try {
@@ -135,11 +137,6 @@ class ApplyRun {
       if (error instanceof ZaelError) return error
       throw error
     }
-  }
-
-  /** After a complete run, exactly the stated scopes are managed. */
-  #statedScopes(): ScopeSet {
-    return new ScopeSet(statedScopes(this.#plan.manifest).map(({scope}) => scope))
   }
 
   /** Concurrently; changes that failed by contention are retried once, one at a time. */

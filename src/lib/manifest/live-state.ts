@@ -4,6 +4,7 @@ import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import type {LiveEntities} from './entity-change.js'
 import {type Manifest, statesRecord} from './manifest.js'
 import {liveEntity} from './plan-entities.js'
+import type {ScopeSet} from './scopes.js'
 
 // Ten requests of a hundred keys, four at a time; then a progress report.
 const RECORDS_PER_REPORT = 1000
@@ -21,12 +22,12 @@ export interface ReadOptions {
 export async function compareLive(
   repository: NamespaceRepository,
   manifest: Manifest,
-  scopes: readonly ConfigScope[],
+  scopes: ScopeSet,
   compare: (scope: ConfigScope, record: ConfigRecord | undefined) => void,
   {onProgress, signal}: ReadOptions,
 ): Promise<LiveEntities> {
   const entityIds = entitiesOf(manifest)
-  const total = scopes.length + entityIds.size
+  const total = scopes.size + entityIds.size
   let done = 0
   const report = (count: number) => {
     done += count

@@ -1,21 +1,15 @@
 import {isDeepStrictEqual} from 'node:util'
-import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
-import type {SeenProvisioner} from '../repository/provisioner.js'
+import type {SeenProvisioner} from '../repository/provisioner/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
-import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
-import {managedEntityBytes} from '../schema/provisioner-record.js'
 import type {EntityRecordChange} from './entity-change.js'
 import {compareLive, type ReadOptions} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
 import {planEntities} from './plan-entities.js'
 import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
-import {ScopeSet, type StatedScope, scopeName, statedScopes} from './scopes.js'
+import {ScopeSet, type StatedScope, scopeName, statedAt, statedScopes, statedSet} from './scopes.js'
 import {limitsWithoutBoosts, withoutCopy} from './without-boosts.js'
-
-/** Kept free for the record's revision, hash and time, and for attributes of other tools. */
-const RESERVED_BYTES = 1024
 
 /** A value before and after; `undefined` for none. */
 interface Change<T> {
@@ -71,31 +65,34 @@ export interface Plan {
 
 /**
  * Compares a manifest with the table; reads only. Deletes only scopes that the provisioner's record lists as managed.
- * Throws when a parent does not exist, or when the record would exceed its item.
+ * Throws when a parent does not exist.
  */
 export async function planManifest(
   repository: NamespaceRepository,
   manifest: Manifest,
   options: ReadOptions = {},
 ): Promise<Plan> {
-  const seen = await repository.provisioner.get()
-  // First: what cannot be applied is not read either.
-  checkRecordFits(repository, manifest, seen)
+  const seen = await repository.provisioner.get(options.signal)
   const managed = ScopeSet.of(seen.record)
-  const stated = statedScopes(manifest)
-  const statedByName = new Map(stated.map(each => [scopeName(each.scope), each]))
   const planned = new Map<string, ScopeChange>()
   const boosts: PlannedBoost[] = []
   const compare = (scope: ConfigScope, record: ConfigRecord | undefined) => {
-    const own = statedByName.get(scopeName(scope))
-    const change = own ? planScope(manifest, own, record, managed) : planDelete(scope, record)
+    const stated = statedAt(manifest, scope)
+    const change = stated ? planScope(manifest, {scope, ...stated}, record, managed) : planDelete(scope, record)
     if (change) planned.set(scopeName(scope), change)
     if (record) boosts.push(...boostsAfter(record, change))
   }
-  const scopes = [...managed, ...stated.flatMap(({scope}) => (managed.has(scope) ? [] : [scope]))]
+  const scopes = statedSet(manifest)
+  const stated = scopes.size
+  for (const scope of managed) scopes.add(scope)
   const live = await compareLive(repository, manifest, scopes, compare, options)
-  const sets = stated.flatMap(({scope}) => planned.get(scopeName(scope)) ?? [])
-  const adopted = stated.flatMap(({scope}) => (planned.has(scopeName(scope)) || managed.has(scope) ? [] : [scope]))
+  const sets: ScopeChange[] = []
+  const adopted: ConfigScope[] = []
+  for (const {scope} of statedScopes(manifest)) {
+    const change = planned.get(scopeName(scope))
+    if (change) sets.push(change)
+    else if (!managed.has(scope)) adopted.push(scope)
+  }
   const entities = planEntities(manifest, live, 'manifest')
   const deletes = deletesOf(planned)
 
@@ -106,7 +103,7 @@ export async function planManifest(
     update: count('update'),
     delete: deletes.length,
     adopt: adopted.length + sets.filter(change => change.adopts).length,
-    unchanged: stated.length - sets.length + entities.unchanged,
+    unchanged: stated - sets.length + entities.unchanged,
   }
   return {manifest, changes, adopted, counts, seen, boosts}
 }
@@ -170,35 +167,6 @@ function deletesOf(planned: ReadonlyMap<string, ScopeChange>): ScopeChange[] {
 function isConfigured(record: ConfigRecord | undefined): boolean {
   if (record?.scope.level !== 'system') return record !== undefined
   return record.limits.length > 0 || record.onUnavailable !== undefined
-}
-
-/** While a manifest is applied, the record lists the scopes managed before and after. Checked before anything is written. */
-function checkRecordFits(repository: NamespaceRepository, manifest: Manifest, seen: SeenProvisioner): void {
-  const {record} = seen
-  const head = {
-    managesSystem: record.managesSystem || manifest.system !== undefined,
-    resources: [...new Set([...record.resources, ...manifest.resources.keys()])],
-    entities: new Map<string, string[]>(),
-  }
-  let bytes = itemBytes(repository.provisioner.itemOf(head, seen)) + RESERVED_BYTES
-  // One by one: of a hundred thousand entities the item would take more memory than their limits.
-  let entities = 0
-  const add = (entity: string, resources: Iterable<string>) => {
-    const own = new Set(resources)
-    if (own.size === 0) return
-    entities++
-    bytes += managedEntityBytes(entity, own)
-  }
-  for (const [entity, {scopes}] of manifest.entities)
-    add(entity, [...scopes.keys(), ...(record.entities.get(entity) ?? [])])
-  for (const [entity, resources] of record.entities) if (!manifest.entities.has(entity)) add(entity, resources)
-  if (bytes <= MAX_ITEM_BYTES) return
-  const problem = `The limits of ${entities} entities are too many for one manifest`
-  const reason = `the record of managed scopes would take ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
-  throw new InvalidInput('manifest.too-large', `${problem}: ${reason}.`, {
-    hint: 'Give limits to fewer entities (let the others inherit from resources), or use several namespaces.',
-    details: {entities, bytes, most: MAX_ITEM_BYTES},
-  })
 }
 
 /** One difference between the table and the manifest. */

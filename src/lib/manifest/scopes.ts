@@ -1,5 +1,5 @@
-import type {Managed} from '../repository/provisioner.js'
 import type {ConfigScope} from '../schema/config-record.js'
+import type {Managed} from '../schema/provisioner-record.js'
 import {byText, type Manifest, type ManifestScope} from './manifest.js'
 
 /** Unique per scope: entity and resource names contain no spaces. */
@@ -8,9 +8,14 @@ export function scopeName(scope: ConfigScope): string {
   return scope.level === 'resource' ? `resource ${scope.resource}` : `entity ${scope.entity} ${scope.resource}`
 }
 
-/** A set of scopes, as the provisioner's record keeps it. */
+/** A set of scopes, as the provisioner's record keeps it. Of a hundred thousand entities it takes some 10 MB. */
 export class ScopeSet {
-  readonly #scopes = new Map<string, ConfigScope>()
+  #hasSystem = false
+  readonly #resources = new Set<string>()
+  /** Lists are shared and never changed. */
+  readonly #entities = new Map<string, readonly string[]>()
+  /** The lists, by their resources: nearly all entities have one of a few. */
+  readonly #lists = new Map<string, readonly string[]>()
 
   constructor(scopes: Iterable<ConfigScope> = []) {
     for (const scope of scopes) this.add(scope)
@@ -18,43 +23,68 @@ export class ScopeSet {
 
   static of({managesSystem, resources, entities}: Managed): ScopeSet {
     const set = new ScopeSet()
-    if (managesSystem) set.add({level: 'system'})
-    for (const resource of resources) set.add({level: 'resource', resource})
-    for (const [entity, own] of entities) for (const resource of own) set.add({level: 'entity', entity, resource})
+    set.#hasSystem = managesSystem
+    for (const resource of resources) set.#resources.add(resource)
+    for (const [entity, own] of entities) if (own.length > 0) set.#entities.set(entity, set.#shared(own))
     return set
   }
 
   add(scope: ConfigScope): void {
-    this.#scopes.set(scopeName(scope), scope)
+    if (scope.level === 'system') this.#hasSystem = true
+    else if (scope.level === 'resource') this.#resources.add(scope.resource)
+    else if (!this.has(scope)) {
+      this.#entities.set(scope.entity, this.#shared([...this.#resourcesOf(scope.entity), scope.resource].sort(byText)))
+    }
   }
 
   delete(scope: ConfigScope): void {
-    this.#scopes.delete(scopeName(scope))
+    if (scope.level === 'system') this.#hasSystem = false
+    else if (scope.level === 'resource') this.#resources.delete(scope.resource)
+    else {
+      const left = this.#resourcesOf(scope.entity).filter(resource => resource !== scope.resource)
+      if (left.length > 0) this.#entities.set(scope.entity, this.#shared(left))
+      else this.#entities.delete(scope.entity)
+    }
   }
 
   has(scope: ConfigScope): boolean {
-    return this.#scopes.has(scopeName(scope))
+    if (scope.level === 'system') return this.#hasSystem
+    if (scope.level === 'resource') return this.#resources.has(scope.resource)
+    return this.#resourcesOf(scope.entity).includes(scope.resource)
+  }
+
+  get size(): number {
+    let size = (this.#hasSystem ? 1 : 0) + this.#resources.size
+    for (const own of this.#entities.values()) size += own.length
+    return size
   }
 
   equals(other: ScopeSet): boolean {
-    return this.#scopes.size === other.#scopes.size && [...this.#scopes.values()].every(scope => other.has(scope))
+    if (this.size !== other.size) return false
+    for (const scope of this) if (!other.has(scope)) return false
+    return true
   }
 
-  [Symbol.iterator](): Iterator<ConfigScope> {
-    return this.#scopes.values()
+  *[Symbol.iterator](): Generator<ConfigScope, void> {
+    if (this.#hasSystem) yield {level: 'system'}
+    for (const resource of this.#resources) yield {level: 'resource', resource}
+    for (const [entity, own] of this.#entities) for (const resource of own) yield {level: 'entity', entity, resource}
   }
 
+  /** As it is now; later changes of the set are not in it. */
   managed(): Managed {
-    const resources: string[] = []
-    const entities = new Map<string, string[]>()
-    for (const scope of this) {
-      if (scope.level === 'resource') resources.push(scope.resource)
-      if (scope.level !== 'entity') continue
-      const known = entities.get(scope.entity)
-      if (known) known.push(scope.resource)
-      else entities.set(scope.entity, [scope.resource])
-    }
-    return {managesSystem: this.has({level: 'system'}), resources, entities}
+    return {managesSystem: this.#hasSystem, resources: [...this.#resources], entities: new Map(this.#entities)}
+  }
+
+  #resourcesOf(entity: string): readonly string[] {
+    return this.#entities.get(entity) ?? []
+  }
+
+  #shared(resources: readonly string[]): readonly string[] {
+    const name = resources.join(' ')
+    const list = this.#lists.get(name) ?? resources
+    this.#lists.set(name, list)
+    return list
   }
 }
 
@@ -64,14 +94,29 @@ export interface StatedScope extends ManifestScope {
 }
 
 /** Each stated scope: the system, then resources, then entities, each sorted by name. */
-export function statedScopes({system, resources, entities}: Manifest): StatedScope[] {
-  return [
-    ...(system ? [{scope: {level: 'system'} as const, limits: system.limits, policies: {}}] : []),
-    ...sorted(resources).map(([resource, stated]) => ({scope: {level: 'resource', resource} as const, ...stated})),
-    ...sorted(entities).flatMap(([entity, {scopes}]) =>
-      sorted(scopes).map(([resource, stated]) => ({scope: {level: 'entity', entity, resource} as const, ...stated})),
-    ),
-  ]
+export function* statedScopes({system, resources, entities}: Manifest): Generator<StatedScope, void> {
+  if (system) yield {scope: {level: 'system'}, limits: system.limits, policies: {}}
+  for (const [resource, stated] of sorted(resources)) yield {scope: {level: 'resource', resource}, ...stated}
+  for (const [entity, {scopes}] of sorted(entities)) {
+    for (const [resource, stated] of sorted(scopes)) yield {scope: {level: 'entity', entity, resource}, ...stated}
+  }
 }
 
-const sorted = <T>(map: ReadonlyMap<string, T>): Array<[string, T]> => [...map].sort(([a], [b]) => byText(a, b))
+/** What a file states about a scope; `undefined` for nothing. */
+export function statedAt({system, resources, entities}: Manifest, scope: ConfigScope): ManifestScope | undefined {
+  if (scope.level === 'system') return system && {limits: system.limits, policies: {}}
+  if (scope.level === 'resource') return resources.get(scope.resource)
+  return entities.get(scope.entity)?.scopes.get(scope.resource)
+}
+
+/** The scopes that a file states. */
+export function statedSet(manifest: Manifest): ScopeSet {
+  const set = new ScopeSet()
+  for (const {scope} of statedScopes(manifest)) set.add(scope)
+  return set
+}
+
+/** By name; only the names are sorted and kept. */
+function* sorted<T>(map: ReadonlyMap<string, T>): Generator<[string, T], void> {
+  for (const name of [...map.keys()].sort(byText)) yield [name, map.get(name) as T]
+}

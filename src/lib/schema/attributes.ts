@@ -142,8 +142,14 @@ export const attributes = {
     entities: 'managed_entities',
     lastApplied: 'last_applied',
     appliedHash: 'applied_hash',
-    /** As in configurations. */
+    /** As in configurations; of a divided record a map with the next three. */
     revision: 'rev',
+    revisionId: 'id',
+    /** Which parts, and how many there are. */
+    set: 'set',
+    parts: 'parts',
+    /** Of a part: the revision of the record that its writer had read. */
+    base: 'base',
   },
 
   namespace: {

@@ -39,6 +39,7 @@ export const keyParts = {
     units: '#UNITS',
     boost: '#BOOST#',
     pendingApply: '#PROVISIONER#PENDING#',
+    provisionerPart: '#PROVISIONER#PART#',
     operation: '#OP#',
     audit: '#AUDIT#',
     usage: '#USAGE#',
@@ -48,6 +49,9 @@ export const keyParts = {
 } as const
 
 const {partition: kind, sort, indexSort} = keyParts
+
+/** Digits of the number of a part, so that parts are in order: 40 GB of them. */
+const PART_DIGITS = 5
 
 /** What all partition keys of a namespace begin with. The slash keeps an id from being the prefix of another one. */
 export const namespacePrefix = (namespace: string): string => `${namespace}/`
@@ -90,6 +94,10 @@ export const keys = {
   resourceRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.resourceRegistry}),
   entityConfigRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.entityConfigRegistry}),
   provisioner: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.provisioner}),
+  provisionerPart: (namespace: string, set: string, number: number): Key => ({
+    PK: systemPk(namespace),
+    SK: `${sort.provisionerPart}${set}#${String(number).padStart(PART_DIGITS, '0')}`,
+  }),
   units: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.units}),
   /** Beside the configuration of a scope; empty names where it has none. */
   boost: (namespace: string, entity: string, resource: string): Key => ({
@@ -168,6 +176,8 @@ export type ParsedKey =
   | {record: 'resource-registry'; namespace: string}
   | {record: 'entity-config-registry'; namespace: string}
   | {record: 'provisioner'; namespace: string}
+  /** A part of a provisioner's record that is larger than an item; numbered from zero. */
+  | {record: 'provisioner-part'; namespace: string; set: string; number: number}
   | {record: 'units'; namespace: string}
   /** The names are empty where the scope has none. */
   | {record: 'boost'; namespace: string; entity: string; resource: string}
@@ -280,6 +290,8 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
     return SK === sort.rollups ? {record: 'rollups'} : parseAgenda(after(sort.rollupAgenda, SK) ?? '')
   }
   if (SK.startsWith(sort.pendingApply)) return {record: 'pending-apply', namespace}
+  const [, set, number] = /^([^#]+)#(\d+)$/.exec(after(sort.provisionerPart, SK) ?? '') ?? []
+  if (set !== undefined) return {record: 'provisioner-part', namespace, set, number: Number(number)}
   const [, boosted, resource] = /^([^#]*)#([^#]*)$/.exec(after(sort.boost, SK) ?? '') ?? []
   if (boosted !== undefined && resource !== undefined) return {record: 'boost', namespace, entity: boosted, resource}
   switch (SK) {

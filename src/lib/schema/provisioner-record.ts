@@ -1,33 +1,35 @@
-import {bool, type Item, s, texts} from './attribute-value.js'
+import {bool, type Item, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {itemBytes} from './item-size.js'
+import {itemBytes, MAX_ITEM_BYTES} from './item-size.js'
 import {fromJson, toJson} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readBoolean, readMap, readString} from './read.js'
+import {readBoolean, readMap, readNumber, readString} from './read.js'
 
-/** Which configurations of a namespace a manifest owns, and therefore may delete. */
-export interface ProvisionerRecord {
-  readonly namespace: string
+/** What a manifest owns in a namespace, and therefore may delete. */
+export interface Managed {
   readonly managesSystem: boolean
   readonly resources: readonly string[]
   /** Entity to the resources whose limits are managed. */
   readonly entities: ReadonlyMap<string, readonly string[]>
+}
+
+/** Which configurations of a namespace a manifest owns, and which manifest was applied last. */
+export interface ProvisionerRecord extends Managed {
+  readonly namespace: string
   readonly lastApplied: string | undefined
   readonly appliedHash: string | undefined
 }
+
+/** Kept free in an item for its revision or base, for hash and time, and for attributes of other tools. */
+const RESERVED_BYTES = 1024
 
 const names = attributes.provisioner
 
 export function encodeProvisioner(record: ProvisionerRecord): Item {
   const key = keys.provisioner(record.namespace)
-  const entities = Object.fromEntries(
-    [...record.entities].map(([entity, resources]) => [entity, [...resources].sort()]),
-  )
   const item: Item = {
     ...wireKey(key),
-    [names.managesSystem]: bool(record.managesSystem),
-    [names.resources]: fromJson([...record.resources].sort()),
-    [names.entities]: fromJson(entities),
+    ...encodeManaged(record),
     ...texts(indexKeys.inNamespace(record.namespace, key.PK)),
   }
   if (record.lastApplied !== undefined) item[names.lastApplied] = s(record.lastApplied)
@@ -35,27 +37,150 @@ export function encodeProvisioner(record: ProvisionerRecord): Item {
   return item
 }
 
-/** Bytes that one entity adds to the item; see `itemBytes`. */
-export function managedEntityBytes(entity: string, resources: Iterable<string>): number {
-  const bytes = (managed: {[entity: string]: string[]}) => itemBytes({[names.entities]: fromJson(managed)})
-  return bytes({[entity]: [...resources]}) - bytes({})
-}
-
-/** `undefined` when the key is not the provisioner's. */
+/** `undefined` when the key is not the provisioner's. Of a divided record nothing is managed here; see `partSetOf`. */
 export function decodeProvisioner(item: Item): ProvisionerRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'provisioner') return undefined
-  const resources = item[names.resources]
   return {
     namespace: key.namespace,
-    managesSystem: readBoolean(item, names.managesSystem) ?? false,
-    resources: resources ? strings(toJson(resources)) : [],
-    entities: new Map(Object.entries(readMap(item, names.entities)).map(([entity, list]) => [entity, strings(list)])),
+    ...decodeManaged(item),
     lastApplied: readString(item, names.lastApplied),
     appliedHash: readString(item, names.appliedHash),
   }
 }
 
+/** The attributes that list what is managed, in a record or in a part of one. */
+function encodeManaged({managesSystem, resources, entities}: Managed): Item {
+  const listed = Object.fromEntries([...entities].map(([entity, own]) => [entity, [...own].sort()]))
+  return {
+    [names.managesSystem]: bool(managesSystem),
+    [names.resources]: fromJson([...resources].sort()),
+    [names.entities]: fromJson(listed),
+  }
+}
+
+export function decodeManaged(item: Item): Managed {
+  const resources = item[names.resources]
+  return {
+    managesSystem: readBoolean(item, names.managesSystem) ?? false,
+    resources: resources ? strings(toJson(resources)) : [],
+    entities: new Map(Object.entries(readMap(item, names.entities)).map(([entity, list]) => [entity, strings(list)])),
+  }
+}
+
+/** Whether a record of this is one item. Measured entity by entity: the item of many would take much memory. */
+export function fitsIntoItem({entities, ...rest}: Managed, record: ProvisionerRecord): boolean {
+  let bytes = itemBytes(encodeProvisioner({...record, ...rest, entities: new Map()})) + RESERVED_BYTES
+  for (const [entity, resources] of entities) {
+    bytes += managedBytes({entities: new Map([[entity, resources]])})
+    if (bytes > MAX_ITEM_BYTES) return false
+  }
+  return bytes <= MAX_ITEM_BYTES
+}
+
+/** For comparison. */
+const NOTHING: Managed = {managesSystem: false, resources: [], entities: new Map()}
+
+/** Bytes that this adds to an item that lists something else; see `itemBytes`. */
+function managedBytes(managed: Partial<Managed>): number {
+  return itemBytes(encodeManaged({...NOTHING, ...managed})) - itemBytes(encodeManaged(NOTHING))
+}
+
 function strings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(each => typeof each === 'string').sort() : []
 }
+
+/** The parts that a divided record names: all of them have been written before it, and none of them changes (decision 39). */
+export interface PartSet {
+  readonly set: string
+  readonly count: number
+}
+
+/** Where a part is, and what its writer had read. */
+export interface PartIdentity extends Pick<PartSet, 'set'> {
+  readonly number: number
+  /** The revision of the record that this part can become part of: it replaces that one, or none. */
+  readonly base: string
+}
+
+/**
+ * The record that names parts. Clients that do not know parts must not take it for one that manages nothing: those in Python
+ * fail at a resource that is no text, and older ones of zael at a revision that is none.
+ */
+export function encodeDividedProvisioner(record: ProvisionerRecord, {set, count}: PartSet, revision: string): Item {
+  return {
+    ...encodeProvisioner({...record, ...NOTHING}),
+    [names.resources]: {L: [n(count)]},
+    [names.revision]: {M: {[names.revisionId]: s(revision), [names.set]: s(set), [names.parts]: n(count)}},
+  }
+}
+
+/** The parts that a record names; `undefined` when it is whole. */
+export function partSetOf(record: Item): PartSet | undefined {
+  const revision = record[names.revision]
+  if (!revision || !('M' in revision)) return undefined
+  const set = readString(revision.M, names.set)
+  const count = readNumber(revision.M, names.parts)
+  // Neither is ever missing; a set that cannot be read must not pass for a record that is whole.
+  return {set: set ?? '', count: count ?? 1}
+}
+
+/** What tells the last write of a record from every other one; `undefined` when other clients have written it. */
+export function revisionOf(record: Item): string | undefined {
+  const revision = record[names.revision]
+  return revision && 'M' in revision ? readString(revision.M, names.revisionId) : readString(record, names.revision)
+}
+
+export function encodePart(namespace: string, {set, number, base}: PartIdentity, managed: Managed): Item {
+  const key = keys.provisionerPart(namespace, set, number)
+  return {
+    ...wireKey(key),
+    ...encodeManaged(managed),
+    [names.base]: s(base),
+    ...texts(indexKeys.inNamespace(namespace, key.PK)),
+  }
+}
+
+/** `undefined` when the key is not that of a part. */
+export function decodePartIdentity(item: Item): PartIdentity | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'provisioner-part') return undefined
+  return {set: key.set, number: key.number, base: readString(item, names.base) ?? ''}
+}
+
+/** Divides what is managed so that each part fits into an item. The resources of one entity can be in several parts. */
+export function* divide({managesSystem, resources, entities}: Managed): Generator<Managed, void> {
+  let part = newPart(managesSystem)
+  for (const resource of resources) {
+    const bytes = managedBytes({resources: [resource]})
+    if (!hasRoom(part, bytes)) {
+      yield part
+      part = newPart(false)
+    }
+    part.resources.push(resource)
+    part.bytes += bytes
+  }
+  for (const [entity, own] of entities) {
+    for (const resource of own) {
+      const bytes = managedBytes({entities: new Map([[entity, [resource]]])})
+      if (!hasRoom(part, bytes)) {
+        yield part
+        part = newPart(false)
+      }
+      const known = part.entities.get(entity)
+      if (known) known.push(resource)
+      else part.entities.set(entity, [resource])
+      part.bytes += bytes
+    }
+  }
+  yield part
+}
+
+const newPart = (managesSystem: boolean) => ({
+  managesSystem,
+  resources: [] as string[],
+  entities: new Map<string, string[]>(),
+  bytes: 2 * RESERVED_BYTES,
+})
+
+const hasRoom = ({bytes}: {bytes: number}, more: number): boolean => bytes + more <= MAX_ITEM_BYTES

@@ -39,6 +39,11 @@ export const ranges = {
     prefix: keyParts.sort.boost,
   }),
 
+  provisionerParts: (namespace: string) => ({
+    partition: keys.provisioner(namespace).PK,
+    prefix: keyParts.sort.provisionerPart,
+  }),
+
   /** The record of an entity, its configurations and its usage. */
   entity: ofEntity,
   configsOfEntity: (namespace: string, entity: string) => ({

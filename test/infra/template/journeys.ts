@@ -7,6 +7,7 @@ import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {tableOver} from '../../aggregator/fixtures/stream.js'
 import {PATIENT_MS, type TestTable} from '../../helpers/table.js'
+import {manyManaged} from '../../repository/provisioner/support.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
 /** Calls by method name. */
@@ -87,7 +88,6 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.parents': tenant => tenant.entities.parents('child'),
   'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
   'provisioner.get': tenant => tenant.provisioner.get(),
-  'provisioner.itemOf': async tenant => tenant.provisioner.itemOf(MANAGED, await tenant.provisioner.get()),
   endedCopies: tenant => tenant.endedCopies(),
   bucket: tenant => tenant.bucket('child', RESOURCE),
   usageWindows: async tenant => {
@@ -140,7 +140,10 @@ const CHANGES: Steps<NamespaceRepository> = {
   topUpBucket: tenant => tenant.topUpBucket('child', RESOURCE, {rpm: 1}),
   deleteLimits: tenant => tenant.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
   deleteConfig: tenant => tenant.deleteConfig(ofResource),
-  'provisioner.save': async tenant => tenant.provisioner.save(MANAGED, await tenant.provisioner.get()),
+  'provisioner.save': async tenant => {
+    const divided = await tenant.provisioner.save(manyManaged(25), await tenant.provisioner.get())
+    await tenant.provisioner.save(MANAGED, divided)
+  },
   'entities.delete': tenant => tenant.entities.delete('child'),
 }
 

@@ -16,7 +16,7 @@ const KINDS = {
   },
   provisioner: {
     words: ['state of declared limits', 'states of declared limits'],
-    records: ['provisioner', 'pending-apply'],
+    records: ['provisioner', 'provisioner-part', 'pending-apply'],
   },
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>
 

@@ -103,7 +103,9 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (current.record === 'rollups' || current.record === 'rollup-agenda') {
     return {kind: 'current', type: 'operation', namespace}
   }
-  if (current.record === 'units' || current.record === 'boost') return {kind: 'current', type: 'settings', namespace}
+  if (current.record === 'units' || current.record === 'boost' || current.record === 'provisioner-part') {
+    return {kind: 'current', type: 'settings', namespace}
+  }
   if (current.record === 'operation' || current.record === 'pending-apply') {
     return {kind: 'current', type: 'operation', namespace}
   }

@@ -1,10 +1,12 @@
 import {batchGet} from '../../dynamo/batch.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig, isIndexedConfig} from '../../schema/config-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
-import {decodeProvisioner} from '../../schema/provisioner-record.js'
+import type {Managed} from '../../schema/provisioner-record.js'
 import {ranges} from '../../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
+import {Provisioner} from '../provisioner/provisioner.js'
 import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 
@@ -24,7 +26,8 @@ export async function resourceConfigs(table: NamespaceTable): Promise<ConfigReco
     const key = parseItemKey(item)
     if (key?.record === 'resource-config') names.add(key.resource)
   }
-  for (const name of (await provisioner(table))?.resources ?? []) names.add(name)
+  const {record} = await new Provisioner(table).get()
+  for (const name of record.resources) names.add(name)
   const items = await readKeys(
     table,
     [...names].sort().map(name => keys.resourceConfig(namespace, name)),
@@ -109,19 +112,22 @@ export async function entityConfigCounts(table: NamespaceTable): Promise<Map<str
 
 /** Entity configurations that are only known from the state of the Python system's declarative tool. */
 async function unlistedConfigs(table: NamespaceTable, resource?: string): Promise<ConfigRecord[]> {
-  const wanted: Key[] = []
-  for (const [entity, resources] of (await provisioner(table))?.entities ?? []) {
-    for (const name of resources) {
-      if (resource === undefined || name === resource) wanted.push(keys.entityConfig(table.namespace, entity, name))
-    }
+  const {record} = await new Provisioner(table).get()
+  const unlisted: ConfigRecord[] = []
+  // Step by step: a manifest can manage very many, and nearly all of them are in the index.
+  for await (const wanted of chunksOf(managedKeys(table, record, resource), CONFIGS_PER_STEP)) {
+    const items = await readKeys(table, wanted)
+    unlisted.push(...items.filter(item => !isIndexedConfig(item)).flatMap(decoded))
   }
-  const items = await readKeys(table, wanted)
-  return items.filter(item => !isIndexedConfig(item)).flatMap(decoded)
+  return unlisted
 }
 
-async function provisioner(table: NamespaceTable) {
-  const item = await getItem(table, keys.provisioner(table.namespace))
-  return item && decodeProvisioner(item)
+function* managedKeys({namespace}: NamespaceTable, {entities}: Managed, resource?: string): Generator<Key, void> {
+  for (const [entity, resources] of entities) {
+    for (const name of resources) {
+      if (resource === undefined || name === resource) yield keys.entityConfig(namespace, entity, name)
+    }
+  }
 }
 
 async function readKeys(

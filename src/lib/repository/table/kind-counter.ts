@@ -16,6 +16,7 @@ export type RecordKind =
   | 'resource-registry'
   | 'entity-config-registry'
   | 'provisioner'
+  | 'provisioner-part'
   | 'units'
   | 'boost'
   | 'pending-apply'

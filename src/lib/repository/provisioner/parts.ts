@@ -1,0 +1,102 @@
+import {ZaelError} from '../../core/errors.js'
+import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {attributes, keyNames} from '../../schema/attributes.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {
+  decodeManaged,
+  decodePartIdentity,
+  divide,
+  encodePart,
+  type Managed,
+  type PartIdentity,
+  type PartSet,
+} from '../../schema/provisioner-record.js'
+import {ranges} from '../../schema/ranges.js'
+import {readAll} from '../table/query.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
+
+/** What all parts of a set list; `undefined` when one of them is missing. Part by part: together they would take much memory. */
+export async function readParts(
+  table: NamespaceTable,
+  {set, count}: PartSet,
+  signal?: AbortSignal,
+): Promise<Managed | undefined> {
+  let managesSystem = false
+  const resources: string[] = []
+  const entities = new Map<string, readonly string[]>()
+  // Nearly all entities have one of a few lists.
+  const lists = new Map<string, readonly string[]>()
+  for (let number = 0; number < count; number++) {
+    const item = await getItem(table, keys.provisionerPart(table.namespace, set, number), {signal})
+    if (!item) return undefined
+    const part = decodeManaged(item)
+    managesSystem ||= part.managesSystem
+    resources.push(...part.resources)
+    for (const [entity, own] of part.entities) {
+      const all = [...(entities.get(entity) ?? []), ...own]
+      const name = all.join(' ')
+      const list = lists.get(name) ?? all
+      lists.set(name, list)
+      entities.set(entity, list)
+    }
+  }
+  return {managesSystem, resources, entities}
+}
+
+/**
+ * Writes a new set. One after another: each takes up to 400 write units of one partition, which has a thousand per second.
+ * `base` is the revision of the record that is to be replaced.
+ */
+export async function writeParts(table: NamespaceTable, managed: Managed, base: string): Promise<PartSet> {
+  const {namespace, transport, name, randomBytes, backoff} = table
+  const set = Buffer.from(randomBytes(8)).toString('base64url')
+  let count = 0
+  for (const part of divide(managed)) {
+    const request = {TableName: name, Item: encodePart(namespace, {set, number: count, base}, part)}
+    await retrying(() => transport.send('PutItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+    count++
+  }
+  return {set, count}
+}
+
+/** What a record names, and its revision. */
+export interface NamedParts {
+  readonly parts: PartSet | undefined
+  readonly base: string
+}
+
+/**
+ * Deletes the parts that no record can name any more. `readNamed` is called after the parts were found: their writers had read
+ * the record before, so a part that is based on another revision than the one it has now is too late for ever.
+ */
+export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<NamedParts>): Promise<void> {
+  const {namespace, transport, name, backoff} = table
+  const found: PartIdentity[] = []
+  const e = new ExpressionBuilder()
+  e.project(...keyNames(), attributes.provisioner.base)
+  for await (const item of readAll(table, ranges.provisionerParts(namespace), e)) {
+    const part = decodePartIdentity(item)
+    if (part) found.push(part)
+  }
+  const {parts, base} = await readNamed()
+  for (const part of found) {
+    if (part.set === parts?.set || part.base === base) continue
+    const request = {TableName: name, Key: wireKey(keys.provisionerPart(namespace, part.set, part.number))}
+    await retrying(() => transport.send('DeleteItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+  }
+}
+
+/** Parts of a record that has not changed in the meantime are missing: nobody can tell what is managed. */
+export function partsMissing({set, count}: PartSet): ZaelError {
+  return new ZaelError(
+    'failed',
+    'manifest.record-damaged',
+    `The record of what the manifest of this namespace manages is incomplete: of its ${count} parts (set ${set}) some are missing.`,
+    {
+      hint: 'Nothing was changed. Restore the items whose sort key begins with #PROVISIONER from a backup of the table.',
+      details: {set, parts: count},
+    },
+  )
+}

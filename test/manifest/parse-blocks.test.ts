@@ -130,7 +130,72 @@ const manifestText = fc
   )
   .map(([head, section, blocks, end]) => `${head}${section}${blocks.join('\n')}${end}`)
 
+// Scalars and keys that readers of YAML take for something else, and lines that may end, begin or join what is around them.
+const SCALARS =
+  'a|~|Null|no|on|True|1e3|0x10|.5|0o17|017|-0|+1|1_000|.inf|12345678901234567890|1.50|2026-01-01|12:30|5/min|"q"|"a: b"|""|a#b|a #c|a:|- a|-|' +
+  '? a|!!str 5|!x y|[a, b]|[]|{a: 1, a: 2}|[a|{a|>-|@a|a,b|a]|ä|\u{1F600}|\u2028|a\u00A0b|\uFEFFa|a\tb|a |a\r|bypass|10|-5|1e3/min|"\\x"|it\'s'
+const ODD_KEYS =
+  `name|parent|limits|rpm|metadata|12|007|1e3|yes|null|~|"q"|'s'|"name"|a b|a:b|__proto__|constructor|ä|[a]|{a: b}|!!str z|4294967295|-1|` +
+  `${'K'.repeat(1024)}|${'K'.repeat(1025)}`
+const ODD_LINES = [
+  ...'  {q: {name: Q}}|  !!map|  !!str q:|  ? q|  : x|  :|  - a|- a|  a|    a|      a|---|...|%YAML 1.1|}|  "|"|\u2028|\u0085|\0|\uFEFF'.split(
+    '|',
+  ),
+  ...'  !!map\n    q:\n      name: Q|  ? q\n    : x|  q: !!map|  q: >\n   x|\u00A0x: 1| \u00A0x: 1|  \u00A0x: 1|  \u2028x: 1|\t|x:'.split(
+    '|',
+  ),
+  ...'entities:|namespace: b|\u3000x:\n  y:|\u2028       seats: 12|\u2028 a:\n    name: A'.split('|'),
+  ...[
+    `# ${'c'.repeat(1100)}`,
+    `  # ${'c'.repeat(1100)}`,
+    `    name: |+\n      t\n\n`,
+    '    name: |2\n      t',
+    '    name: "two\n  b: x"',
+  ],
+]
+const oddLine = fc.oneof(
+  fc.constantFrom(...ODD_LINES),
+  fc
+    .tuple(
+      fc.constantFrom('    ', '      ', '  ', '     '),
+      ...[ODD_KEYS, SCALARS].map(all => fc.constantFrom(...all.split('|'))),
+    )
+    .map(([indent, key, scalar]) => `${indent}${key}: ${scalar}`),
+)
+const oddText = fc
+  .tuple(
+    fc.constantFrom(
+      ...Array(14).fill(HEAD),
+      ...HEADS,
+      'namespace: |+\n  a\n\n',
+      'namespace:\n  a\n',
+      'namespace: a\nsystem: |\n',
+      '\uFEFFnamespace: a\n',
+    ),
+    fc.array(fc.tuple(block, fc.option(oddLine, {freq: 2})), {minLength: 1, maxLength: 3}),
+    fc.constantFrom('\n', '\n', '\n', '', '\n...\n', '\n---\n', '\n  ', '\n}'),
+    fc.boolean(),
+  )
+  .map(([head, parts, end, isCrLf]) => {
+    const text = `${head}entities:\n${parts.map(([first, odd]) => (odd === null ? first : `${first}\n${odd}`)).join('\n')}${end}`
+    return isCrLf && text.length % 8 === 0 ? text.replaceAll('\n', '\r\n') : text
+  })
+
 describe('a manifest that is read entity by entity', () => {
+  it('is the same with odd scalars, keys and lines', () => {
+    let divided = 0
+    fc.assert(
+      fc.property(oddText, fc.integer({min: 1, max: 40}), (text, pieceLength) => {
+        const found = inBlocks(text, pieceLength)
+        if (found === undefined) return
+        divided++
+        expect(found).toEqual(whole(text))
+      }),
+      {numRuns: 3000, seed: 2},
+    )
+    expect(divided).toBeGreaterThan(150)
+  })
+
   it('has the values and the problems of one that is read as a whole', () => {
     const seen = {divided: 0, valid: 0, invalid: 0}
     fc.assert(
@@ -224,6 +289,12 @@ describe('a manifest that is read entity by entity', () => {
     ['JSON', '{"namespace": "a", "entities": {}}'],
     ['no entities', 'namespace: a\n'],
     ['a block of a mebibyte', `namespace: a\nentities:\n  x:\n    name: ${'y'.repeat(2 ** 20)}\n`],
+    ['a key that is too long', `namespace: a\nentities:\n  x:\n    metadata:\n      ${'K'.repeat(1025)}: 1\n`],
+    ['an id that is too long behind an empty entity', `namespace: a\nentities:\n  x:\n  ${'K'.repeat(1024)}: 1\n`],
+    ['entities in braces', 'namespace: a\nentities:\n  x:\n    name: X\n  {y: {name: Y}}\n'],
+    ['entities of a tag', 'namespace: a\nentities:\n  x:\n    name: X\n  !!map\n    y:\n      name: Y\n'],
+    ['a section whose name begins with a wide space', 'namespace: a\nentities:\n  x:\n    name: X\n\u3000y: 1\n'],
+    ['a section whose name begins with U+2028', 'namespace: a\nentities:\n  x:\n    name: X\n\u2028y: 1\n'],
     ['an entity that is no YAML', 'namespace: a\nentities:\n  x:\n    name: "open\n  y:\n    name: Y\n'],
   ])('leaves %s to the parser of the whole', (_, text) => {
     expect(inBlocks(text, 1000)).toBeUndefined()

@@ -16,8 +16,8 @@ export class NotInBlocks extends Error {
 /** Characters; what an entity states is a few hundred, and a longer one is searched again with every piece. */
 const LONGEST_BLOCK = 2 ** 20
 
-/** Before a line that is indented by nothing or by two spaces, and is no comment. */
-const BOUNDARY = /\n(?=(?: {2})?[^\s#])/g
+/** Before a line that is indented by nothing or by two spaces, and is no comment. Only ` ` indents: a key may begin with U+00A0. */
+const BOUNDARY = /\n(?=(?: {2})?[^ #\n])/g
 
 /**
  * Splits a text where a key of its first or second level may begin: each block has the line of one key and what belongs to

@@ -7,6 +7,9 @@ const WHOLE = /^(?:0|-?[1-9]\d{0,14})$/
 /** Mappings in mappings. */
 const DEEPEST = 10
 
+/** Characters of a key; YAML refuses a longer one in a line with its value. */
+const LONGEST_KEY = 1024
+
 /**
  * What a text stands for that has the form of `plainYaml` (lists aside): mappings of plain keys, two spaces deeper at each
  * level, and plain values. `undefined` where it has another form, and the `yaml` package has to read it. The values are
@@ -44,7 +47,8 @@ class PlainReader {
       if (begin < column) break
       const colon = keyEnd(line)
       const key = line.slice(column, colon)
-      if (begin > column || colon < 0 || !isPlainText(key) || key in mapping) return undefined
+      if (begin > column || colon < 0 || key.length > LONGEST_KEY) return undefined
+      if (!isPlainText(key) || key in mapping) return undefined
       this.#at++
       const value = colon === line.length - 1 ? this.mapping(column + 2) : scalar(line.slice(colon + 2))
       if (value === undefined) return undefined

@@ -29,10 +29,16 @@ const REFERENCE = /(?:^|[\s[{,:"'-])(?:[&*]|<<)/
 const ODD_SIGN = /[^\P{Cc}\n]|\uFEFF/u
 
 /** A line between the two levels. */
-const ONE_SPACE = /^ [^\s#]/m
+const ONE_SPACE = /^ [^ #\n]/m
 
 /** Nothing but comments and empty lines. */
 const COMMENTS = /^(?: *(?:#.*)?\n)*$/
+
+/**
+ * A mapping in braces, with a tag or with an explicit key: by itself it is one entity, but not behind another block. And an
+ * id near the length of key that YAML allows, which counts from the end of the block before it.
+ */
+const NO_USUAL_KEY = /^ {2}(?:[{!?]|[^:\n]{1000})/
 
 /** The line of an id, those of name and parent, and the rest. */
 const PARTS = /^( {2}[^\n]+):\n((?: {4}(?:name|parent): [^\n]+\n){0,2})( {4}[^ ].*)$/s
@@ -172,7 +178,7 @@ function partsOf(text: string): RegExpExecArray | undefined {
 
 /** What the `yaml` package makes of a block, in lines of its own. */
 function sourceOf({text, line}: Block): Source {
-  if (REFERENCE.test(text)) throw new NotInBlocks(line)
+  if (REFERENCE.test(text) || NO_USUAL_KEY.test(text)) throw new NotInBlocks(line)
   const source = new Source(SECTION + text, {secondDocument: SECOND_DOCUMENT})
   if (source.value === undefined) throw new NotInBlocks(line)
   return source

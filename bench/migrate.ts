@@ -4,8 +4,10 @@ import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTable} from '../src/lib/dynamo/create-table.js'
+import {ConditionFailed} from '../src/lib/dynamo/errors.js'
 import {scanPages} from '../src/lib/dynamo/paging.js'
 import {sleepMs} from '../src/lib/dynamo/retry.js'
+import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import {startEngine} from '../src/lib/local/engines/engine.js'
 import {migrateTable} from '../src/lib/migrations/run.js'
@@ -16,7 +18,8 @@ import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
- * Speed and memory of migrating a table of 0.8, compared with only reading and putting the same items. See bench/README.md.
+ * Speed and memory of migrating a table of 0.8, compared with only reading and putting the same items, and with reading them
+ * and making the migration's own writes. See bench/README.md.
  * `--items 200000` for more items.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
@@ -140,14 +143,53 @@ const fill = async ({name}: Table, items: Iterable<Item>) => {
   await batchWrite(transport, name, requests, {backoff})
 }
 /** As a migration has to write what others may write too: one request for each item, where there is none. */
-const putEach = async ({name: TableName}: Table, items: readonly Item[]) => {
-  const waiting = items.values()
+const putEach = ({name: TableName}: Table, items: readonly Item[]) =>
+  sendAll(items.map((Item): Call => ['PutItem', {TableName, Item, ConditionExpression: 'attribute_not_exists(PK)'}]))
+
+type Call = Parameters<Transport['send']>
+
+/** The writes of a migration of a table with the same items, in their order; transactions, of which there are few, are left out. */
+async function writesOfMigration(items: Iterable<Item>): Promise<Call[]> {
+  const {name} = await makeTable('bench-recorded')
+  await fill(tableOf(name), items)
+  const calls: Call[] = []
+  const recording: Transport = {
+    send: (operation, input, options) => {
+      if (['PutItem', 'UpdateItem', 'BatchWriteItem'].includes(operation)) calls.push([operation, input])
+      return transport.send(operation, input, options)
+    },
+  }
+  await migrate({...tableOf(name), transport: recording})
+  return calls
+}
+
+/** The same calls to another table. */
+function elsewhere(calls: readonly Call[], from: string, {name}: Table): Call[] {
+  return calls.map(([operation, input]) => [
+    operation,
+    JSON.parse(JSON.stringify(input).replaceAll(JSON.stringify(from), JSON.stringify(name))),
+  ])
+}
+
+/** Sixteen at once, as many as a migration makes. */
+async function sendAll(calls: readonly Call[]): Promise<void> {
+  const waiting = calls.values()
   const lane = async () => {
-    for (const Item of waiting) {
-      await transport.send('PutItem', {TableName, Item, ConditionExpression: 'attribute_not_exists(PK)'})
-    }
+    // Writes of the migration's own progress overtake each other here; a condition that fails takes as long.
+    for (const call of waiting) await transport.send(...call).catch(ignoreCondition)
   }
   await Promise.all(Array.from({length: 16}, lane))
+}
+
+function ignoreCondition(error: unknown): void {
+  if (!(error instanceof ConditionFailed)) throw error
+}
+
+const migrate = (table: Table) => migrateTable(table, {owner: 'bench', ourVersion: '0.0.0', stream: false})
+
+/** Reads all items of a table in pages; `work` is awaited before the next page is read. */
+async function scanAll({name: TableName}: Table, work: (items: Item[]) => Promise<void>): Promise<void> {
+  for await (const {items} of scanPages(transport, {TableName, Limit: 500}, {backoff})) await work(items)
 }
 
 try {
@@ -155,43 +197,49 @@ try {
   const nowMs = Date.now()
   await fill(old, oldItems(nowMs))
 
-  const own = await timed(async () => {
-    const input = {TableName: old.name, Limit: 500}
-    for await (const {items} of scanPages(transport, input, {backoff})) await fill(bare, items)
-  })
+  const own = await timed(() => scanAll(old, items => fill(bare, items)))
   const single = await makeTable('bench-single')
-  const conditional = await timed(async () => {
-    const input = {TableName: old.name, Limit: 500}
-    for await (const {items} of scanPages(transport, input, {backoff})) await putEach(single, items)
-  })
-  const run = await timed(() => migrateTable(old, {owner: 'bench', ourVersion: '0.0.0', stream: false}))
+  const conditional = await timed(() => scanAll(old, items => putEach(single, items)))
+  const run = await timed(() => migrate(old))
   let isClean = false
   const check = await timed(async () => {
     isClean = (await verifyMigration(old, {ourVersion: '0.0.0'})).clean
   })
 
+  const recorded = await writesOfMigration(oldItems(nowMs))
+  const again = await makeTable('bench-same')
+  const waiting = elsewhere(recorded, 'bench-recorded', again)
+  const perPage = Math.ceil((500 * waiting.length) / ITEMS)
+  const same = await timed(() => scanAll(single, () => sendAll(waiting.splice(0, perPage))))
+
   say(machineLine(engine.name))
   say(`${ITEMS.toLocaleString('en-US')} old items; compared clean: ${isClean ? 'yes' : 'NO'}\n`)
-  const row = (what: string, {seconds, cpuSeconds, engineCpuSeconds, peakMb}: Timed) => [
-    what,
-    short(seconds),
-    short(ITEMS / seconds),
-    `${short((100 * own.seconds) / seconds)} %`,
-    short((cpuSeconds * 1_000_000) / ITEMS),
-    short((engineCpuSeconds * 1_000_000) / ITEMS),
-    short(peakMb),
-  ]
+  const cpu = (timing: Timed) => timing.cpuSeconds + timing.engineCpuSeconds
+  const percent = (part: number, whole: number) => `${short((100 * part) / whole)} %`
   const rounds: [string, Timed][] = [
     ['bare: scan and batch put', own],
     ['bare: conditional puts', conditional],
+    ['bare: the same writes', same],
     ['migrate run', run],
     ['migrate verify', check],
   ]
   say(
     textTable(
-      ['what', 'seconds', 'items/s', 'of bare', 'own cpu µs/item', 'engine cpu µs/item', 'peak MB'],
-      rounds.map(([what, timing]) => row(what, timing)),
+      ['what', 'seconds', 'items/s', 'of bare', 'of same writes', 'own cpu µs/item', 'engine cpu µs/item', 'peak MB'],
+      rounds.map(([what, timing]) => [
+        what,
+        short(timing.seconds),
+        short(ITEMS / timing.seconds),
+        percent(own.seconds, timing.seconds),
+        percent(same.seconds, timing.seconds),
+        short((timing.cpuSeconds * 1_000_000) / ITEMS),
+        short((timing.engineCpuSeconds * 1_000_000) / ITEMS),
+        short(timing.peakMb),
+      ]),
     ),
+  )
+  say(
+    `\nby processor time, own and the engine's: ${percent(cpu(own), cpu(run))} of bare, ${percent(cpu(same), cpu(run))} of the same writes`,
   )
   say('\nper 1,000 old items')
   const share = (count: number) => short((1000 * count) / ITEMS)

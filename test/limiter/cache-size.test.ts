@@ -3,6 +3,7 @@ import type {OperationInput} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {seededRandom} from './fixtures/seeded-random.js'
@@ -91,6 +92,33 @@ describeOnEngine('the size of the caches', () => {
     const totals = await Promise.all(entities.map(entity => scene.totals(entity, RESOURCE, 'rpm')))
     expect(totals).toEqual(entities.map(() => ({tokens: 0, consumed: ALLOWED})))
   })
+
+  it.each([
+    ['lost before apply', 'UpdateItem'],
+    ['lost after apply', 'UpdateItem'],
+    ['overtaken', 'UpdateItem'],
+    ['lost before apply', 'GetItem'],
+    ['throttled', 'GetItem'],
+  ] as const)(
+    'S5 S6 of one entry: a return to a bucket that is not in mind any more is made once: %s (%s)',
+    async (kind, operation) => {
+      const faults = new FaultTransport(table.transport)
+      scene.transport = faults
+      const limiter = scene.limiter({cacheSize: 1})
+      const lease = await limiter.acquire(request({rpm: ALLOWED}, 'a'))
+      // The slot of the process has another mark since than that of the charge.
+      const other = await limiter.acquire(request({rpm: 0}, 'a'))
+      await limiter.acquire(request({rpm: 1}, 'b'))
+      await limiter.settled()
+      faults.start({kind, at: 1, operation})
+      await lease.release({rpm: 3})
+      expect(faults.hits).toBe(1)
+      faults.start()
+      expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: 3, consumed: 2})
+      await Promise.all([lease.rollback(), other.rollback()])
+      expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: ALLOWED, consumed: 0})
+    },
+  )
 
   it('D-40 bounds everything that is kept, however many entities, parents, resources and refusals are seen', async () => {
     await scene.entity('child', 'team')

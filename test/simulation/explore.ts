@@ -4,7 +4,7 @@ import {operate} from './deeds/operator.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
-import {type Deed, RESOURCE, type Scenario} from './scenario.js'
+import {type Deed, RESOURCE, type Scenario, USUAL_CACHE_SIZE} from './scenario.js'
 import type {Message} from './world/network.js'
 import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
@@ -194,6 +194,7 @@ function scenarioOf({processes, capacity, children}: Situation): Scenario {
     configs: [{scope: {level: 'resource', resource: RESOURCE}, limits: [limit]}],
     children,
     sharedSlots: false,
+    cacheSize: USUAL_CACHE_SIZE,
     partitionUnits: 1000,
     longestWayMs: 1,
     aggregatorLagMs: undefined,

@@ -22,7 +22,7 @@ import {
   slowLimitFillsUp,
   softnessRunsOut,
 } from './rare.js'
-import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
+import {type Deed, type Profile, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
 import {Draws} from './world/draws.js'
@@ -36,7 +36,14 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 export function scenarioOf(profile: Profile, seed: number): Scenario {
   const planned = PLANS[profile](new Draws(seed * 2_654_435 + profile.length))
   // Drawn apart, so that the rest of a seed is the same with and without.
-  return {seed, profile, ...settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))}
+  const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
+  const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
+  return {seed, profile, ...settled, cacheSize}
+}
+
+/** Of five seeds one forgets buckets all the time. */
+function someCacheSize(draws: Draws): number {
+  return draws.pick([1, 2, ...Array.from({length: 8}, () => USUAL_CACHE_SIZE)])
 }
 
 const scopeOf = (entity: string) => ({level: 'entity', entity, resource: RESOURCE}) as const

@@ -1,5 +1,14 @@
 import type {Limit} from '../../src/lib/core/limit.js'
-import {type Deed, type Fault, type LeaseAction, RESOURCE, type Scenario, type Step, type Tokens} from './scenario.js'
+import {
+  type Deed,
+  type Fault,
+  type LeaseAction,
+  RESOURCE,
+  type Scenario,
+  type Step,
+  type Tokens,
+  USUAL_CACHE_SIZE,
+} from './scenario.js'
 import {changed, someFaults} from './traffic.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
@@ -189,6 +198,7 @@ export function plain(processes: number, limits: readonly Limit[]): Planned {
     configs: [{scope: SYSTEM, limits}],
     children: {},
     sharedSlots: false,
+    cacheSize: USUAL_CACHE_SIZE,
     partitionUnits: 1000,
     longestWayMs: 12,
     aggregatorLagMs: undefined,

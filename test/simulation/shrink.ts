@@ -1,5 +1,5 @@
 import {run} from './run.js'
-import type {Deed, Fault, Scenario, Step} from './scenario.js'
+import {type Deed, type Fault, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 
 /** Runs that shortening may take. */
 const MOST_RUNS = 400
@@ -63,7 +63,8 @@ async function withFewerActions(
 }
 
 /** A scenario in words, one line for each step and fault. */
-export function describeScenario({profile, seed, skewsMs, configs, children, steps, faults}: Scenario): string {
+export function describeScenario(scenario: Scenario): string {
+  const {profile, seed, skewsMs, configs, children, cacheSize, steps, faults} = scenario
   const limits = configs.map(({scope, limits: all}) => {
     const texts = all.map(
       ({name, capacity, refillAmount, refillPeriodSeconds}) =>
@@ -75,6 +76,7 @@ export function describeScenario({profile, seed, skewsMs, configs, children, ste
   const ordered = steps.toSorted((a, b) => a.atMs - b.atMs)
   return [
     `seed ${seed}, profile ${profile}, ${skewsMs.length} processes${skewsMs.some(ms => ms !== 0) ? ` with clocks ${skewsMs.join(', ')} ms ahead` : ''}`,
+    ...(cacheSize === USUAL_CACHE_SIZE ? [] : [`  caches of ${cacheSize}`]),
     ...limits.map(text => `  limits of ${text}`),
     ...Object.entries(children).map(([child, parent]) => `  ${child} shares with ${parent}`),
     ...ordered.map(({atMs, by, deed}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(deed)}`),

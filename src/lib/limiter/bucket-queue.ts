@@ -20,6 +20,7 @@ import {refuseDisabled} from './refusal.js'
 import {writeRefusals} from './refusals/flush.js'
 import type {Correction, CorrectOptions} from './settling/correction.js'
 import {insist} from './settling/insist.js'
+import {readBucket} from './settling/read-bucket.js'
 import {WaitingCorrections} from './settling/waiting-corrections.js'
 
 /** Steps before a contended batch is refused. */
@@ -165,8 +166,12 @@ export class BucketQueue {
   }
 
   #writeCorrections(corrections: readonly Correction[]): Promise<void> {
-    const {bucketTtlMultiplier: ttlMultiplier} = this.#services.settings
-    return writeCorrections({...this.#item(), bucket: this.#bucket, ttlMultiplier}, corrections)
+    const {table, settings, nextMark} = this.#services
+    const {bucketTtlMultiplier: ttlMultiplier, writeTimeoutMs} = settings
+    const bucket = this.#bucket
+    const read = async () =>
+      void bucket.learn(await readBucket(table, this.#address, writeTimeoutMs), nextMark(), this.#now())
+    return writeCorrections({...this.#item(), bucket, ttlMultiplier, read}, corrections)
   }
 
   async #writeRefusals(writers: readonly Deferred[]): Promise<void> {

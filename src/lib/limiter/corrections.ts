@@ -20,8 +20,10 @@ const MOST_TRIES = 20
 interface CorrectedItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
-  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'lastRecord'>
+  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'isSlotKnown' | 'lastRecord'>
   readonly ttlMultiplier: number
+  /** Shows the bucket as it is now. */
+  readonly read: () => Promise<void>
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
@@ -66,6 +68,8 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
   let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
   let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
+  // Not in mind any more: a return that is lost on its first try could not be told from one that was applied.
+  if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]
     for (const name of lapsed) {

@@ -42,6 +42,7 @@ export class KnownBucket {
   #lastRecord: BucketRecord | undefined
   #seenAtMs = 0
   #slotMark: string | undefined
+  #isSlotKnown = false
   #largest = new Map<string, bigint>()
   #limitsCheckedAtMs: number | undefined
   #hasDecided = false
@@ -73,6 +74,11 @@ export class KnownBucket {
     return this.#slotMark
   }
 
+  /** Whether the slot was seen at all, by an answer that was true when it was given. */
+  get isSlotKnown(): boolean {
+    return this.#isSlotKnown
+  }
+
   get needsPressureRepair(): boolean {
     return this.#gauge.needsRepair
   }
@@ -85,6 +91,7 @@ export class KnownBucket {
   /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
+    this.#isSlotKnown = true
     this.#seenAtMs = performance.now()
     this.#state = stateIn(item, nowMs)
     this.#time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
@@ -119,7 +126,10 @@ export class KnownBucket {
   /** Forgets the state; `mark` is that of a write that was not sent by the queue, `written` the bucket after it. */
   forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined
-    if (mark) this.#slotMark = mark.nonce
+    if (mark) {
+      this.#slotMark = mark.nonce
+      this.#isSlotKnown = true
+    }
     if (written) this.#lastRecord = written
   }
 

@@ -387,6 +387,11 @@ export const MUTANTS: readonly Mutant[] = [
       'deltas = chargesOf(corrections)',
       'deltas = new Map()',
     ],
+    [
+      'a return to a bucket that is not in mind is written without a look at it',
+      'if (returning && !bucket.isSlotKnown)',
+      'if (returning && !bucket)',
+    ],
   ]),
   ...inFile('limiter/limit-steps.ts', [
     ['the whole capacity is too large', 'if (milli > capacityMilli && ', 'if (milli >= capacityMilli && '],

@@ -1,3 +1,4 @@
+import {USUAL_CACHE_SIZE} from '../scenario.js'
 import {consumedBy, type StoredShard, type TableRequest, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -28,12 +29,14 @@ const mostReads = (buckets: number): number => 3 + 4 * buckets
  */
 export class Costs {
   readonly #verdicts: Verdicts
+  readonly #cacheSize: number
   readonly #requests = new Map<number, TableRequest[]>()
   readonly #writes = new Map<string, {readonly atMs: number; readonly process: number}[]>()
   readonly #sharded = new Set<string>()
 
-  constructor(verdicts: Verdicts) {
+  constructor(verdicts: Verdicts, cacheSize = USUAL_CACHE_SIZE) {
     this.#verdicts = verdicts
+    this.#cacheSize = cacheSize
   }
 
   observe({atMs, writer, shards}: TableWrite, startMs: number): void {
@@ -78,7 +81,10 @@ export class Costs {
     // With a parent, a charge is taken back.
     if (as === 'refused' && buckets.length === 1 && applied > inLine)
       this.#verdicts.report('S4-refusal', buckets.join(), spent)
-    const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mostReads(buckets.length)
+    // A cache that holds less than a decision needs has it read again.
+    const mostTimes = this.#cacheSize === USUAL_CACHE_SIZE ? 1 : 2
+    const mayRead = mostTimes * mostReads(buckets.length)
+    const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mayRead
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)
   }
 }

@@ -68,7 +68,7 @@ export class Oracles {
     this.rates = new RateBound(rates, verdicts, () => world.spreadMs + world.lagMs)
     this.answers = new Answers(rates, verdicts, (bucket, name, nowMs) => this.rates.storedCapacity(bucket, name, nowMs))
     this.usage = new UsageTruth(verdicts)
-    this.costs = new Costs(verdicts)
+    this.costs = new Costs(verdicts, world.scenario.cacheSize)
     this.refusals = new Refusals(verdicts)
     this.families = new Families(world.scenario, verdicts)
     this.soft = new SoftLimits(world.scenario, verdicts)

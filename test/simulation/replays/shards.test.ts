@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import type {Limit} from '../../../src/lib/core/limit.js'
 import {run} from '../run.js'
-import {type Deed, RESOURCE, type Scenario, type Step} from '../scenario.js'
+import {type Deed, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from '../scenario.js'
 import {OTHERS} from '../world/world.js'
 
 const SCOPE = {level: 'resource', resource: RESOURCE} as const
@@ -27,6 +27,7 @@ function scenarioOf(seed: number, limits: readonly Limit[], steps: readonly (rea
     configs: [{scope: SCOPE, limits}],
     children: {},
     sharedSlots: false,
+    cacheSize: USUAL_CACHE_SIZE,
     partitionUnits: 1000,
     longestWayMs: 12,
     aggregatorLagMs: undefined,

@@ -15,6 +15,7 @@ interface ProcessOptions {
   readonly stack: string
   readonly namespace: string
   readonly slots: MarkSlots
+  readonly cacheSize: number
   readonly network: Omit<NetworkOptions, 'time' | 'isAlive' | 'nextCall'>
 }
 
@@ -69,7 +70,7 @@ export class SimulatedProcess {
   }
 
   #start(): RateLimiter {
-    const {number, seed, time, stack, namespace, network, slots} = this.#options
+    const {number, seed, time, stack, namespace, network, slots, cacheSize} = this.#options
     const {generation} = this
     const kills = this.kills
     // One that was recycled still finishes its work; only a killed one falls silent.
@@ -90,6 +91,7 @@ export class SimulatedProcess {
       randomBytes: (count: number) => randomBytes(draws, count, slot.number),
       onUnavailable: 'block',
       timeoutMs: DECISION_TIMEOUT_MS,
+      cacheSize,
     })
     this.limiters.push(limiter)
     return limiter

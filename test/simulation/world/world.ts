@@ -232,6 +232,7 @@ export class World {
       stack: STACK,
       namespace: TENANT,
       slots: this.slots,
+      cacheSize: scenario.cacheSize,
       network: this.#networkOf({kind: 'limiter', process: number}),
     })
   }

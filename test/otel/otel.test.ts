@@ -159,6 +159,27 @@ describeOnEngine('decisions as metrics', () => {
     `)
   })
 
+  it('have names with every allowed character as labels, unchanged, and no others', async () => {
+    const odd = {resource: 'llama3:8b/x.y-z_1', entity: 'team:1@x.y', limit: 'in.tok-1_x'}
+    await scene.configure({level: 'resource', resource: odd.resource}, `${odd.limit}=1/hour`)
+    const limiter = scene.limiter({onDecision: observe({entities: true}), namespace: 'default'})
+    const ask = ({entity, resource}: {entity: string; resource: string}) =>
+      limiter.tryAcquire({entity, resource, consume: {[odd.limit]: 1}})
+    await ask(odd)
+    await ask(odd)
+    const admitted = 'zael.namespace=default zael.outcome=admitted zael.resource=llama3:8b/x.y-z_1: 1'
+    const refused =
+      'zael.namespace=default zael.outcome=refused zael.reason=exceeded zael.resource=llama3:8b/x.y-z_1: 1'
+    expect(await pointsOf('zael.decisions')).toEqual([
+      `zael.entity=team:1@x.y ${admitted}`,
+      `zael.entity=team:1@x.y zael.level=entity zael.limit=in.tok-1_x ${refused}`,
+    ])
+    const wrong = 'a b|"|\\|a=b,c|{}|a\nb|\0|\u{1F600}|\uD800|\u202E|__proto__|_other_'.split('|')
+    for (const name of ['', ...wrong]) await failure(ask({entity: name, resource: name}))
+    // Names that cannot be are no decisions, and no series.
+    expect(await pointsOf('zael.decisions')).toHaveLength(2)
+  })
+
   it('of an SDK that throws change no decision, and go on when it works again', async () => {
     let isBroken = true
     const getMeter: typeof meterProvider.getMeter = (...args) => {

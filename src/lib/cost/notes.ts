@@ -79,7 +79,7 @@ function basisNotes({stack, averaged}: NoteSources): CostNote[] {
   if (isEstimated)
     notes.push(
       note(
-        'Estimates count one write for each decision and for each usage record and batch; adjustments, refills, new buckets, further writes of refused requests and reads of services are not in them.',
+        'Estimates count one write for each decision and for each usage record and batch; adjustments, refills, new buckets, usage by month, further writes of refused requests and reads of services are not in them.',
       ),
     )
   if (averaged.length > 0 && averaged.every(({isComplete}) => !isComplete))

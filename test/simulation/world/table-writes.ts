@@ -177,15 +177,13 @@ export function isRefusalWrite(operation: Operation, input: object): boolean {
   return operation === 'UpdateItem' && names.includes('xl') && names.every(name => /^(wn_\d|x.*|lr|rf)$/.test(name))
 }
 
-/** Whether a request takes tokens and returns others: the one demands that no switch is there, the other the bucket that gave them. */
+/** Whether a request takes tokens and returns others: it demands that no switch is there, and the bucket that gave them. */
 export function isRide(operation: Operation, input: object): boolean {
   const {ConditionExpression = '', ExpressionAttributeNames: used = {}} = input as {
     ConditionExpression?: string
     ExpressionAttributeNames?: Record<string, string>
   }
-  const demanded = Object.entries(used).flatMap(([placeholder, name]) =>
-    ConditionExpression.includes(placeholder) ? [name] : [],
-  )
+  const demanded = (ConditionExpression.match(/#\w+/g) ?? []).map(placeholder => used[placeholder])
   return operation === 'UpdateItem' && demanded.includes('bi') && demanded.includes('disabled')
 }
 

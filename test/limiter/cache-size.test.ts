@@ -100,7 +100,7 @@ describeOnEngine('the size of the caches', () => {
     ['lost before apply', 'GetItem'],
     ['throttled', 'GetItem'],
   ] as const)(
-    'S5 S6 of one entry: a return to a bucket that is not in mind any more is made once: %s (%s)',
+    'S5 S6 of one entry: a return to a bucket that was dropped from the cache is made once: %s (%s)',
     async (kind, operation) => {
       const faults = new FaultTransport(table.transport)
       scene.transport = faults
@@ -139,7 +139,7 @@ describeOnEngine('the size of the caches', () => {
     expect([limiter.cacheEntries?.refusals, limiter.uncountedRefusals]).toEqual([0, 0])
   })
 
-  it('decides how many entities are in mind: what is not any more costs a call, and is decided the same', async () => {
+  it('decides how many entities are cached: what was dropped costs a call, and is decided the same', async () => {
     const calls = async (cacheSize: number) => {
       const limiter = scene.limiter({cacheSize})
       const entities = ['a', 'b', 'c'].map(name => `${name}-${cacheSize}`)
@@ -149,7 +149,7 @@ describeOnEngine('the size of the caches', () => {
         expect(await failure(limiter.acquire(request({rpm: 1}, entity)))).toMatchObject({code: 'limit.exceeded'})
       return scene.calls.filter(call => call === 'UpdateItem').length
     }
-    // Refusals that wait for more buckets than are in mind are written at once, which are calls as well.
+    // Refusals that wait for more buckets than are cached are written at once, which are calls as well.
     expect(await calls(1)).toBeGreaterThanOrEqual(3)
     expect(await calls(3)).toBe(0)
   })

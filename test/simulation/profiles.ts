@@ -22,6 +22,7 @@ import {
   slowLimitFillsUp,
   softnessRunsOut,
 } from './rare.js'
+import {isAboutRides, ridesInDoubt} from './rides.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
@@ -34,7 +35,8 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 
 /** Makes up a scenario: the same for the same seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
-  const planned = PLANS[profile](new Draws(seed * 2_654_435 + profile.length))
+  const draws = new Draws(seed * 2_654_435 + profile.length)
+  const planned = isAboutRides(profile, seed) ? ridesInDoubt(draws, profile) : PLANS[profile](draws)
   // Drawn apart, so that the rest of a seed is the same with and without.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
   const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))

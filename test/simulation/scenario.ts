@@ -165,7 +165,7 @@ export interface Scenario {
   readonly children: Readonly<Record<string, string>>
   /** Whether all processes use the same slot for their write marks: then a charge may count twice, or a return be dropped (decision 26). */
   readonly sharedSlots: boolean
-  /** How many buckets, entities and so on each process has in mind; of the others it knows nothing any more. */
+  /** How many buckets, entities and so on each process caches; of the others it knows nothing any more. */
   readonly cacheSize: number
   /** Write units that one partition takes per second; 1,000 in DynamoDB. */
   readonly partitionUnits: number
@@ -177,7 +177,7 @@ export interface Scenario {
   readonly faults: readonly Fault[]
 }
 
-/** What limiters have in mind unless it is set otherwise: more than a scenario has. */
+/** What limiters cache unless it is set otherwise: more than a scenario has. */
 export const USUAL_CACHE_SIZE = 10_000
 
 /** The resource of all requests. */

@@ -7,7 +7,7 @@ type Acquire = Extract<Deed, {kind: 'acquire'}>
 /** About as long as a correction waits for others, and is then on its way, in ms. */
 const WAIT_MS = 120
 
-/** Has corrections of many leases written soon. Some processes end, or die, while corrections of theirs wait. */
+/** Has corrections of many leases written soon, some of them while their process asks again. Some processes end, or die, while corrections of theirs wait. */
 export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
   const mayDie = planned.steps.some(({deed}) => deed.kind === 'kill')
   const mayEnd = mayDie || planned.steps.some(({deed}) => deed.kind === 'recycle')
@@ -21,6 +21,7 @@ export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
     steps.push({atMs, by, deed: {...deed, isSoon: true}})
     const correctedMs = firstCorrectionMs(deed)
     if (correctedMs === undefined) continue
+    steps.push(...company(draws, step, deed, correctedMs))
     const endsMs = atMs + correctedMs + draws.int(5, WAIT_MS)
     if (mayEnd && draws.chance(0.1)) steps.push({atMs: endsMs, by, deed: {kind: 'recycle'}})
     else if (mayDie && draws.chance(0.15))
@@ -30,6 +31,14 @@ export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
       )
   }
   return {...planned, steps}
+}
+
+/** Requests of the same process for the same bucket while the correction waits. */
+function company(draws: Draws, {atMs, by}: Step, {entity, consume}: Acquire, correctedMs: number): Step[] {
+  const [name] = Object.keys(consume)
+  if (name === undefined || draws.chance(0.4)) return []
+  const deed: Acquire = {kind: 'acquire', entity, consume: {[name]: 1}, actions: []}
+  return Array.from({length: draws.int(1, 2)}, () => ({atMs: atMs + correctedMs + draws.int(0, 60), by, deed}))
 }
 
 /** When the first correction is made, in ms after the request. */

@@ -9,6 +9,7 @@ interface ProfileTotals {
   calls: number
   faults: number
   deliveries: number
+  rides: number
   /** Seeds by oracle. */
   readonly found: Map<string, number[]>
 }
@@ -25,6 +26,7 @@ export class Totals {
     totals.calls += counts.calls
     totals.faults += counts.faults
     totals.deliveries += counts.deliveries
+    totals.rides += counts.rides
     for (const oracle of new Set(violations.map(each => each.oracle))) {
       totals.found.set(oracle, [...(totals.found.get(oracle) ?? []), seed])
     }
@@ -46,17 +48,17 @@ export class Totals {
   /** What was played of each profile, as a table of Markdown; `undefined` when nothing was. */
   get seedTable(): string | undefined {
     if (this.#profiles.size === 0) return undefined
-    const rows = [...this.#profiles].map(([profile, {runs, operations, calls, faults, deliveries, found}]) => {
+    const rows = [...this.#profiles].map(([profile, {runs, operations, calls, faults, deliveries, rides, found}]) => {
       const violations = [...found].map(([oracle, {length}]) => `${oracle} (${length})`).join(', ') || 'none'
-      return `| \`${profile}\` | ${runs} | ${operations} | ${calls} | ${faults} | ${deliveries} | ${violations} |`
+      return `| \`${profile}\` | ${runs} | ${operations} | ${calls} | ${faults} | ${deliveries} | ${rides} | ${violations} |`
     })
-    const sum = (field: 'runs' | 'operations' | 'calls' | 'faults' | 'deliveries') =>
+    const sum = (field: 'runs' | 'operations' | 'calls' | 'faults' | 'deliveries' | 'rides') =>
       [...this.#profiles.values()].reduce((total, each) => total + each[field], 0)
     return [
-      '| profile | seeds | operations | calls | faults | deliveries | violations (seeds) |',
-      '|---|---|---|---|---|---|---|',
+      '| profile | seeds | operations | calls | faults | deliveries | rides | violations (seeds) |',
+      '|---|---|---|---|---|---|---|---|',
       ...rows,
-      `| all | ${sum('runs')} | ${sum('operations')} | ${sum('calls')} | ${sum('faults')} | ${sum('deliveries')} | |`,
+      `| all | ${sum('runs')} | ${sum('operations')} | ${sum('calls')} | ${sum('faults')} | ${sum('deliveries')} | ${sum('rides')} | |`,
     ].join('\n')
   }
 
@@ -73,7 +75,15 @@ export class Totals {
   #of(profile: Profile): ProfileTotals {
     const known = this.#profiles.get(profile)
     if (known) return known
-    const totals = {runs: 0, operations: 0, calls: 0, faults: 0, deliveries: 0, found: new Map<string, number[]>()}
+    const totals = {
+      runs: 0,
+      operations: 0,
+      calls: 0,
+      faults: 0,
+      deliveries: 0,
+      rides: 0,
+      found: new Map<string, number[]>(),
+    }
     this.#profiles.set(profile, totals)
     return totals
   }

@@ -1,26 +1,27 @@
 import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
-import {Throttled} from '../dynamo/errors.js'
+import {isUnavailability, Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
-import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'
-import type {WriteOutcome} from '../repository/buckets/marked-write.js'
+import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {keys, wireKey} from '../schema/keys.js'
+import {BucketWrites, type SeenOutcome} from './bucket-writes.js'
 import {writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
-import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
+import {KnownBucket, type KnownState} from './known-bucket.js'
 import {LimitChecks} from './limit-checks.js'
 import {isInLine, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
+import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, stepWithRiders, type WriteStep} from './next-step.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refusal.js'
 import {writeRefusals} from './refusals/flush.js'
+import type {LimitsInForce} from './services/limit-source.js'
 import type {Correction, CorrectOptions} from './settling/correction.js'
 import {insist} from './settling/insist.js'
-import {readBucket} from './settling/read-bucket.js'
+import {owedInDoubt, ridersOf} from './settling/riders.js'
 import {WaitingCorrections} from './settling/waiting-corrections.js'
 
 /** Steps before a contended batch is refused. */
@@ -38,11 +39,7 @@ interface Deferred {
   readonly reject: (error: unknown) => void
 }
 
-/** What became of a write; `record` is undefined when there is no bucket. */
-interface SeenOutcome {
-  readonly outcome: WriteOutcome
-  readonly record: BucketRecord | undefined
-}
+const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
 
 /** Callers that were answered together and ask again at once have asked by then: they share the next write. */
 const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
@@ -56,6 +53,7 @@ export class BucketQueue {
   readonly #address: BucketAddress
   readonly #bucket: KnownBucket
   readonly #limits: LimitChecks
+  readonly #writes: BucketWrites
   #requests: PendingRequest[] = []
   readonly #corrections = new WaitingCorrections(() => this.#start())
   #isCorrecting = false
@@ -72,6 +70,7 @@ export class BucketQueue {
     this.#address = address
     this.#bucket = new KnownBucket(services.settings)
     this.#limits = new LimitChecks(services, address, this.#bucket)
+    this.#writes = new BucketWrites(services, address, this.#bucket)
   }
 
   /** The work in progress, if any; it may go on after the last answer. */
@@ -165,27 +164,13 @@ export class BucketQueue {
     return this.#corrections.isEmpty && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
   }
 
-  #writeCorrections(corrections: readonly Correction[]): Promise<void> {
-    const {table, settings, nextMark} = this.#services
-    const {bucketTtlMultiplier: ttlMultiplier, writeTimeoutMs} = settings
-    const bucket = this.#bucket
-    const read = async () =>
-      void bucket.learn(await readBucket(table, this.#address, writeTimeoutMs), nextMark(), this.#now())
-    return writeCorrections({...this.#item(), bucket, ttlMultiplier, read}, corrections)
-  }
-
   async #writeRefusals(writers: readonly Deferred[]): Promise<void> {
     try {
-      await writeRefusals({...this.#item(), bucket: this.#bucket}, this.#services.refusals)
+      await writeRefusals({...this.#writes.item, bucket: this.#bucket}, this.#services.refusals)
       for (const {resolve} of writers) resolve()
     } catch (error) {
       for (const {reject} of writers) reject(error)
     }
-  }
-
-  #item() {
-    const {table} = this.#services
-    return {table, address: this.#address, write: (guarded: GuardedWrite) => this.#write(guarded)}
   }
 
   #now(): number {
@@ -207,19 +192,9 @@ export class BucketQueue {
 
   async #run(): Promise<void> {
     do {
-      const corrections = this.#corrections.take({all: this.#mayRefuse()})
-      this.#isCorrecting = corrections.length > 0
-      if (corrections.length > 0) await this.#writeCorrections(corrections)
-      this.#isCorrecting = false
-      const requests = this.#requests
-      this.#requests = []
-      try {
-        await this.#decide(requests)
-      } catch (error) {
-        for (const request of requests) if (!request.isSettled) request.fail(error)
-      }
-      for (const request of requests) request.finish()
-      if (requests.length > 0) this.#bucket.noteDecided()
+      const step = this.#stepWithRiders()
+      const isWritten = step !== undefined && (await this.#writeTogether(step))
+      if (!isWritten) await this.#writeApart()
       const refusalWriters = this.#refusalWriters
       this.#refusalWriters = []
       if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
@@ -229,12 +204,86 @@ export class BucketQueue {
     if (this.#corrections.isEmpty) this.#services.onIdle(this.key)
   }
 
+  /** Writes the corrections that have to be written now, then decides the requests that have come until then. */
+  async #writeApart(): Promise<void> {
+    const corrections = this.#corrections.take({all: this.#mayRefuse()})
+    if (corrections.length > 0) await this.#correct(corrections)
+    const requests = this.#takeRequests()
+    try {
+      await this.#decide(requests)
+    } catch (error) {
+      for (const request of requests) if (!request.isSettled) request.fail(error)
+    }
+    this.#finish(requests)
+  }
+
+  /**
+   * Writes requests and corrections together (decision 40). Where the table has not taken that, the corrections are written
+   * alone, and false says that requests still wait.
+   */
+  async #writeTogether(step: WriteStep): Promise<boolean> {
+    const [requests, corrections] = [this.#takeRequests(), this.#corrections.take({all: true})]
+    this.#isCorrecting = true
+    try {
+      const seen = await this.#writes.send(step)
+      const {outcome} = seen
+      if (outcome.applied) {
+        for (const {resolve} of corrections) resolve()
+        // Leases book them first: the answers to the requests show balances that have them already (L6).
+        await afterMicrotasks()
+        this.#settle(step, seen)
+      } else await this.#correct(outcome.isInDoubt ? owedInDoubt(corrections) : corrections)
+    } catch (error) {
+      // A write that the table does not accept as it is: each of its parts alone may be.
+      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#correct(corrections)
+      else {
+        for (const {reject} of corrections) reject(error)
+        for (const request of requests) if (!request.isSettled) request.fail(error)
+      }
+    }
+    this.#isCorrecting = false
+    const open = requests.filter(isOpen)
+    this.#requests.unshift(...open)
+    this.#finish(requests.filter(request => !isOpen(request)))
+    return open.length === 0
+  }
+
+  /** One write of all requests and corrections, where both wait and the bucket is in its usual state. */
+  #stepWithRiders(): WriteStep | undefined {
+    const bucket = this.#bucket
+    if (this.#corrections.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
+    const clockMs = this.#now()
+    const requests = this.#requests.filter(isOpen)
+    if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
+    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record)
+    if (!riders) return undefined
+    for (const request of requests) bucket.narrow(request, clockMs)
+    return stepWithRiders(this.#stepInput(requests, clockMs), riders)
+  }
+
+  async #correct(corrections: readonly Correction[]): Promise<void> {
+    this.#isCorrecting = true
+    await writeCorrections({...this.#writes.item, bucket: this.#bucket}, corrections)
+    this.#isCorrecting = false
+  }
+
+  #takeRequests(): readonly PendingRequest[] {
+    const requests = this.#requests
+    this.#requests = []
+    return requests
+  }
+
+  #finish(requests: readonly PendingRequest[]): void {
+    for (const request of requests) request.finish()
+    if (requests.length > 0) this.#bucket.noteDecided()
+  }
+
   /** Decides step by step, until every request of the batch is settled. */
   async #decide(requests: readonly PendingRequest[]): Promise<void> {
-    const {settings, table, firstVisits} = this.#services
+    const {table, firstVisits} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
     for (let round = 0; ; round++) {
-      const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
+      const open = requests.filter(isOpen)
       if (open.length === 0) return
       const {state} = bucket
       const mayRefuse = state?.exists && !state.seen.record.unsupported && state.seen.record.bypassUntilMs === undefined
@@ -255,14 +304,19 @@ export class BucketQueue {
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
       const rules = {isCertain, isContended: round >= 2}
-      const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
-      const instants = {clockMs, nowMs: bucket.timeAt(clockMs)}
-      const step = nextStep({table, settings, address, bucket, requests: open, ...instants, supposed, ...rules})
+      const step = nextStep({...this.#stepInput(open, clockMs, inForce), ...rules})
       if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
       if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
     }
+  }
+
+  #stepInput(requests: readonly PendingRequest[], clockMs: number, inForce?: LimitsInForce) {
+    const {table, settings} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
+    return {table, settings, address, bucket, requests, clockMs, nowMs: bucket.timeAt(clockMs), supposed}
   }
 
   /** Reads a bucket that was never seen, where a write would probably only show it; the write that follows demands what was read. */
@@ -305,7 +359,7 @@ export class BucketQueue {
       }
       default:
         if (step.refused) this.#refuse(step.refused)
-        this.#settle(step, await this.#writeSeen(step))
+        this.#settle(step, await this.#writes.send(step))
     }
   }
 
@@ -319,7 +373,7 @@ export class BucketQueue {
     const [address, bucket] = [this.#address, this.#bucket]
     const {inForce, bypassUntilMs, clockMs} = await this.#limits.read(state)
     const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
-    if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
+    if (await refuseDisabled({...this.#writes.item, state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
     if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
@@ -343,35 +397,6 @@ export class BucketQueue {
     this.#admit(step, record, outcome.isFound ? step.nowMs : undefined)
     this.#noteOpened(record, step)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
-  }
-
-  async #write(write: GuardedWrite): Promise<WriteOutcome> {
-    return (await this.#writeSeen(write)).outcome
-  }
-
-  /** Sends one write and remembers the state that its answer shows. */
-  async #writeSeen(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
-    const {table, settings, nextMark, refusals} = this.#services
-    const bucket = this.#bucket
-    const mark = nextMark()
-    const {lastRecord} = bucket
-    // A write that will hardly be applied counts nothing: what it took along would have to be taken back.
-    const ride = write.isProbe ? undefined : refusals.ride(this.#address, write)
-    try {
-      const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
-      const outcome = await sendGuarded(table, ride ?? write, mark, options)
-      ride?.settle(outcome)
-      const seen = bucket.learn(outcome.item, mark, this.#now())
-      if (seen) this.#services.onSeen(this.#address, seen)
-      else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
-      const isFound = outcome.applied && outcome.isFound
-      return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
-    } catch (error) {
-      // The write may have been applied: the state may no longer hold.
-      ride?.fail(error)
-      bucket.forget()
-      throw error
-    }
   }
 
   /** A session that this write has opened is announced to the other shards. */

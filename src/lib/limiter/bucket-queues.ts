@@ -12,7 +12,6 @@ import {type Family, isOlderGeneration} from '../schema/family.js'
 import {BucketQueue} from './bucket-queue.js'
 import type {Holding} from './grant.js'
 import type {SeenLoad} from './known-bucket.js'
-import type {AppliedLimits, LimitSource} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Deadline,
@@ -26,6 +25,7 @@ import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 import {RefusalTally} from './refusals/tally.js'
 import {FirstVisits} from './services/first-visits.js'
+import type {AppliedLimits, LimitSource} from './services/limit-source.js'
 import {ShardRepair} from './services/shard-repair.js'
 
 /** What is asked of one bucket: the entity's own or its parent's. */

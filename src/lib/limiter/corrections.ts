@@ -68,7 +68,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
   let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
   let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
-  // Not in mind any more: a return that is lost on its first try could not be told from one that was applied.
+  // Dropped from the cache: a return that is lost on its first try could not be told from one that was applied.
   if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]

@@ -16,10 +16,10 @@ import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 import {ResourceDisabled} from './errors.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
-import type {AppliedLimits} from './limit-source.js'
 import {expiryOf, hasLimits, impossibility, topUpsOf} from './limit-steps.js'
 import {knownAmounts} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+import type {AppliedLimits} from './services/limit-source.js'
 
 const ATTEMPTS = 5
 

@@ -9,9 +9,9 @@ import {markIn, type WriteMark} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-record.js'
 import {BucketTime} from './clock/bucket-time.js'
-import type {AppliedLimits} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
 import {type Demand, leaveOutMissing, type Refused} from './pending-request.js'
+import type {AppliedLimits} from './services/limit-source.js'
 
 /** The last state of a bucket item that an answer has shown. */
 export type KnownState =

@@ -1,9 +1,9 @@
 import {STAMP_MS} from '../core/limit-kind.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {KnownBucket, KnownState} from './known-bucket.js'
-import type {LimitsInForce} from './limit-source.js'
 import {differsFrom, hasLimits, isUpToDate} from './limit-steps.js'
 import type {QueueServices} from './queue-services.js'
+import type {LimitsInForce} from './services/limit-source.js'
 
 /** Limits that were read to be written to a bucket. */
 interface LimitsRead {

@@ -24,10 +24,10 @@ import type {BucketRecord, Residue} from '../schema/bucket-record.js'
 import {isSameFamily} from '../schema/family.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
-import type {AppliedLimits, LimitsInForce} from './limit-source.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
+import type {AppliedLimits, LimitsInForce} from './services/limit-source.js'
 
 /** What a step that depends on the configuration is planned from. */
 export interface LimitStepInput {

@@ -13,11 +13,11 @@ import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
 import {needsLimits} from './known-bucket.js'
-import {LimitSource} from './limit-source.js'
 import {impossibility, topUpsOf} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+import {LimitSource} from './services/limit-source.js'
 
 const ONLY_SHARD = [0] as const
 

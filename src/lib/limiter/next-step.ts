@@ -38,6 +38,7 @@ import {
 } from './known-bucket.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
+import type {Riders} from './settling/riders.js'
 
 /** Refuses without a call, by the state in `record`. */
 export interface RefuseStep {
@@ -159,6 +160,28 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   return {...consume(input, requests, unseenRoom(input)), isProbe: true}
 }
 
+/**
+ * Requests and corrections in one write. `undefined` unless that is the usual write of a bucket that was seen: all that is
+ * asked for and charged is stored, and nothing has overflowed.
+ */
+export function stepWithRiders(
+  known: Omit<StepInput, 'isCertain' | 'isContended'>,
+  riders: Riders,
+): WriteStep | undefined {
+  const input = {...known, isCertain: true, isContended: false}
+  const {bucket, requests, nowMs} = input
+  const {state} = bucket
+  if (!state?.exists || nextStep(input).kind !== 'consume') return undefined
+  const {record} = state.seen
+  const amounts = sumAmounts([...requests, {amounts: riders.charges}])
+  const {others} = chooseFitting([{amounts}], storedTokens(record, nowMs), amounts)
+  const isDebt = (name: string) => (record.state.limits.get(name)?.tokensMilli ?? 0n) < (amounts.get(name) ?? 0n)
+  const bounds = boundsOfRoom(shareOfRecord(record), takenNames(amounts), nowMs)
+  if (others.length > 0 || bounds.length === 0 || [...riders.charges.keys()].some(isDebt)) return undefined
+  const room = {bounds, shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+  return consume(input, requests, room, riders)
+}
+
 /** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
 function countBypassed(
   {table, bucket, requests, nowMs, clockMs}: StepInput,
@@ -183,9 +206,11 @@ function consume(
   {table, address, bucket, nowMs}: StepInput,
   admits: readonly PendingRequest[],
   room: RoomDemand,
+  riders?: Riders,
 ): WriteStep {
-  const amounts = sumAmounts(admits)
-  const options = {nowMs, requests: requestCount(admits), room, repairPressure: bucket.needsPressureRepair}
+  const amounts = sumAmounts(riders ? [...admits, {amounts: riders.charges}] : admits)
+  const requests = requestCount(admits) + (riders?.requests ?? 0)
+  const options = {nowMs, requests, room, repairPressure: bucket.needsPressureRepair, returns: riders?.returns}
   const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
   const basis = room.seen ? basisOf(room.seen) : ({kind: 'refill', latestMs: nowMs} as const)
   return {kind: 'consume', update, basis, admits, nowMs}

@@ -44,7 +44,7 @@ export interface RateLimiterOptions extends ConnectionOptions {
   /** Most shards a hot bucket is split into; 32 unless said otherwise. */
   readonly maxShards?: number
   /**
-   * Most entries of each cache: about as many entities as the process keeps in mind; 10,000 unless said otherwise. Others
+   * Most entries of each cache: about as many entities as the process remembers; 10,000 unless said otherwise. Others
    * are decided about just the same, with calls for what is not known any more.
    */
   readonly cacheSize?: number

@@ -4,7 +4,7 @@ import {Aborted, Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {RefusalStatus} from './errors.js'
-import type {AppliedLimits} from './limit-source.js'
+import type {AppliedLimits} from './services/limit-source.js'
 
 /** What is asked of one bucket. */
 export interface Demand {

@@ -2,11 +2,11 @@ import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {SeenLoad} from './known-bucket.js'
-import type {AppliedLimits, LimitSource} from './limit-source.js'
 import type {SupposedBucket} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import type {RefusalTally} from './refusals/tally.js'
 import type {FirstVisits} from './services/first-visits.js'
+import type {AppliedLimits, LimitSource} from './services/limit-source.js'
 import type {ShardRepair} from './services/shard-repair.js'
 
 /** What all queues of a namespace share. */

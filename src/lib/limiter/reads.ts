@@ -14,10 +14,10 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import {chargedParent} from '../schema/family.js'
 import {type RefusalStatus, ResourceDisabled, unknownLimit} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
-import type {AppliedLimits} from './limit-source.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 import {knownAmounts} from './pending-request.js'
 import {explainRefusal} from './refusal.js'
+import type {AppliedLimits} from './services/limit-source.js'
 
 /** What an acquire would answer. */
 export interface CheckResult {

@@ -17,9 +17,9 @@ import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type RefusalStatus, ResourceDisabled} from './errors.js'
 import type {KnownState} from './known-bucket.js'
-import type {AppliedLimits} from './limit-source.js'
 import {basisOf} from './next-step.js'
 import type {PendingRequest} from './pending-request.js'
+import type {AppliedLimits} from './services/limit-source.js'
 
 /** Why a request was not admitted at one level. */
 export interface Refusal {

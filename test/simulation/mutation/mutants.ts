@@ -388,7 +388,7 @@ export const MUTANTS: readonly Mutant[] = [
       'deltas = new Map()',
     ],
     [
-      'a return to a bucket that is not in mind is written without a look at it',
+      'a return to a bucket that is not cached is written without a look at it',
       'if (returning && !bucket.isSlotKnown)',
       'if (returning && !bucket)',
     ],

@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {scenarioOf} from '../profiles.js'
 import {run} from '../run.js'
 
-it('S5: a return whose first request is lost is made, also by a process that has the bucket no longer in mind', async () => {
+it('S5: a return whose first request is lost is made, also by a process that has dropped the bucket from its cache', async () => {
   const {violations} = await run({...scenarioOf('mixed', 1_600_017), cacheSize: 1})
   expect(violations).toEqual([])
 })

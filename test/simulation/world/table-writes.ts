@@ -177,6 +177,16 @@ export function isRefusalWrite(operation: Operation, input: object): boolean {
   return operation === 'UpdateItem' && names.includes('xl') && names.every(name => /^(wn_\d|x.*|lr|rf)$/.test(name))
 }
 
+/** Whether a request takes tokens and returns others: it demands that no switch is there, and the bucket that gave them. */
+export function isRide(operation: Operation, input: object): boolean {
+  const {ConditionExpression = '', ExpressionAttributeNames: used = {}} = input as {
+    ConditionExpression?: string
+    ExpressionAttributeNames?: Record<string, string>
+  }
+  const demanded = (ConditionExpression.match(/#\w+/g) ?? []).map(placeholder => used[placeholder])
+  return operation === 'UpdateItem' && demanded.includes('bi') && demanded.includes('disabled')
+}
+
 /** Net millitokens that a write consumed, per limit. What was removed has been consumed before. */
 export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
   const consumed = new Map<string, bigint>()

@@ -15,7 +15,15 @@ import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
 import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
-import {costOf, isRefusalWrite, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
+import {
+  costOf,
+  isRefusalWrite,
+  isRide,
+  shardChange,
+  type TableRequest,
+  type TableWrite,
+  type Writer,
+} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
 export const STACK = 'sim'
@@ -40,13 +48,15 @@ export interface WorldCounts {
   faults: number
   writes: number
   deliveries: number
+  /** Writes that admitted requests and returned tokens of others. */
+  rides: number
 }
 
 /** One table, the processes around it, and the ways between them. */
 export class World {
   readonly time: VirtualTime
   readonly scenario: Scenario
-  readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0}
+  readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0, rides: 0}
   readonly stream: SimulatedStream
   readonly slots: MarkSlots
   processes: SimulatedProcess[] = []
@@ -151,6 +161,7 @@ export class World {
       const changes = this.#changes
       this.#changes = []
       if (changes.length > 0) this.#wrote(writer, changes)
+      if (output !== undefined && isRide(operation, input)) this.counts.rides++
       // What is written of refusals belongs to no decision.
       if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
         this.onRequest({atMs: this.time.elapsedMs, process: writer.process, ...costOf(operation, output, changes)})

@@ -20,6 +20,11 @@ export class WaitingCorrections {
     return this.#due.length === 0 && this.#soon.length === 0
   }
 
+  /** All that wait. */
+  get all(): readonly Correction[] {
+    return [...this.#due, ...this.#soon]
+  }
+
   /** Whether something has to be written now. */
   get isDue(): boolean {
     return this.#due.length > 0

@@ -21,15 +21,19 @@ import {
 
 const names = attributes.bucket
 
-/** What an item must be like to take tokens back. */
-interface ReturnGuard {
-  /** The mark in the slot of this process, as it was last seen. */
-  readonly slotMark: string | undefined
+/** The bucket that tokens are returned to. */
+export interface ReturnTarget {
   readonly incarnation: string | undefined
   /** The periods that tokens of quotas are returned to, by limit. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** As it was last seen: other clients that change the kind of a quota leave the revision, and take this back. */
   readonly validUntilMs: number | undefined
+}
+
+/** What an item must be like to take tokens back. */
+interface ReturnGuard extends ReturnTarget {
+  /** The mark in the slot of this process, as it was last seen. */
+  readonly slotMark: string | undefined
 }
 
 /**
@@ -60,25 +64,47 @@ export function adjustUpdate(
   if (returns) {
     if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
-    for (const [name, period] of returns.periods) requirePeriod(e, name, period)
-    if (returns.periods.size > 0) requireNumber(e, names.validUntil, returns.validUntilMs)
+    requirePeriods(e, returns)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
     if (isBypassed) e.add(limitAttribute(name, 'consumed'), n(milli))
     else {
       addConsumption(e, name, milli)
-      // Another client may have made a quota of what was a rate, and leaves the revision: its allowance has not given this.
-      if (milli < 0n && !returns?.periods.has(name))
-        e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
+      if (milli < 0n && !returns?.periods.has(name)) requireRate(e, name)
     }
-    // Without this, a limit that was removed in the meantime would come back as counters without parameters.
-    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
+    requireLimit(e, name)
   }
   countWrite(e)
   countRequests(e, requests)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
   return markedUpdate(table, address, e, mark)
+}
+
+/** Returns tokens in a write that takes others: `taken` and what is returned of a limit are one change. */
+export function giveBack(e: ExpressionBuilder, taken: Amounts, returned: Amounts, target: ReturnTarget): void {
+  requireText(e, names.incarnation, target.incarnation)
+  requirePeriods(e, target)
+  for (const [name, milli] of returned) {
+    if ((taken.get(name) ?? 0n) === 0n) addConsumption(e, name, -milli)
+    if (!target.periods.has(name)) requireRate(e, name)
+    requireLimit(e, name)
+  }
+}
+
+/** Without this, a limit that was removed in the meantime would come back as counters without parameters. */
+function requireLimit(e: ExpressionBuilder, name: string): void {
+  e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
+}
+
+/** Another client may have made a quota of what was a rate, and leaves the revision: its allowance has not given this. */
+function requireRate(e: ExpressionBuilder, name: string): void {
+  e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
+}
+
+function requirePeriods(e: ExpressionBuilder, {periods, validUntilMs}: ReturnTarget): void {
+  for (const [name, period] of periods) requirePeriod(e, name, period)
+  if (periods.size > 0) requireNumber(e, names.validUntil, validUntilMs)
 }
 
 /** No reset has come in between. */

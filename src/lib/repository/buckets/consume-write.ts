@@ -9,6 +9,7 @@ import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
+import {giveBack, type ReturnTarget} from './adjust-write.js'
 import {requireEnabled, requireValidity} from './kind-write.js'
 import {
   addConsumption,
@@ -49,6 +50,14 @@ interface ConsumeOptions {
   readonly requests: number
   readonly room: RoomDemand
   readonly repairPressure?: boolean
+  /** Returned in the same write; what is taken must be there without it. */
+  readonly returns?: Returns | undefined
+}
+
+/** Tokens that go back to a bucket, in millitokens by limit. */
+export interface Returns {
+  readonly amounts: Amounts
+  readonly target: ReturnTarget
 }
 
 /** Consumption alone, without reading the item first: the only request of an admitted acquire. */
@@ -57,14 +66,16 @@ export function consumeUpdate(
   address: BucketAddress,
   amounts: Amounts,
   mark: WriteMark,
-  {nowMs, requests, room, repairPressure}: ConsumeOptions,
+  {nowMs, requests, room, repairPressure, returns}: ConsumeOptions,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   for (const [name, milli] of amounts) {
     if (milli === 0n) continue
-    addConsumption(e, name, milli)
+    const change = milli - (returns?.amounts.get(name) ?? 0n)
+    if (change !== 0n) addConsumption(e, name, change)
     demandTokens(e, name, milli, room, nowMs)
   }
+  if (returns) giveBack(e, amounts, returns.amounts, returns.target)
   const takesTokens = [...amounts.values()].some(milli => milli > 0n)
   demandRoom(e, room, nowMs, takesTokens)
   countWrite(e)

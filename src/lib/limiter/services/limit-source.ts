@@ -1,12 +1,12 @@
-import type {Limit} from '../core/limit.js'
-import type {Level} from '../core/resolve.js'
-import {nothingApplies} from '../repository/limits/checks.js'
-import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
-import {Lru} from '../repository/table/lru.js'
-import {getItem, type NamespaceTable} from '../repository/table/table.js'
-import {decodeEntity, type EntityRecord} from '../schema/entity-record.js'
-import {type Family, familyOf} from '../schema/family.js'
-import {keys} from '../schema/keys.js'
+import type {Limit} from '../../core/limit.js'
+import type {Level} from '../../core/resolve.js'
+import {nothingApplies} from '../../repository/limits/checks.js'
+import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
+import {Lru} from '../../repository/table/lru.js'
+import {getItem, type NamespaceTable} from '../../repository/table/table.js'
+import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
+import {type Family, familyOf} from '../../schema/family.js'
+import {keys} from '../../schema/keys.js'
 
 /** The limits that apply to an entity and resource, and where they come from. */
 export interface AppliedLimits {

@@ -7,7 +7,7 @@ import type {Table} from '../src/lib/repository/table/table.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
 import {type BucketRecord, encodeBucket} from '../src/lib/schema/bucket-record.js'
 import {type BenchEnvironment, openEnvironment} from './environment.js'
-import {measure} from './measure.js'
+import {cpuSecondsOf, measure} from './measure.js'
 import {machineLine, say, short, textTable} from './report.js'
 
 /**
@@ -54,9 +54,28 @@ function* stream(namespace: string, buckets: number, startMs: number): Generator
 }
 
 interface Aggregated {
-  readonly perSecond: number
+  /** Writes per second, and what each of them costs. */
+  readonly writes: Speed
   /** The calls that were made. */
   readonly calls: readonly Call[]
+}
+
+interface Speed {
+  readonly perSecond: number
+  /** Processor time of this process and of the engine for each, in µs. */
+  readonly cpuMicros: number
+}
+
+/** `work` resolves to the number of writes. */
+async function timed({enginePid}: BenchEnvironment, work: () => Promise<number>): Promise<Speed> {
+  const cpuSeconds = () => (process.cpuUsage().user + process.cpuUsage().system) / 1_000_000 + cpuSecondsOf(enginePid)
+  const startedMs = performance.now()
+  const startedCpu = cpuSeconds()
+  const writes = await work()
+  return {
+    perSecond: (writes * 1000) / (performance.now() - startedMs),
+    cpuMicros: ((cpuSeconds() - startedCpu) * 1_000_000) / writes,
+  }
 }
 
 type Call = Parameters<Transport['send']>
@@ -76,16 +95,18 @@ async function aggregate(environment: BenchEnvironment, buckets: number, batchSi
   const records = [...stream(namespace, buckets, Date.now() - 2 * RECORDS)]
   const batches: StreamEvent[] = []
   for (let at = 0; at < records.length; at += batchSize) batches.push({Records: records.slice(at, at + batchSize)})
-  const startedMs = performance.now()
-  for (const batch of batches) {
-    const {failures} = await aggregator.handle(batch)
-    if (failures.length > 0) throw new Error(`${failures.length} records failed`)
-  }
-  return {perSecond: (RECORDS * 1000) / (performance.now() - startedMs), calls}
+  const writes = await timed(environment, async () => {
+    for (const batch of batches) {
+      const {failures} = await aggregator.handle(batch)
+      if (failures.length > 0) throw new Error(`${failures.length} records failed`)
+    }
+    return calls.length
+  })
+  return {writes, calls}
 }
 
-/** Calls per second of the engine with the aggregator's own updates, made before and for another namespace, and nothing in between. */
-async function repeated(environment: BenchEnvironment, calls: readonly Call[]): Promise<number> {
+/** The aggregator's own updates, made before and for another namespace, and nothing in between. */
+async function repeated(environment: BenchEnvironment, calls: readonly Call[]): Promise<Speed> {
   const {namespace} = environment.newTenant()
   const updates = calls.filter(([operation]) => operation === 'UpdateItem')
   const [first] = updates.flatMap(([, input]) => /"S":"(b[0-9a-f]{8})\//.exec(JSON.stringify(input))?.[1] ?? [])
@@ -93,21 +114,22 @@ async function repeated(environment: BenchEnvironment, calls: readonly Call[]): 
     ([operation, input]): Call => [operation, JSON.parse(JSON.stringify(input).replaceAll(first ?? '', namespace))],
   )
   const waiting = elsewhere.values()
-  const startedMs = performance.now()
   const lane = async () => {
     // Writes to one record overtake each other here; a condition that fails takes as long.
     for (const call of waiting) await environment.transport.send(...call).catch(ignoreCondition)
   }
-  await Promise.all(Array.from({length: 16}, lane))
-  return (elsewhere.length * 1000) / (performance.now() - startedMs)
+  return timed(environment, async () => {
+    await Promise.all(Array.from({length: 16}, lane))
+    return elsewhere.length
+  })
 }
 
 function ignoreCondition(error: unknown): void {
   if (!(error instanceof ConditionFailed)) throw error
 }
 
-/** The engine's speed with bare UpdateItem calls, at the concurrency of the aggregator; to records with indexes, or without. */
-async function bare(environment: BenchEnvironment, hasIndexes = false): Promise<number> {
+/** Bare UpdateItem calls, at the concurrency of the aggregator; to records with indexes, or without. */
+async function bare(environment: BenchEnvironment, hasIndexes = false): Promise<Speed> {
   const {namespace, name} = environment.newTenant()
   let next = 0
   const indexKeys = (index: number) =>
@@ -132,7 +154,11 @@ async function bare(environment: BenchEnvironment, hasIndexes = false): Promise<
       UpdateExpression: 'ADD tpm :n',
       ExpressionAttributeValues: {':n': n(1)},
     })
-  return (await measure(update, 16, isQuick ? 500 : 2000)).perSecond
+  return timed(environment, async () => {
+    const before = next
+    await measure(update, 16, isQuick ? 500 : 2000)
+    return next - before
+  })
 }
 
 const environment = await openEnvironment()
@@ -148,21 +174,22 @@ try {
     for (const batchSize of [100, 2600]) {
       const updates = await bare(environment)
       const indexed = await bare(environment, true)
-      const {perSecond, calls} = await aggregate(environment, buckets, batchSize)
+      const {writes, calls} = await aggregate(environment, buckets, batchSize)
       const same = await repeated(environment, calls)
-      const perThousand = (calls.length * 1000) / RECORDS
-      const perSecondWritten = (perSecond * perThousand) / 1000
+      const perRecord = calls.length / RECORDS
       rows.push([
         buckets.toLocaleString('en-US'),
         batchSize.toLocaleString('en-US'),
         ...[
-          perSecond,
-          perThousand,
-          updates,
-          perSecondWritten / updates,
-          indexed / updates,
-          same / updates,
-          perSecondWritten / same,
+          writes.perSecond / perRecord,
+          1000 * perRecord,
+          updates.perSecond,
+          writes.perSecond / updates.perSecond,
+          indexed.perSecond / updates.perSecond,
+          same.perSecond / updates.perSecond,
+          writes.perSecond / same.perSecond,
+          updates.cpuMicros / same.cpuMicros,
+          same.cpuMicros / writes.cpuMicros,
         ].map(short),
       ])
     }
@@ -177,6 +204,8 @@ try {
     'indexed/bare',
     'same/bare',
     'writes/same',
+    'CPU same/bare',
+    'CPU writes/same',
   ]
   say(textTable(header, rows))
 } finally {

@@ -19,6 +19,7 @@ export interface BenchEnvironment {
   /** Whether the table was created just now. */
   readonly isNew: boolean
   readonly endpoint: string
+  readonly enginePid: number
   readonly transport: Transport
   /** A new namespace. */
   newTenant(): NamespaceTable
@@ -44,6 +45,7 @@ export async function openEnvironment(options: EngineOptions = {}): Promise<Benc
     engineName: engine.name,
     isNew,
     endpoint: engine.endpoint,
+    enginePid: engine.pid,
     transport,
     newTenant: () => ({
       name,

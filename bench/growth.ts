@@ -75,6 +75,10 @@ const COMMANDS: readonly string[] = [
   'audit list',
   'namespace show default',
   'status',
+  // Adopts everything, and plans again with the record of what is managed.
+  'limits apply -f MANIFEST --yes',
+  'limits plan -f MANIFEST',
+  'limits list',
 ]
 
 async function measure(command: string, where: readonly string[], proxy: CountingProxy, file: string) {

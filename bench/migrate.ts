@@ -1,5 +1,4 @@
 import {randomBytes} from 'node:crypto'
-import {readFileSync} from 'node:fs'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
@@ -15,6 +14,7 @@ import {verifyMigration} from '../src/lib/migrations/verify.js'
 import type {Table} from '../src/lib/repository/table/table.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
 import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
+import {cpuSecondsOf} from './measure.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
@@ -25,7 +25,6 @@ import {machineLine, numberOption, say, short, textTable} from './report.js'
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const ITEMS = numberOption('items', 20_000)
 const ITEMS_PER_ENTITY = 10
-const TICKS_PER_SECOND = 100
 
 /** Per entity: itself, two buckets, four hours of usage, three audit events. */
 function* oldItems(nowMs: number): Generator<Item, void> {
@@ -105,25 +104,15 @@ async function timed(work: () => Promise<unknown>): Promise<Timed> {
   }, 50)
   const startedMs = performance.now()
   const startedCpu = process.cpuUsage()
-  const startedEngineCpu = engineCpuSeconds()
+  const startedEngineCpu = cpuSecondsOf(engine.pid)
   const before = meter.snapshot()
   await work()
   const {user, system} = process.cpuUsage(startedCpu)
   clearInterval(watch)
   const seconds = (performance.now() - startedMs) / 1000
-  const ofEngine = engineCpuSeconds() - startedEngineCpu
+  const ofEngine = cpuSecondsOf(engine.pid) - startedEngineCpu
   const cpuSeconds = (user + system) / 1_000_000
   return {seconds, cpuSeconds, engineCpuSeconds: ofEngine, peakMb: peak / 2 ** 20, used: meter.since(before)}
-}
-
-/** Processor time of the engine so far, which depends least on other load; NaN where it is unknown. */
-function engineCpuSeconds(): number {
-  try {
-    const stat = readFileSync(`/proc/${engine.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-    return (Number(stat[11]) + Number(stat[12])) / TICKS_PER_SECOND
-  } catch {
-    return Number.NaN
-  }
 }
 
 const engine = await startEngine()

@@ -77,6 +77,28 @@ describeOnEngine('lessons beside everything else', () => {
     expect((await totals()).tokens).toBe(100)
   })
 
+  it('a lesson by a process whose clock is behind voids a request that another one has planned before (S2 S3)', async () => {
+    await scene.configure(SCOPE, 'rpm=600/min')
+    let event = async (): Promise<unknown> => {}
+    const transport: Transport = {
+      send: async (operation, input, options) => {
+        const before = event
+        event = async () => {}
+        await before()
+        return scene.table.transport.send(operation, input, options)
+      },
+    }
+    const limiter = scene.limiter({transport})
+    await take({rpm: 599}, limiter)
+    await take({rpm: 1}, limiter)
+    scene.nowMs += 1000
+    const behind = scene.limiter({clock: () => scene.nowMs - 5000, sleep: async () => {}})
+    // Ten are there again, which the write of the request credits and takes.
+    event = () => learn({refused: {consume: {rpm: 1}, retryAfterMs: 30_000}}, behind)
+    await refusal(take({rpm: 10}, limiter))
+    expect((await totals()).consumed).toBe(600)
+  })
+
   it('a lesson that a split overtakes reaches both halves (S8)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 100})

@@ -1,5 +1,8 @@
 import {expect, it} from 'vitest'
+import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
+import {keyOf} from '../../../src/lib/schema/keys.js'
+import {MIGRATION_MARK} from '../../../src/lib/schema/migration/migration-marks.js'
 import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'
@@ -112,5 +115,43 @@ describeOnEngine('usage that spans several pages', () => {
     expect(whole).toBe(1)
     scene.transport = scene.own
     expect(await counted(scene)).toMatchObject({'hourly 21T00': 2, 'daily 21T00': 2})
+  })
+})
+
+describeOnEngine('usage without a record in the new place', () => {
+  const scene = useOldTable(4, () => [usage('10T03', 30), usage('11T05', 20)])
+
+  it('is added once, where an aggregator is faster and where an answer is lost', async () => {
+    let answersLost = 0
+    scene.transport = {
+      send: async (operation, input, options) => {
+        const {Item, TableName} = input as {Item?: Item; TableName?: string}
+        const sortKey = operation === 'PutItem' ? keyOf(Item ?? {}).SK : ''
+        if (sortKey.includes('10T03')) {
+          const {rpm: _, total_events: __, [MIGRATION_MARK]: ___, ...record} = Item as Item
+          const byAggregator = {...record, rpm: n(7), total_events: n(7)}
+          const ConditionExpression = 'attribute_not_exists(PK)'
+          await scene.own.send('PutItem', {TableName, Item: byAggregator, ConditionExpression}, options).catch(() => {})
+        }
+        const answer = await scene.own.send(operation, input, options)
+        if (sortKey.includes('11T05') && answersLost++ === 0) throw new Unavailable(operation, true)
+        return answer
+      },
+    }
+    await scene.migrate()
+    expect(answersLost).toBe(1)
+    expect(await counted(scene)).toEqual({'hourly 10T03': 37, 'hourly 11T05': 20})
+    expect((await scene.verify()).clean).toBe(true)
+  })
+})
+
+describeOnEngine('usage with a counter named like another attribute of the record', () => {
+  const scene = useOldTable(4, () => [{...usage('10T03', 30), window_start: n(5)}, usage('11T05', 20)])
+
+  it('is not moved, and its neighbours are', async () => {
+    await scene.migrate()
+    expect(await counted(scene)).toEqual({'hourly 11T05': 20})
+    const {shown} = (await scene.verify()).differences
+    expect(shown.map(({key}) => key)).toEqual([expect.stringContaining('10T03')])
   })
 })

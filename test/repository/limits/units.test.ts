@@ -45,8 +45,11 @@ describeOnEngine('limits in money', () => {
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     let reads = 0
     tenant.transport.before = (operation, input) => {
-      const isUnits = isDeepStrictEqual((input as {Key?: Item}).Key, wireKey(keys.units(tenant.namespace)))
-      if (operation === 'GetItem' && isUnits) reads++
+      const {Key, RequestItems} = input as {Key?: Item; RequestItems?: {[table: string]: {Keys?: Item[]}}}
+      const read =
+        operation === 'GetItem' ? [Key] : operation === 'BatchGetItem' ? RequestItems?.[tenant.name]?.Keys : []
+      const units = wireKey(keys.units(tenant.namespace))
+      reads += read?.filter(key => isDeepStrictEqual(key, units)).length ?? 0
     }
     const readsOf = async (work: () => Promise<unknown>) => {
       reads = 0

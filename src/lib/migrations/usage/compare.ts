@@ -7,7 +7,7 @@ import {keyId, keyOf, keys, wireKey} from '../../schema/keys.js'
 import {isExpiredItem} from '../../schema/legacy/modernise.js'
 import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration/migration-marks.js'
 import {type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
-import {removeMark, sendConditional} from '../records/conditional.js'
+import {putAbsent, removeMark, sendConditional} from '../records/conditional.js'
 import {
   type MigrationContext,
   type MigrationFinding,
@@ -152,7 +152,10 @@ function removeShare(context: MigrationContext, day: OldDay, current: Item): Tra
   return [removeMark(context, current, Object.keys(others).length === 0 ? undefined : encodeUsageMarks(others))]
 }
 
-/** One conditional ADD: if it is repeated, the mark has changed and nothing is added. */
+/**
+ * One conditional write: a put where there was no record, which costs the engine less, and otherwise an ADD. If it is
+ * repeated, there is a record or its mark has changed, and nothing is added.
+ */
 function writeChange(
   context: MigrationContext,
   day: OldDay,
@@ -160,13 +163,19 @@ function writeChange(
 ): Promise<boolean> {
   const {namespace, entity, resource} = day
   const {window, start, counters, hours, ttlSeconds} = target
+  const key = wireKey(targetKeyOf(day, target))
+  const marks = s(encodeUsageMarks({...usageMarksOf(current), [shareName(day)]: {counters, hours}}))
+  const description = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
+  // A counter named like another attribute is left to the update, which DynamoDB refuses: a put would replace one by the other.
+  if (!current && !additions.some(([name]) => name in description)) {
+    return putAbsent(context, {...key, ...description, ...Object.fromEntries(additions), [MIGRATION_MARK]: marks})
+  }
   const e = new ExpressionBuilder()
   const mark = e.name(MIGRATION_MARK)
   const before = current?.[MIGRATION_MARK]
   e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
-  e.set(MIGRATION_MARK, s(encodeUsageMarks({...usageMarksOf(current), [shareName(day)]: {counters, hours}})))
+  e.set(MIGRATION_MARK, marks)
   for (const [name, change] of additions) e.add(name, change)
-  const description = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [name, value] of Object.entries(description)) e.setIfMissing(name, value)
-  return sendConditional(context, 'UpdateItem', {Key: wireKey(targetKeyOf(day, target)), ...e.update()})
+  return sendConditional(context, 'UpdateItem', {Key: key, ...e.update()})
 }

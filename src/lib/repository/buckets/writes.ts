@@ -157,8 +157,11 @@ export function plannedUpdate(
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
   for (const [name, lesson] of write.lessons ?? []) e.set(lessonAttribute(name), encodeLesson(lesson))
-  // After a reset or top-up, too: what was planned for the bucket before must not be applied to it.
-  const isRevision = changesLimits(plan) || write.family !== undefined || write.isOperation === true
+  // After a reset or top-up, too: what was planned for the bucket before must not be applied to it. Nor after a lesson by a
+  // clock that is behind, which leaves the refill instant.
+  const isStill = plan.refilledAtMs === record.state.refilledAtMs
+  const voidsPlans = write.isOperation === true || (write.lessons !== undefined && isStill)
+  const isRevision = changesLimits(plan) || write.family !== undefined || voidsPlans
   return markedUpdate(table, record, e, mark, {isRevision})
 }
 

@@ -10,7 +10,7 @@ import {isoSeconds} from '../../schema/instant.js'
 import {keyId, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {readAll} from '../table/query.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 /** The limits of a scope. */
@@ -19,12 +19,6 @@ export interface ScopedLimits {
   readonly limits: readonly Limit[]
   /** They were copied from another level for boosts, and count before this instant only, in epoch ms. */
   readonly copiedUntilMs?: number | undefined
-}
-
-/** The boosts of a scope, as stored now. */
-export async function readBoosts(table: NamespaceTable, scope: ConfigScope): Promise<BoostRecord | undefined> {
-  const item = await getItem(table, boostKey(table.namespace, scope))
-  return item && decodeBoosts(item)
 }
 
 /** The boosts of all scopes of a namespace, as stored now; one query. */

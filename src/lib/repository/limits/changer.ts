@@ -1,9 +1,10 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
 import {baseOf, isSessionReset, type Limit} from '../../core/limit.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import type {BoostRecord} from '../../schema/boost-record.js'
+import {type BoostRecord, boostKey, decodeBoosts} from '../../schema/boost-record.js'
 import {encodeConfigLimits, limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
@@ -16,20 +17,21 @@ import {
   isCopyOver,
   type Policies,
 } from '../../schema/config-record.js'
+import {keyId, keys} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit} from '../audit/audit.js'
 import {type MarkedFeature, requireReaders} from '../table/required-release.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosting.js'
-import {boostWrites, described, readBoosts, withCopyEnd} from './boosts.js'
+import {boostWrites, described, withCopyEnd} from './boosts.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions, StoredConfig} from './change.js'
 import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
 import {boostEndedEvent, deletedEvent, policyEvent, removedPolicies, setEvent} from './events.js'
 import type {InheritedLimits} from './inherited.js'
 import {keptCopy, mergeConfig} from './merge.js'
 import {registerConfig, unregisterConfig} from './registry.js'
-import {inUnits, readLimitUnits, type UnitsByLimit, unitWrites} from './units.js'
+import {inUnits, type UnitsByLimit, unitsIn, unitWrites} from './units.js'
 import {clearConfig, deleteConfig, updateConfig, updatePolicies} from './writes.js'
 
 /** Attempts when others change the same configuration. */
@@ -246,12 +248,18 @@ export class ConfigChanger {
 
   /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
-    const key = configKey(this.#table.namespace, scope)
-    const [item, units, boosts] = await Promise.all([
-      getItem(this.#table, key),
-      readLimitUnits(this.#table),
-      readBoosts(this.#table, scope),
-    ])
+    const {namespace, transport, name, backoff} = this.#table
+    const [ofConfig, ofUnits, ofBoosts] = [
+      configKey(namespace, scope),
+      keys.units(namespace),
+      boostKey(namespace, scope),
+    ]
+    // In one request: a manifest changes thousands of scopes.
+    const found = await batchGet(transport, name, [ofConfig, ofUnits, ofBoosts], {backoff, consistent: true})
+    const item = found.get(keyId(ofConfig))
+    const units = unitsIn(found.get(keyId(ofUnits)))
+    const stored = found.get(keyId(ofBoosts))
+    const boosts = stored && decodeBoosts(stored)
     this.#options.onUnits(units)
     let unreadable = 0
     const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))

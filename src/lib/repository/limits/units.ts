@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {s} from '../../schema/attribute-value.js'
+import {type Item, s} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
@@ -14,7 +14,11 @@ export type UnitsByLimit = ReadonlyMap<string, string>
 
 /** The currencies of a namespace's limits, as stored now. */
 export async function readLimitUnits(table: NamespaceTable): Promise<UnitsByLimit> {
-  const item = await getItem(table, keys.units(table.namespace))
+  return unitsIn(await getItem(table, keys.units(table.namespace)))
+}
+
+/** The currencies in the record of a namespace; none without one. */
+export function unitsIn(item: Item | undefined): UnitsByLimit {
   return (item && decodeUnits(item)?.units) ?? new Map()
 }
 

@@ -46,12 +46,13 @@ export function flatten(item: Item): Item {
 
 /** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling: it is the capacity now. */
 export function foldBurst(item: Item): Item {
+  const bursts = Object.entries(item).filter(([name]) => name.endsWith('_bx') && /^[bl]_.+_bx$/.test(name))
+  if (bursts.length === 0) return item
   const folded = {...item}
-  for (const [name, value] of Object.entries(item)) {
-    const limit = /^([bl]_.+)_bx$/.exec(name)?.[1]
-    if (limit === undefined) continue
+  for (const [name, value] of bursts) {
+    const capacity = name.replace(/_bx$/, '_cp')
     delete folded[name]
-    if (`${limit}_cp` in item) folded[`${limit}_cp`] = value
+    if (capacity in item) folded[capacity] = value
   }
   return folded
 }

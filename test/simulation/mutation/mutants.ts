@@ -121,6 +121,11 @@ export const MUTANTS: readonly Mutant[] = [
       'const lowest = e.value(n(-9n * milli))',
     ],
     [
+      'what is returned with a request is taken again',
+      'const change = milli - (returns?.amounts.get(name) ?? 0n)',
+      'const change = milli',
+    ],
+    [
       'what has overflowed can be taken as well',
       'since(bounds[0]?.earliestRefillMs ?? nowMs)',
       'since(0 * (bounds[0]?.earliestRefillMs ?? nowMs))',
@@ -294,6 +299,16 @@ export const MUTANTS: readonly Mutant[] = [
       'continue',
     ],
     [
+      'corrections that were written with a request are written again',
+      'for (const {resolve} of corrections) resolve()',
+      'await this.#correct(corrections)',
+    ],
+    [
+      'a return with a request is repeated in doubt',
+      'outcome.isInDoubt ? owedInDoubt(corrections) : corrections',
+      'corrections',
+    ],
+    [
       'of what an abandoned request was charged the first limit stays charged',
       'const attempt = () => this.correct(negateAmounts(amounts)',
       'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
@@ -364,6 +379,18 @@ export const MUTANTS: readonly Mutant[] = [
       'kind?.softUntilMs === undefined && tokensMilli < 0n',
     ],
     ['what was adjusted is not rolled back', 'book(holding, charges, 1n)', 'book(holding, charges, 0n)'],
+  ]),
+  ...inFile('limiter/settling/riders.ts', [
+    [
+      'tokens are returned with a request to a bucket that was created since',
+      '    if (correction.incarnation !== incarnation) return undefined\n',
+      '',
+    ],
+    [
+      'what is charged with a request is dropped in doubt',
+      'amounts: sumOf([correction], 1n), requests: 0',
+      'amounts: new Map<string, bigint>(), requests: 0',
+    ],
   ]),
   ...inFile('limiter/settling/waiting-corrections.ts', [
     ['what is settled soon is written with every further write', '    this.#soon = []\n', ''],

@@ -1,6 +1,7 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {OperationInput} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {readNumber} from '../../src/lib/schema/read.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, isAdmitted, refusal, request} from './visit.js'
@@ -33,7 +34,7 @@ describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
 
   async function expiryMs(): Promise<number> {
     const {Item} = await table.transport.send('GetItem', {...bucketKey(), ConsistentRead: true})
-    return Number(Item?.ttl?.N) * 1000
+    return (readNumber(Item ?? {}, 'ttl') ?? Number.NaN) * 1000
   }
 
   describe.each([

@@ -79,7 +79,7 @@ describeOnEngine('lessons beside everything else', () => {
 
   it('a lesson by a process whose clock is behind voids a request that another one has planned before (S2 S3)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
-    let event = async (): Promise<unknown> => {}
+    let event: () => Promise<unknown> = async () => {}
     const transport: Transport = {
       send: async (operation, input, options) => {
         const before = event

@@ -7,6 +7,7 @@ import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {attributes} from '../../src/lib/schema/attributes.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {readNumber} from '../../src/lib/schema/read.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -42,7 +43,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
   const rival = () => scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
   async function counted(): Promise<number> {
     const {Item} = await table.transport.send('GetItem', {TableName: table.name, Key: key()})
-    return Number(Item?.[attributes.bucket.requests]?.N)
+    return readNumber(Item ?? {}, attributes.bucket.requests) ?? 0
   }
 
   /** How many calls it takes to correct and to ask at the same time. */
@@ -170,7 +171,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     })
 
     it('when it was reset: it is full, and the tokens are in it already (S6)', async () => {
-      await new NamespaceRepository(scene.tenant).resetBucket('user-1', 'gpt-4')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
       await callsOf({tpm: -50}, {tpm: 10})
       expect(await tokens('tpm')).toBe(990)
     })

@@ -6,7 +6,7 @@ import {PackedReadings} from '../../src/lib/watch/packed-readings.js'
 import {nextReading} from '../../src/lib/watch/reading.js'
 import {bucketOf, READ_AT_MS} from './support.js'
 
-const BUCKETS = 20_000
+const BUCKETS = 12_000
 
 /** Bytes in use after everything that can be collected was collected. */
 function bytesInUse(): number {

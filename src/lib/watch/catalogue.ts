@@ -23,7 +23,7 @@ class CatalogueEntry implements PollCandidate {
   /** Epoch ms of the last read, if it found only items without a state. */
   unreadableAtMs: number | undefined = undefined
 
-  constructor(id: string, {entity, resource}: ShardAddress) {
+  constructor(id: string, {entity, resource}: Omit<ShardAddress, 'shard'>) {
     this.id = id
     this.entity = entity
     this.resource = resource
@@ -53,7 +53,7 @@ export class Catalogue {
   constructor(readings: Iterable<Reading> = [], form = compactRecord) {
     this.#form = form
     for (const reading of readings) {
-      const entry = new CatalogueEntry(reading.id, {...reading.bucket, shard: 0})
+      const entry = new CatalogueEntry(reading.id, reading.bucket)
       entry.reading = reading
       rememberShards(entry, reading.bucket)
       this.#entries.set(reading.id, entry)

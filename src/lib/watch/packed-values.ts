@@ -32,7 +32,7 @@ const MOST_INTEGER_BYTES = 6
 const LARGE_COUNT = 255
 
 /**
- * Keeps many values that look alike, each in some hundred bytes outside the heap, where the collector does not look at them.
+ * Keeps many values that look alike, each in a few hundred bytes outside the heap, where the collector does not look at them.
  * A value may have plain objects, arrays, maps and everything below; it is returned as an equal copy. Functions and
  * instances of classes are not copied, but kept as they are.
  */

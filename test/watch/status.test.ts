@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
-import type {Reading} from '../../src/lib/watch/model.js'
+import type {FindReading, Reading} from '../../src/lib/watch/model.js'
 import {NO_REQUESTS, type RequestCounts} from '../../src/lib/watch/request-counts.js'
-import {statusAt, worstOf} from '../../src/lib/watch/status.js'
+import {statusAt, WorstBucket} from '../../src/lib/watch/status.js'
 import {bucketOf, READ_AT_MS, readingOf} from './support.js'
 
 const SLOW = {capacity: 1000, refillPerSecond: 0.001}
@@ -12,6 +12,12 @@ const reading = (id: string, left: number, rest: Partial<Reading> = {}): Reading
 /** A child and its parent, and the status of the child. */
 function childOf(parent: Reading, child: Reading) {
   return statusAt({...child, chargedTo: parent.id}, READ_AT_MS, id => (id === parent.id ? parent : undefined))
+}
+
+function worstOf(readings: readonly Reading[], nowMs: number, find?: FindReading): Reading | undefined {
+  const worst = new WorstBucket(nowMs, find)
+  for (const each of readings) worst.add(each)
+  return worst.reading
 }
 
 const refused = (counts: Partial<RequestCounts>) => ({

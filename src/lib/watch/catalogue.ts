@@ -1,7 +1,8 @@
 import {groupBy} from '../core/group-by.js'
-import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets/buckets.js'
+import {addressOf, MAX_SHARDS, type ShardedBucket, shardCountOf} from '../repository/buckets/buckets.js'
 import type {CountedShard, ShardAddress} from '../repository/buckets/pages.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
+import {compactRecord} from './compact.js'
 import type {Reading} from './model.js'
 import type {PollCandidate} from './poll-plan.js'
 import {bucketId, nextReading} from './reading.js'
@@ -22,7 +23,7 @@ class CatalogueEntry implements PollCandidate {
   /** Epoch ms of the last read, if it found only items without a state. */
   unreadableAtMs: number | undefined = undefined
 
-  constructor(id: string, {entity, resource}: ShardAddress) {
+  constructor(id: string, {entity, resource}: Omit<ShardAddress, 'shard'>) {
     this.id = id
     this.entity = entity
     this.resource = resource
@@ -45,6 +46,19 @@ class CatalogueEntry implements PollCandidate {
 export class Catalogue {
   readonly #entries = new Map<string, CatalogueEntry>()
   readonly #gone = new Map<string, Reading>()
+
+  readonly #form: typeof compactRecord
+
+  /** Begins with buckets that were read before. `form`: how the records of buckets are kept. */
+  constructor(readings: Iterable<Reading> = [], form = compactRecord) {
+    this.#form = form
+    for (const reading of readings) {
+      const entry = new CatalogueEntry(reading.id, reading.bucket)
+      entry.reading = reading
+      rememberShards(entry, reading.bucket)
+      this.#entries.set(reading.id, entry)
+    }
+  }
 
   /** Known buckets, and in addition those that cannot be read. */
   size(): {count: number; unreadable: number} {
@@ -114,12 +128,8 @@ export class Catalogue {
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
       const {entity, resource} = entry
       const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
-      entry.reading = nextReading(entry.reading, bucket, readAtMs)
-      rememberShards(
-        entry,
-        shards.map(shard => addressOf(shard).shard),
-        bucket.shardCount,
-      )
+      entry.reading = nextReading(entry.reading, bucket, readAtMs, this.#form)
+      rememberShards(entry, bucket)
     }
     return existing
   }
@@ -140,7 +150,8 @@ function isInUse({ratePerSecond, used}: Reading): boolean {
 }
 
 /** Remembers absent shards too: reading a shard that does not exist costs as much as reading one that does. */
-function rememberShards(entry: CatalogueEntry, present: readonly number[], shardCount: number): void {
+function rememberShards(entry: CatalogueEntry, {shards, shardCount}: ShardedBucket): void {
+  const present = shards.map(shard => addressOf(shard).shard)
   entry.numbers = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
   const counted = Array.from({length: Math.min(shardCount, MAX_SHARDS)}, (_, shard) => shard)
   const absent = counted.filter(shard => shard !== 0 && !present.includes(shard))

@@ -32,6 +32,12 @@ export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   return isExact ? new CompactBucket(bucket, sharedFieldsOf(stored.record), numbers) : bucket
 }
 
+/** The same fields as those of a compact bucket, but all at hand: for one that is looked at now and not kept. */
+export function trimmedRecord(bucket: ShardedBucket): ShardedBucket {
+  const {entity, resource, shardCount, shards} = compactRecord(bucket)
+  return {entity, resource, shardCount, shards}
+}
+
 /** Rebuilds its record on every access: once per reading, and once per frame while it is visible. */
 class CompactBucket implements ShardedBucket {
   readonly entity: string

@@ -2,7 +2,7 @@ import {parseFilter} from './filter.js'
 import type {FindReading, Reading, Selection, SortKey} from './model.js'
 import {refusedPerSecond} from './request-counts.js'
 import {type BucketStatus, statusAt} from './status.js'
-import {mostConsumed, totalConsumption} from './totals.js'
+import {type Consumption, mostConsumed, totalConsumption} from './totals.js'
 
 /** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
 type SortValue = number | string | undefined
@@ -45,21 +45,33 @@ export interface Ranked {
   readonly rateLimit: string | undefined
 }
 
-/** Filters and sorts buckets. */
+/** What the order by rate needs of a bucket. */
+type Rated = Consumption & Pick<Reading, 'isGone'>
+
+interface RankedBucket {
+  readonly id: string
+  value: SortValue
+  /** `undefined`: they are sorted by something else. */
+  readonly rated: Rated | undefined
+}
+
+/** Filters and sorts buckets. Keeps no reading. */
 export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): Ranked {
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
-  const ranked: {readonly reading: Reading; value: SortValue}[] = []
+  const ranked: RankedBucket[] = []
   for (const reading of readings) {
     const status = statusAt(reading, nowMs, find)
     if (!matches(reading, status.status)) continue
-    ranked.push({reading, value: sort === 'rate' ? undefined : SORT_VALUES[sort]({reading, ...status})})
+    const {id, chargedTo, ratePerSecond, isGone} = reading
+    if (sort === 'rate') ranked.push({id, value: undefined, rated: {id, chargedTo, ratePerSecond, isGone}})
+    else ranked.push({id, value: SORT_VALUES[sort]({reading, ...status}), rated: undefined})
   }
-  const rateLimit = sort === 'rate' ? rateLimitOf(ranked.map(({reading}) => reading)) : undefined
-  if (sort === 'rate') for (const each of ranked) each.value = rateValue(each.reading, rateLimit)
+  const rateLimit = rateLimitOf(ranked.flatMap(({rated}) => rated ?? []))
+  for (const each of ranked) if (each.rated) each.value = rateValue(each.rated, rateLimit)
   const direction = reversed ? -1 : 1
-  ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.reading.id < b.reading.id ? -1 : 1))
-  return {ids: ranked.map(({reading}) => reading.id), rateLimit}
+  ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.id < b.id ? -1 : 1))
+  return {ids: ranked.map(({id}) => id), rateLimit}
 }
 
 /** The ids alone. */
@@ -68,11 +80,11 @@ export function rank(readings: Iterable<Reading>, nowMs: number, selection: Sele
 }
 
 /** Rates of different limits cannot be compared, so all buckets are sorted by the limit with the highest total rate. */
-function rateLimitOf(readings: readonly Reading[]): string | undefined {
+function rateLimitOf(readings: readonly Rated[]): string | undefined {
   return mostConsumed(totalConsumption(readings.filter(({isGone}) => !isGone)))
 }
 
-function rateValue({ratePerSecond}: Reading, limit: string | undefined): SortValue {
+function rateValue({ratePerSecond}: Rated, limit: string | undefined): SortValue {
   const rate = limit === undefined ? undefined : ratePerSecond.get(limit)
   return rate === undefined ? undefined : -rate
 }

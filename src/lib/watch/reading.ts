@@ -41,11 +41,14 @@ export const bucketId = ({entity, resource}: {readonly entity: string; readonly 
 export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
 
 /** The reading of a bucket that was read again, or for the first time. */
-export function nextReading(previous: Reading | undefined, current: ShardedBucket, readAtMs: number): Reading {
+export function nextReading(
+  previous: Reading | undefined,
+  current: ShardedBucket,
+  readAtMs: number,
+  form: (bucket: ShardedBucket) => ShardedBucket = compactRecord,
+): Reading {
   const before = previous && recordsByShard(previous.bucket)
-  const bucket = compactRecord(
-    before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current,
-  )
+  const bucket = form(before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current)
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
@@ -143,9 +146,9 @@ function ratesSince(
   }
   const rates = new Map(Array.from(consumed, ([name, milli]) => [name, Number(milli) / elapsedMs]))
   return {
-    ratePerSecond: sharedIfIdle(rates, idleRates),
+    ratePerSecond: sharedIfIdle(rates),
     writePressure: Math.max(0, ...pressures.values()),
-    writePressures: sharedIfIdle(pressures, idlePressures),
+    writePressures: oneOfIdle(pressures, idlePressures),
     countedFrom: undefined,
   }
 }
@@ -159,8 +162,11 @@ function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number
   return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
 }
 
+/** The same rates; those of all idle buckets with the same limits are one object. */
+export const sharedIfIdle = (rates: Reading['ratePerSecond']): Reading['ratePerSecond'] => oneOfIdle(rates, idleRates)
+
 /** Maps of zeros with the same keys are one object. */
-function sharedIfIdle<K>(
+function oneOfIdle<K>(
   figures: ReadonlyMap<K, number>,
   idle: Map<string, ReadonlyMap<K, number>>,
 ): ReadonlyMap<K, number> {

@@ -28,12 +28,10 @@ export async function takeReadings(
   let result = isWhole ? await poller.pollAll(signal) : await poller.poll(new Set(), signal)
   if (againAfterMs !== undefined && result.readings.size > 0) {
     await table.backoff.sleep(againAfterMs, signal)
-    result = await poller.pollAgain(signal)
+    result = await poller.pollAgain(result, signal)
   }
-  const readings = new Map(result.readings)
-  for (const [id, {isGone}] of result.readings) if (isGone) readings.delete(id)
   const durationMs = Math.max(0, result.lastPoll.atMs - startedAtMs)
   const {read: readUnits, calls} = poller.cost
   const lastPoll = {...result.lastPoll, durationMs, readUnits, calls}
-  return {...result, readings, units: poller.currencies, lastPoll}
+  return {...result, units: poller.currencies, lastPoll}
 }

@@ -120,20 +120,33 @@ function limitStatus(isSoft: boolean, isEmpty: boolean, isNear: boolean): RowSta
   return isEmpty ? 'over' : isNear ? 'near' : 'ok'
 }
 
-/** The bucket with the worst status, then with the worst limit; the first by id among equals. */
-export function worstOf(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Reading | undefined {
-  let worst: {readonly reading: Reading; readonly limit: LimitSummary} | undefined
-  for (const reading of readings) {
-    const {status, worst: limit} = statusAt(reading, nowMs, find)
-    if (!limit || status === 'gone') continue
+/** Of buckets that come one by one, the one with the worst status, then with the worst limit; the first by id among equals. */
+export class WorstBucket {
+  readonly #nowMs: number
+  readonly #find: FindReading | undefined
+  #worst: {readonly reading: Reading; readonly limit: LimitSummary} | undefined
+
+  constructor(nowMs: number, find?: FindReading) {
+    this.#nowMs = nowMs
+    this.#find = find
+  }
+
+  /** `undefined`: none so far has a usable limit. */
+  get reading(): Reading | undefined {
+    return this.#worst?.reading
+  }
+
+  add(reading: Reading): void {
+    const {status, worst: limit} = statusAt(reading, this.#nowMs, this.#find)
+    if (!limit || status === 'gone') return
     const candidate = {reading, limit: {...limit, status}}
+    const worst = this.#worst
     const isFirst =
       !worst ||
       isWorseLimit(candidate.limit, worst.limit) ||
       (!isWorseLimit(worst.limit, candidate.limit) && reading.id < worst.reading.id)
-    if (isFirst) worst = candidate
+    if (isFirst) this.#worst = candidate
   }
-  return worst?.reading
 }
 
 /** Ms until a limit is empty at the current rate; `null`: never, or unknown. */

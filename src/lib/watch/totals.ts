@@ -10,11 +10,16 @@ const MAX_PARENT_LEVELS = 8
 /** Consumers listed per resource. */
 const TOP_CONSUMERS = 3
 
-/** Totals over all buckets at an instant; deleted buckets do not count. */
+/** What a bucket consumes. */
+export type Consumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
+
+/** Totals over all buckets at an instant; deleted buckets do not count. Keeps no reading. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
-  const live = [...readings].filter(({isGone}) => !isGone)
-  for (const reading of live) {
+  const rated: Consumption[] = []
+  let refusedPerSecond = 0
+  for (const reading of readings) {
+    if (reading.isGone) continue
     const {status} = statusAt(reading, nowMs, find)
     count.buckets++
     count.shards += reading.bucket.shardCount
@@ -23,8 +28,11 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     if (status === 'overdrawn') count.overdrawn++
     if (status === 'disabled') count.disabled++
     if (isInDebt(reading, nowMs)) count.inDebt++
+    refusedPerSecond += refusedOf(reading, find)
+    const {id, chargedTo, ratePerSecond} = reading
+    if (ratePerSecond.size > 0) rated.push({id, chargedTo, ratePerSecond})
   }
-  return {...count, ratePerSecond: totalConsumption(live), refusedPerSecond: totalRefused(live, find)}
+  return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond}
 }
 
 /** Number of buckets with a reading, whatever the filter; deleted buckets do not count. */
@@ -46,7 +54,7 @@ function isInDebt({bucket}: Reading, nowMs: number): boolean {
  * Consumption of all buckets in tokens per second, by limit. A request that is also charged to a parent counts once: with
  * the parent where its rate is known, otherwise with the child.
  */
-export function totalConsumption(readings: Iterable<Reading>): Map<string, number> {
+export function totalConsumption(readings: Iterable<Consumption>): Map<string, number> {
   const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
   const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
   const parents = new Map(rated.flatMap(reading => (childrenOf.has(reading.id) ? [[reading.id, reading]] : [])))
@@ -72,14 +80,10 @@ export function totalConsumption(readings: Iterable<Reading>): Map<string, numbe
 }
 
 /** Refused requests per second. A parent has counted what it refused of its children, unless it is not watched. */
-function totalRefused(readings: Iterable<Reading>, find: FindReading | undefined): number {
-  let sum = 0
-  for (const {requests, chargedTo} of readings) {
-    const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
-    const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
-    sum += own + (parent?.requests.refusedPerSecond ? 0 : byParent)
-  }
-  return sum
+function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
+  const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
+  const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
+  return own + (parent?.requests.refusedPerSecond ? 0 : byParent)
 }
 
 /** The limit with the highest rate, the first by name among equals; `undefined` when no rate is known. */
@@ -125,7 +129,7 @@ function resourceRow(
     ratePerSecond,
     over,
     near,
-    refusedPerSecond: totalRefused(readings, find),
+    refusedPerSecond: readings.reduce((sum, reading) => sum + refusedOf(reading, find), 0),
     top: topConsumers(readings, ratePerSecond),
   }
 }

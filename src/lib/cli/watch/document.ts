@@ -1,9 +1,9 @@
-import type {PollFacts, Row, Selection, WatchData} from '../../watch/model.js'
+import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from '../../watch/model.js'
 import {ranking} from '../../watch/rank.js'
 import {refusedPerSecond} from '../../watch/request-counts.js'
 import {rowAt} from '../../watch/rows.js'
-import {worstOf} from '../../watch/status.js'
-import {liveCount, totalsAt} from '../../watch/totals.js'
+import {WorstBucket} from '../../watch/status.js'
+import {totalsAt} from '../../watch/totals.js'
 import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** The state after a poll. */
@@ -38,11 +38,19 @@ export function watchedBuckets(
 ): WatchedBuckets {
   const {readings, known, units, problem, lastPoll} = polled
   const find = (id: string) => readings.get(id)
-  const {ids, rateLimit = null} = ranking(readings.values(), nowMs, selection, find)
-  const chosen = ids.flatMap(id => readings.get(id) ?? [])
-  const shown = chosen.slice(0, top)
+  let bucketsWatched = 0
+  const all = visiting(readings.values(), ({isGone}) => {
+    if (!isGone) bucketsWatched++
+  })
+  const {ids, rateLimit = null} = ranking(all, nowMs, selection, find)
+  const worst = new WorstBucket(nowMs, find)
+  let oldestAgeMs: number | null = null
+  const chosen = visiting(readingsOf(ids, find), reading => {
+    worst.add(reading)
+    oldestAgeMs = Math.max(oldestAgeMs ?? 0, nowMs - reading.readAtMs)
+  })
   const {ratePerSecond, ...totals} = totalsAt(chosen, nowMs, find)
-  const worst = worstOf(chosen, nowMs, find)
+  const shown = ids.slice(0, top)
   const head = {
     at: new Date(nowMs).toISOString(),
     poll: lastPoll.number,
@@ -52,22 +60,38 @@ export function watchedBuckets(
     dataAgeMs: Math.max(0, nowMs - lastPoll.atMs),
     known,
     bucketsRead: lastPoll.bucketsRead,
-    bucketsWatched: liveCount(readings),
+    bucketsWatched,
     sampled: lastPoll.bucketsRead < known.count || !known.isComplete,
-    oldestAgeMs: chosen.length === 0 ? null : chosen.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0),
+    oldestAgeMs,
     problem: problem
       ? {message: problem.message, throttled: problem.isThrottled, since: new Date(problem.sinceMs).toISOString()}
       : null,
     totals: {...totals, ratePerSecond: Object.fromEntries(ratePerSecond)},
     rateLimit,
-    worst: worst ? bucketDocument(rowAt(worst, nowMs, find), units) : null,
+    worst: worst.reading ? bucketDocument(rowAt(worst.reading, nowMs, find), units) : null,
   }
   const buckets = {
     *[Symbol.iterator]() {
-      for (const reading of shown) yield bucketDocument(rowAt(reading, nowMs, find), units)
+      for (const reading of readingsOf(shown, find)) yield bucketDocument(rowAt(reading, nowMs, find), units)
     },
   }
   return {head, count: shown.length, buckets}
+}
+
+/** The last readings of some buckets, looked up whenever they are wanted: to keep them all would take much memory. */
+function* readingsOf(ids: readonly string[], find: FindReading): Generator<Reading, void> {
+  for (const id of ids) {
+    const reading = find(id)
+    if (reading) yield reading
+  }
+}
+
+/** The same readings; each is visited before it is used. */
+function* visiting(readings: Iterable<Reading>, visit: (reading: Reading) => void): Generator<Reading, void> {
+  for (const reading of readings) {
+    visit(reading)
+    yield reading
+  }
 }
 
 function bucketDocument(

@@ -6,7 +6,7 @@ import {openWatch} from '../../watch/watch.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
-import {keepHeapSmall} from '../output/small-heap.js'
+import {keepHeapSmallest} from '../output/small-heap.js'
 import {withinTime} from '../output/time-limit.js'
 import {type WatchedBuckets, watchedBuckets} from './document.js'
 import {healthSource} from './health.js'
@@ -49,7 +49,7 @@ export function takeSnapshot(
 ): Promise<WatchedBuckets> {
   return withinTime(forMs, async signal => {
     const repository = await stack.namespace()
-    if (isWhole) keepHeapSmall()
+    if (isWhole) keepHeapSmallest()
     const againAfterMs = RATE_SORTS.has(selection.sort) ? intervalMs : undefined
     const result = await takeReadings(repository, stack.table, scope, {signal, againAfterMs, isWhole})
     await needScope(repository, scope, result)

@@ -104,6 +104,16 @@ describeOnEngine('looking for entities', () => {
     expect((await entities.search({prefix: 'E01'})).records).toEqual([])
   })
 
+  it('a prefix that is longer than any key finds nothing, without a request that DynamoDB refuses', async () => {
+    const before = tenant.transport.calls.length
+    for (const prefix of ['x'.repeat(1024), 'ä'.repeat(600)])
+      for (const parent of [undefined, 'e001'])
+        expect(await entities.search({prefix, parent})).toEqual({records: [], next: undefined})
+    expect(tenant.transport.calls.slice(before)).toEqual([])
+    for (const prefix of ['#', '/', 'e/', '\u{10ffff}', '\u{1F600}', 'e\u0001'])
+      expect((await entities.search({prefix})).records).toEqual([])
+  })
+
   it('a prefix with a cursor before, in and behind its range', async () => {
     const cursorAt = async (limit: number) => (await entities.list({limit})).next
     const found = async (cursor: string | undefined) =>

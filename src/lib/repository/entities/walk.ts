@@ -38,6 +38,8 @@ const MOST_ROWS = 1000
 const LIKELY_ROWS = 2
 /** Four requests of a hundred keys, which are made at once. */
 const ENTITIES_PER_STEP = 400
+/** Bytes of a sort key in DynamoDB, which refuses a query for more. */
+const LONGEST_SORT_KEY = 1024
 
 /** Entities by id, step by step; never more in memory than one step. Eventually consistent. */
 export async function* walkEntities(
@@ -101,6 +103,7 @@ async function readRows(
   const isBehind = after !== undefined && after >= prefix
   if (isBehind && !after.startsWith(prefix)) return nothing
   const query = {...range, prefix: range.prefix + prefix}
+  if (Buffer.byteLength(query.prefix) > LONGEST_SORT_KEY) return nothing
   const input = queryInput(table, isBehind ? rangeAfter(query, range.prefix + after) : query)
   for await (const page of queryPages(table.transport, input, {backoff: table.backoff, signal, limit})) {
     // The end is where nothing follows, not where a page is empty.

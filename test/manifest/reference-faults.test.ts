@@ -99,7 +99,7 @@ describeOnEngine('declarative limits', () => {
       ['limits_set', 'tester'],
       ['limits_set', 'tester'],
     ])
-    expect(await repository.configs.entityCounts()).toEqual(new Map([['_default_', 1]]))
+    expect(await repository.configs.resourcesOfEntities()).toEqual(['_default_'])
     expect((await stored(tenant, keys.resourceRegistry(tenant.namespace)))?.resources).toBeUndefined()
   })
 

@@ -7,6 +7,8 @@ import {decodeAudit} from '../../src/lib/schema/audit-record.js'
 import {decodeBucket} from '../../src/lib/schema/bucket-record.js'
 import {decodeConfig} from '../../src/lib/schema/config-record.js'
 import {decodeEntity} from '../../src/lib/schema/entity-record.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {decodeEntityConfigRegistry} from '../../src/lib/schema/registry-records.js'
 import {decodeUsage} from '../../src/lib/schema/usage-record.js'
 import {type Expected, scopeName, usageName} from './fixtures/expected.js'
 import type {OldTableScene} from './old-table-scene.js'
@@ -114,7 +116,9 @@ async function expectFindable(scene: OldTableScene, {limits}: Expected): Promise
     const [level, , resource = ''] = name.split(' ')
     if (level === 'entity') counts[resource] = (counts[resource] ?? 0) + 1
   }
-  expect(Object.fromEntries(await namespace.configs.entityCounts())).toEqual(counts)
+  const registry = {TableName: scene.name, Key: wireKey(keys.entityConfigRegistry(id)), ConsistentRead: true}
+  const {Item: registered = {}} = await scene.own.send('GetItem', registry)
+  expect(Object.fromEntries(decodeEntityConfigRegistry(registered)?.counts ?? [])).toEqual(counts)
   for (const [resource, count] of Object.entries(counts)) {
     expect((await namespace.configs.entities(resource)).records).toHaveLength(count)
   }

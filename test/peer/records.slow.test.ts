@@ -72,12 +72,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     ])
     expect((await repository.configs.get(own))?.limits).toEqual([RPM_10])
     expect((await repository.configs.get(fallback))?.limits).toMatchObject([{name: 'rpd', refillPeriodSeconds: 86_400}])
-    expect(await repository.configs.entityCounts()).toEqual(
-      new Map([
-        ['gpt', 1],
-        ['_default_', 1],
-      ]),
-    )
+    expect(await repository.configs.resourcesOfEntities()).toEqual(['_default_', 'gpt'])
 
     for (const scope of [{level: 'system'}, {level: 'resource', resource: 'o1'}] as const)
       await repository.setLimits(scope, parseLimits(['rpm=20/min']))

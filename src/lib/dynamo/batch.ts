@@ -7,8 +7,6 @@ import {ExpressionBuilder} from './expression.js'
 import {type Backoff, DEFAULT_ATTEMPTS, pause, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
-// Until src/lib/migrations imports it from schema.
-
 // DynamoDB's own bounds on one request.
 const KEYS_PER_GET = 100
 const REQUESTS_PER_WRITE = 25

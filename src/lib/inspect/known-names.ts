@@ -26,7 +26,7 @@ export async function needResource(repository: NamespaceRepository, resource: st
 /** Resources with limits of their own, for all entities or for some, by name. */
 export async function configuredResources({configs}: NamespaceRepository): Promise<string[]> {
   const named = (await configs.resources()).flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
-  const ofEntities = (await configs.entityCounts()).keys()
+  const ofEntities = await configs.resourcesOfEntities()
   return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
 }
 

@@ -58,7 +58,7 @@ async function newLimits({configs}: NamespaceRepository, asked: readonly string[
   const system = await configs.get({level: 'system'})
   if (note(system ? [system] : []) || note(await configs.resources())) return []
   let left = MOST_CONFIGS
-  for (const resource of (await configs.entityCounts()).keys()) {
+  for (const resource of await configs.resourcesOfEntities()) {
     const {records, next} = await configs.entities(resource, {limit: Math.max(1, left)})
     if (note(records)) return []
     left -= records.length

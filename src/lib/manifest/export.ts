@@ -113,7 +113,7 @@ async function* entityForms(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly [id: string, form: Form], void> {
   const {configs, entities} = repository
-  const resources = [...(await configs.entityCounts()).keys()]
+  const resources = await configs.resourcesOfEntities()
   const sources = [
     entities.walk({}, {signal}),
     ...resources.map(resource => configs.walkEntities(resource, signal)),

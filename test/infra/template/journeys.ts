@@ -75,7 +75,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'configs.ofEntity': tenant => tenant.configs.ofEntity('child'),
   'configs.entities': tenant => tenant.configs.entities(RESOURCE),
   'configs.walkEntities': tenant => all(tenant.configs.walkEntities(RESOURCE)),
-  'configs.entityCounts': tenant => tenant.configs.entityCounts(),
+  'configs.resourcesOfEntities': tenant => tenant.configs.resourcesOfEntities(),
   'configs.preview': tenant => tenant.configs.preview(ofResource, parseLimits(['rpm=7'])),
   'entities.get': tenant => tenant.entities.get('child'),
   'entities.need': tenant => tenant.entities.need('child'),

@@ -91,14 +91,14 @@ describeOnEngine('limits with an end', () => {
     expect(change.copied?.limits.map(({name}) => name)).toEqual(['rpm'])
     expect(await toldAt(entity)).toEqual(['rpm=100/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
     expect((await configs.get(entity))?.copiedUntilMs).toBe(Date.parse('2026-11-17T14:37Z'))
-    expect(await configs.entityCounts()).toEqual(new Map([['gpt-4', 1]]))
+    expect(await configs.resourcesOfEntities()).toEqual(['gpt-4'])
 
     tenant.nowMs += 25 * HOUR_MS
     expect(await stored(tenant, configKey(tenant.namespace, entity))).toMatchObject({copy_until: n(END_MS)})
     await tidyBoosts(tenant)
     expect(await stored(tenant, configKey(tenant.namespace, entity))).toBeUndefined()
     expect(await recordOf(entity)).toBeUndefined()
-    expect(await configs.entityCounts()).toEqual(new Map())
+    expect(await configs.resourcesOfEntities()).toEqual([])
     expect(await actions()).toEqual(['limits_set', 'limits_set', 'limits_boost_ended'])
   })
 

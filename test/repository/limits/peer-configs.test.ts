@@ -76,7 +76,7 @@ describeOnEngine('a configuration of zae-limiter 0.11 to 0.17', () => {
       const listed = async () => [
         ...(await configs.resources()),
         ...(await configs.entities('gpt-4')).records,
-        ...(await configs.entityCounts()).keys(),
+        ...(await configs.resourcesOfEntities()),
       ]
       await configs.setAccess(scope, 'disabled')
       expect(await listed()).not.toEqual([])

@@ -18,7 +18,7 @@ import {allBoosts, type ScopedLimits, withBoosts} from './boosts.js'
 import {ConfigCache} from './cache.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './change.js'
 import {ConfigChanger} from './changer.js'
-import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs, walkEntityConfigs} from './listing.js'
+import {configsOfEntity, entityConfigs, resourceConfigs, resourcesOfEntities, walkEntityConfigs} from './listing.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
 import {inUnits, readLimitUnits, type UnitsByLimit, withUnits} from './units.js'
 
@@ -192,12 +192,12 @@ export class Configs {
   }
 
   /**
-   * How many entities have limits of their own, by resource.
+   * Resources for which entities have limits of their own.
    *
    * @internal
    */
-  entityCounts(): Promise<Map<string, number>> {
-    return entityConfigCounts(this.#table)
+  resourcesOfEntities(): Promise<string[]> {
+    return resourcesOfEntities(this.#table)
   }
 
   /**

@@ -100,18 +100,22 @@ async function indexedConfigs(
   return {records: (await readKeys(table, wanted, options)).flatMap(decoded), next}
 }
 
-/** How many entities have limits of their own, by resource; `_default_` stands for all resources of an entity. */
-export async function entityConfigCounts(table: NamespaceTable): Promise<Map<string, number>> {
-  const registry = await getItem(table, keys.entityConfigRegistry(table.namespace))
-  const counts = new Map(registry && decodeEntityConfigRegistry(registry)?.counts)
-  for (const {scope} of await unlistedConfigs(table)) {
-    if (scope.level === 'entity') counts.set(scope.resource, (counts.get(scope.resource) ?? 0) + 1)
-  }
-  return new Map([...counts].sort(([a], [b]) => (a < b ? -1 : 1)))
+/**
+ * Resources for which entities have limits of their own, by name; `_default_` stands for all resources of an entity. Those
+ * that a manifest manages are taken from its record: whether limits have been deleted since is not looked up.
+ */
+export async function resourcesOfEntities(table: NamespaceTable): Promise<string[]> {
+  const [registry, {record}] = await Promise.all([
+    getItem(table, keys.entityConfigRegistry(table.namespace)),
+    new Provisioner(table).get(),
+  ])
+  const names = new Set(registry && decodeEntityConfigRegistry(registry)?.counts.keys())
+  for (const managed of record.entities.values()) for (const name of managed) names.add(name)
+  return [...names].sort()
 }
 
 /** Entity configurations that are only known from the state of the Python system's declarative tool. */
-async function unlistedConfigs(table: NamespaceTable, resource?: string): Promise<ConfigRecord[]> {
+async function unlistedConfigs(table: NamespaceTable, resource: string): Promise<ConfigRecord[]> {
   const {record} = await new Provisioner(table).get()
   const unlisted: ConfigRecord[] = []
   // Step by step: a manifest can manage very many, and nearly all of them are in the index.
@@ -122,11 +126,9 @@ async function unlistedConfigs(table: NamespaceTable, resource?: string): Promis
   return unlisted
 }
 
-function* managedKeys({namespace}: NamespaceTable, {entities}: Managed, resource?: string): Generator<Key, void> {
+function* managedKeys({namespace}: NamespaceTable, {entities}: Managed, resource: string): Generator<Key, void> {
   for (const [entity, resources] of entities) {
-    for (const name of resources) {
-      if (resource === undefined || name === resource) yield keys.entityConfig(namespace, entity, name)
-    }
+    if (resources.includes(resource)) yield keys.entityConfig(namespace, entity, resource)
   }
 }
 

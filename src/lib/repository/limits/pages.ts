@@ -56,7 +56,7 @@ export async function* walkConfigs(configs: Configs, selection: ConfigSelection)
   }
   yield* whole([await configs.get({level: 'system'})]).records
   yield* await configs.resources()
-  for (const each of (await configs.entityCounts()).keys()) yield* configs.walkEntities(each)
+  for (const each of await configs.resourcesOfEntities()) yield* configs.walkEntities(each)
 }
 
 /** The resource's own limits come first. */
@@ -71,7 +71,7 @@ async function ofResource(
   if (cursor !== undefined && !isHere) throw badCursor(cursor)
   const {records} = whole(place ? [] : [await configs.get({level: 'resource', resource})])
   if (records.length < most) return withEntities(configs, resource, records, most, place?.[2])
-  const isMore = (await configs.entityCounts()).has(resource)
+  const isMore = (await configs.resourcesOfEntities()).includes(resource)
   return {records, next: isMore ? encodeCursor('configs', ['entity', resource, '']) : undefined}
 }
 
@@ -106,7 +106,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
   }
   const from = place?.[0] === 'entity' ? place : undefined
   let page: RecordPage<ConfigRecord> = {records, next: undefined}
-  for (const resource of (await configs.entityCounts()).keys()) {
+  for (const resource of await configs.resourcesOfEntities()) {
     if (from && resource < from[1]) continue
     if (page.records.length >= most) return {...page, next: encodeCursor('configs', ['entity', resource, ''])}
     page = await withEntities(configs, resource, page.records, most, from?.[1] === resource ? from[2] : '')

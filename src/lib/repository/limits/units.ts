@@ -7,7 +7,7 @@ import {keys, wireKey} from '../../schema/keys.js'
 import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
-import {entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
+import {entityConfigs, resourceConfigs, resourcesOfEntities} from './listing.js'
 
 /** Currency by the name of the limit; other limits are counted in tokens. */
 export type UnitsByLimit = ReadonlyMap<string, string>
@@ -68,7 +68,7 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
   const system = await getItem(table, keys.systemConfig(table.namespace))
   const inUse = new Set((system && decodeConfig(system))?.limits.map(({name}) => name))
   for (const {limits} of await resourceConfigs(table)) for (const {name} of limits) inUse.add(name)
-  for (const resource of (await entityConfigCounts(table)).keys()) {
+  for (const resource of await resourcesOfEntities(table)) {
     for (const {limits} of (await entityConfigs(table, resource)).records) for (const {name} of limits) inUse.add(name)
   }
   const used = changed.filter(({name}) => inUse.has(name))

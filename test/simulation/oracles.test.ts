@@ -213,9 +213,10 @@ describe('S1: the rate bound', () => {
 })
 
 describe('S3, S6, S7, S8, S9: single writes', () => {
-  const judge = (...writes: TableWrite[]) => {
+  const judge = (...writes: TableWrite[]) => judgeProcesses({}, ...writes)
+  const judgeProcesses = (options: {isAllInMind?: boolean}, ...writes: TableWrite[]) => {
     const {verdicts, timeline, found} = judges()
-    const refills = new Refills(timeline, verdicts)
+    const refills = new Refills(timeline, verdicts, options)
     for (const each of writes) {
       timeline.observe(each)
       refills.observe(each)
@@ -295,6 +296,8 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(configure(5, 1000), first, second(1000 + CACHE_PERIOD_MS))).toEqual([])
     expect(judge(configure(5, 1000), first, second(1001 + CACHE_PERIOD_MS))).toEqual(['S9-stale-limits'])
     expect(judge(configure(5, 1000), second(1001 + CACHE_PERIOD_MS))).toEqual([])
+    const writes = [configure(5, 1000), first, second(1001 + CACHE_PERIOD_MS)]
+    expect(judgeProcesses({isAllInMind: false}, ...writes)).toEqual([])
   })
 })
 

@@ -41,9 +41,9 @@ export class Stage {
   /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
   readonly #decided = new Set<string>()
 
-  /** Whether a process has decided something of a bucket; an answer to an earlier request is taken for that. */
+  /** Whether a process has decided something of a bucket and has it in mind; an answer to an earlier request is taken for that. */
   hasDecided({number, generation}: SimulatedProcess, bucket: string): boolean {
-    return this.#decided.has(`${number}.${generation} ${bucket}`)
+    return this.world.isAllInMind && this.#decided.has(`${number}.${generation} ${bucket}`)
   }
 
   noteDecided(number: number, generation: number, bucket: string): void {

@@ -1,4 +1,3 @@
-import {USUAL_CACHE_SIZE} from '../scenario.js'
 import {consumedBy, type StoredShard, type TableRequest, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -29,14 +28,14 @@ const mostReads = (buckets: number): number => 3 + 4 * buckets
  */
 export class Costs {
   readonly #verdicts: Verdicts
-  readonly #cacheSize: number
+  readonly #isAllInMind: boolean
   readonly #requests = new Map<number, TableRequest[]>()
   readonly #writes = new Map<string, {readonly atMs: number; readonly process: number}[]>()
   readonly #sharded = new Set<string>()
 
-  constructor(verdicts: Verdicts, cacheSize = USUAL_CACHE_SIZE) {
+  constructor(verdicts: Verdicts, isAllInMind = true) {
     this.#verdicts = verdicts
-    this.#cacheSize = cacheSize
+    this.#isAllInMind = isAllInMind
   }
 
   observe({atMs, writer, shards}: TableWrite, startMs: number): void {
@@ -82,7 +81,7 @@ export class Costs {
     if (as === 'refused' && buckets.length === 1 && applied > inLine)
       this.#verdicts.report('S4-refusal', buckets.join(), spent)
     // A cache that holds less than a decision needs has it read again.
-    const mostTimes = this.#cacheSize === USUAL_CACHE_SIZE ? 1 : 2
+    const mostTimes = this.#isAllInMind ? 1 : 2
     const mayRead = mostTimes * mostReads(buckets.length)
     const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mayRead
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)

@@ -68,14 +68,18 @@ export class Oracles {
     this.rates = new RateBound(rates, verdicts, () => world.spreadMs + world.lagMs)
     this.answers = new Answers(rates, verdicts, (bucket, name, nowMs) => this.rates.storedCapacity(bucket, name, nowMs))
     this.usage = new UsageTruth(verdicts)
-    this.costs = new Costs(verdicts, world.scenario.cacheSize)
+    this.costs = new Costs(verdicts, world.isAllInMind)
     this.refusals = new Refusals(verdicts)
     this.families = new Families(world.scenario, verdicts)
     this.soft = new SoftLimits(world.scenario, verdicts)
     this.topUps = new RateTopUps(verdicts)
     this.lessons = new Lessons(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
-    this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
+    this.refills = new Refills(rates, verdicts, {
+      aheadMs: () => world.aheadMs,
+      generationOf,
+      isAllInMind: world.isAllInMind,
+    })
   }
 
   observe(write: TableWrite): void {

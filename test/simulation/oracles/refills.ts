@@ -29,7 +29,15 @@ export class Refills {
   readonly #sharded = new Set<string>()
   readonly #generationOf: (process: number) => number
 
-  constructor(timeline: LimitsTimeline, verdicts: Verdicts, aheadMs = () => 0, generationOf = (_: number) => 0) {
+  /** Whether processes have every bucket in mind that they have decided about; otherwise any decision may be their first. */
+  readonly #isAllInMind: boolean
+
+  constructor(
+    timeline: LimitsTimeline,
+    verdicts: Verdicts,
+    {aheadMs = (): number => 0, generationOf = (_: number): number => 0, isAllInMind = true} = {},
+  ) {
+    this.#isAllInMind = isAllInMind
     this.#generationOf = generationOf
     this.#levels = new LowestLevels(aheadMs)
     this.#timeline = timeline
@@ -144,12 +152,14 @@ export class Refills {
   /**
    * S9: a process that admits uses the limits that are configured, once the cache period is over. One allowance, decision
    * 25: its first decision on a bucket takes the limits as they are stored, if that is an admission by its first write, or a
-   * refusal; the second compares. So an admission is not judged where the process has decided nothing of the bucket before.
+   * refusal; the second compares. So an admission is not judged where the process has decided nothing of the bucket before,
+   * or has forgotten it.
    */
   #checkLimits({bucket, before, after}: ShardChange, {process}: Writer, atMs: number): void {
     if (!after || after.refilledAt === undefined || (before && after.requests <= before.requests)) return
     const decision = `${process}.${this.#generationOf(process)} ${bucket}`
-    const isFirst = before?.refilledAt !== undefined && !this.#decided.has(decision)
+    const isKnown = this.#isAllInMind && this.#decided.has(decision)
+    const isFirst = before?.refilledAt !== undefined && !isKnown
     this.#decided.add(decision)
     if (isFirst || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return
     for (const [name, rate] of this.#timeline.now(bucket)) {

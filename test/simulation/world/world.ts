@@ -9,7 +9,7 @@ import {encodeRollups} from '../../../src/lib/schema/registry-records.js'
 import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {MemoryOperations} from '../../helpers/memory-table/operations.js'
 import type {Change} from '../../helpers/memory-table/table.js'
-import type {Fault, Scenario} from '../scenario.js'
+import {type Fault, type Scenario, USUAL_CACHE_SIZE} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
 import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
@@ -210,6 +210,11 @@ export class World {
   note(text: string): void {
     this.trace = extendHash(this.trace, `${this.time.elapsedMs} ${text}`)
     this.log.push(`${String(this.time.elapsedMs).padStart(7)} ${text}`)
+  }
+
+  /** Whether caches are large enough for all that the processes see. */
+  get isAllInMind(): boolean {
+    return this.scenario.cacheSize === USUAL_CACHE_SIZE
   }
 
   /** How far apart the clocks of the processes have been, in ms. */

@@ -11,6 +11,7 @@ import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
 import {encodeEntityConfigRegistry} from '../../../src/lib/schema/registry-records.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {putAll} from '../namespace-items.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
@@ -301,6 +302,27 @@ describeOnEngine('configured limits', () => {
       expect(await configs.resourcesOfEntities()).toEqual(['gone', 'gpt-4', 'gpt-4o'])
       // The record names the resources: a manifest may manage very many entities.
       expect(tenant.transport.calls).toEqual(['GetItem', 'GetItem'])
+    })
+
+    it('D-44 find those in no index among very many that a manifest manages, without a read of each', async () => {
+      const {namespace} = tenant
+      const rest = {limits: limits('rpm=1/min'), onUnavailable: undefined, auditRetentionDays: undefined}
+      const ids = Array.from({length: 450}, (_, at) => `e${at}`)
+      await putAll(tenant, [
+        ...ids.map(id => encodeConfig({namespace, scope: entity(id, 'gpt-4'), ...rest})),
+        asPythonProvisioner(namespace, entity('hidden', 'gpt-4'), ['rpm=1/min']),
+      ])
+      const entities = new Map([...ids, 'hidden'].map(id => [id, ['gpt-4']]))
+      const applied = {lastApplied: undefined, appliedHash: undefined}
+      await put(tenant, encodeProvisioner({namespace, managesSystem: false, resources: [], entities, ...applied}))
+      tenant.transport.calls.length = 0
+      const {records} = await configs.entities('gpt-4', {limit: 3})
+      expect(records.map(({scope}) => scope)).toEqual([
+        entity('hidden', 'gpt-4'),
+        ...['e0', 'e1', 'e10'].map(id => entity(id, 'gpt-4')),
+      ])
+      // The hidden one, and the page: the others are known from a query of the index.
+      expect(tenant.transport.calls.filter(call => call === 'BatchGetItem')).toHaveLength(2)
     })
 
     it('give all limits of one entity', async () => {

@@ -3,7 +3,6 @@ import {chunksOf} from '../../dynamo/concurrency.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig, isIndexedConfig} from '../../schema/config-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
-import type {Managed} from '../../schema/provisioner-record.js'
 import {ranges} from '../../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
 import {Provisioner} from '../provisioner/provisioner.js'
@@ -114,22 +113,34 @@ export async function resourcesOfEntities(table: NamespaceTable): Promise<string
   return [...names].sort()
 }
 
-/** Entity configurations that are only known from the state of the Python system's declarative tool. */
+/**
+ * Entity configurations that are only known from the record of a manifest: the declarative tool of the Python system gives
+ * them no index keys. Where very many are managed, those in the index are left out first: it has some fifty in a read unit.
+ */
 async function unlistedConfigs(table: NamespaceTable, resource: string): Promise<ConfigRecord[]> {
   const {record} = await new Provisioner(table).get()
+  const managed = [...record.entities].flatMap(([entity, resources]) => (resources.includes(resource) ? [entity] : []))
+  const indexed = managed.length > CONFIGS_PER_STEP ? await indexedEntities(table, resource) : new Set<string>()
   const unlisted: ConfigRecord[] = []
-  // Step by step: a manifest can manage very many, and nearly all of them are in the index.
-  for await (const wanted of chunksOf(managedKeys(table, record, resource), CONFIGS_PER_STEP)) {
-    const items = await readKeys(table, wanted)
+  const wanted = managed.filter(entity => !indexed.has(entity))
+  for await (const some of chunksOf(wanted, CONFIGS_PER_STEP)) {
+    const items = await readKeys(
+      table,
+      some.map(entity => keys.entityConfig(table.namespace, entity, resource)),
+    )
     unlisted.push(...items.filter(item => !isIndexedConfig(item)).flatMap(decoded))
   }
   return unlisted
 }
 
-function* managedKeys({namespace}: NamespaceTable, {entities}: Managed, resource: string): Generator<Key, void> {
-  for (const [entity, resources] of entities) {
-    if (resources.includes(resource)) yield keys.entityConfig(namespace, entity, resource)
+/** Entities that the index lists for a resource. */
+async function indexedEntities(table: NamespaceTable, resource: string): Promise<ReadonlySet<string>> {
+  const entities = new Set<string>()
+  for await (const row of readAll(table, ranges.entityConfigsOfResource(table.namespace, resource))) {
+    const key = parseItemKey(row)
+    if (key?.record === 'entity-config') entities.add(key.entity)
   }
+  return entities
 }
 
 async function readKeys(

@@ -182,7 +182,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
       const send = (async (operation, input, options) => {
         if (operation === 'UpdateItem' && !hasFailed) {
           hasFailed = true
-          throw new ValidationFailed('UpdateItem')
+          throw new ValidationFailed('UpdateItem', new Error('too long'))
         }
         return transport.send(operation, input, options)
       }) as Transport['send']

@@ -153,7 +153,7 @@ export function limitsChangeBehindClock(draws: Draws): Planned {
 }
 
 /** Answers are lost, and some of the requests come late. */
-const lostAnswers = (draws: Draws, processes: number, share: number): Fault[] =>
+export const lostAnswers = (draws: Draws, processes: number, share: number): Fault[] =>
   someFaults(draws, processes, share).map(fault => ({
     ...fault,
     kind: draws.pick(['lost-before', 'lost-after', 'late'] as const),

@@ -304,11 +304,6 @@ export const MUTANTS: readonly Mutant[] = [
       'await this.#correct(corrections)',
     ],
     [
-      'a return with a request is repeated in doubt',
-      'outcome.isInDoubt ? owedInDoubt(corrections) : corrections',
-      'corrections',
-    ],
-    [
       'of what an abandoned request was charged the first limit stays charged',
       'const attempt = () => this.correct(negateAmounts(amounts)',
       'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
@@ -385,11 +380,6 @@ export const MUTANTS: readonly Mutant[] = [
       'tokens are returned with a request to a bucket that was created since',
       '    if (correction.incarnation !== incarnation) return undefined\n',
       '',
-    ],
-    [
-      'what is charged with a request is dropped in doubt',
-      'amounts: sumOf([correction], 1n), requests: 0',
-      'amounts: new Map<string, bigint>(), requests: 0',
     ],
   ]),
   ...inFile('limiter/settling/waiting-corrections.ts', [

@@ -233,7 +233,41 @@ function foundAfterCopy(writer: 'python' | 'operator', tokens: number): string[]
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A daily quota of 6 is charged so long before its reset, by a process whose messages take 12 ms, and pays for it in the next day. */
+function foundAfterLateCharge(beforeMs: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 12})
+  const resetMs = Date.parse('2024-02-29T00:00:00Z')
+  const {
+    b_q_rsa: _,
+    sched: __,
+    shard_count: ___,
+    b_q_gc: ____,
+    ...plain
+  } = shard(0, {tokens: 6000, atMs: resetMs - MINUTE_MS, ws: 0, wa: 0})
+  const daily = {...plain, shard_count: n(1), b_q_cp: n(6000), b_q_tc: n(0), rsched: s('1m0h0')}
+  const charged = {...daily, b_q_tk: n(3000), b_q_tc: n(3000)}
+  const steps = [
+    [resetMs - MINUTE_MS, undefined, daily],
+    [resetMs - beforeMs, daily, charged],
+    [resetMs + 5, charged, {...charged, b_q_tk: n(3000), rf: n(resetMs + 1)}],
+  ] as const
+  for (const [atMs, before, after] of steps)
+    ledger.observe({
+      atMs,
+      writer: {kind: 'limiter', process: 0},
+      changes: [{table: 'sim', sequence: 0, atMs, before, after}],
+      shards: [],
+    })
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
+  it('S2: lets a day pay for a charge that nobody knows to have come before it, and for no other', () => {
+    expect(foundAfterLateCharge(1)).toEqual([])
+    expect(foundAfterLateCharge(13)).toEqual(['S2-short'])
+  })
+
   it('allows a shard that enters a session late its share of the capacity in force then', () => {
     expect(found(MINUTE_MS, 6000)).toEqual([])
     expect(found(30 * MINUTE_MS, 12_000)).toEqual([])

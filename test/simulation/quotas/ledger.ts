@@ -32,7 +32,7 @@ interface Holding {
   taken: bigint
   /** What may still be granted by what was read before another client made a session, announced here, another kind of quota. */
   announced: bigint
-  /** Charged after the fact when the window was over, and before the next one began here: that one may pay for it. */
+  /** Charged when the window was over, or so shortly before that nobody knows, and before the next one began here: that one may pay for it. */
   owed: bigint
   /** The number of shards that its part is one of. */
   readonly grantCount: number
@@ -189,7 +189,9 @@ export class QuotaLedger {
       known.granted += credit + bought
       known.extra += bought
       known.taken += change.taken
-      if (change.taken > 0n && atMs + this.#slack.aheadMs() >= known.endMs) known.owed += change.taken
+      // A process that is answered after the end cannot tell whether its charge arrived before it.
+      const {aheadMs, lagMs} = this.#slack
+      if (change.taken > 0n && atMs + aheadMs() + lagMs() >= known.endMs) known.owed += change.taken
       this.#checkReturned(change, known)
       const isBeyond = deed === 'reset' || known.announced > 0n
       if (isBeyond && credit > 0n) known.extra += credit

@@ -214,7 +214,7 @@ describe('S1: the rate bound', () => {
 
 describe('S3, S6, S7, S8, S9: single writes', () => {
   const judge = (...writes: TableWrite[]) => judgeProcesses({}, ...writes)
-  const judgeProcesses = (options: {isAllInMind?: boolean}, ...writes: TableWrite[]) => {
+  const judgeProcesses = (options: {isAllCached?: boolean}, ...writes: TableWrite[]) => {
     const {verdicts, timeline, found} = judges()
     const refills = new Refills(timeline, verdicts, options)
     for (const each of writes) {
@@ -297,7 +297,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(configure(5, 1000), first, second(1001 + CACHE_PERIOD_MS))).toEqual(['S9-stale-limits'])
     expect(judge(configure(5, 1000), second(1001 + CACHE_PERIOD_MS))).toEqual([])
     const writes = [configure(5, 1000), first, second(1001 + CACHE_PERIOD_MS)]
-    expect(judgeProcesses({isAllInMind: false}, ...writes)).toEqual([])
+    expect(judgeProcesses({isAllCached: false}, ...writes)).toEqual([])
   })
 })
 

@@ -252,6 +252,8 @@ export class BucketQueue {
   #stepWithRiders(): WriteStep | undefined {
     const bucket = this.#bucket
     if (this.#corrections.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
+    // Without the slot, a return that is lost on its first try could not be told from one that was applied.
+    if (!bucket.isSlotKnown) return undefined
     const clockMs = this.#now()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined

@@ -43,7 +43,7 @@ export class Stage {
 
   /** Whether a process has decided something of a bucket and has it in mind; an answer to an earlier request is taken for that. */
   hasDecided({number, generation}: SimulatedProcess, bucket: string): boolean {
-    return this.world.isAllInMind && this.#decided.has(`${number}.${generation} ${bucket}`)
+    return this.world.isAllCached && this.#decided.has(`${number}.${generation} ${bucket}`)
   }
 
   noteDecided(number: number, generation: number, bucket: string): void {

@@ -28,14 +28,14 @@ const mostReads = (buckets: number): number => 3 + 4 * buckets
  */
 export class Costs {
   readonly #verdicts: Verdicts
-  readonly #isAllInMind: boolean
+  readonly #isAllCached: boolean
   readonly #requests = new Map<number, TableRequest[]>()
   readonly #writes = new Map<string, {readonly atMs: number; readonly process: number}[]>()
   readonly #sharded = new Set<string>()
 
-  constructor(verdicts: Verdicts, isAllInMind = true) {
+  constructor(verdicts: Verdicts, isAllCached = true) {
     this.#verdicts = verdicts
-    this.#isAllInMind = isAllInMind
+    this.#isAllCached = isAllCached
   }
 
   observe({atMs, writer, shards}: TableWrite, startMs: number): void {
@@ -81,7 +81,7 @@ export class Costs {
     if (as === 'refused' && buckets.length === 1 && applied > inLine)
       this.#verdicts.report('S4-refusal', buckets.join(), spent)
     // A cache that holds less than a decision needs has it read again.
-    const mostTimes = this.#isAllInMind ? 1 : 2
+    const mostTimes = this.#isAllCached ? 1 : 2
     const mayRead = mostTimes * mostReads(buckets.length)
     const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mayRead
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)

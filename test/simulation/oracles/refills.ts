@@ -30,14 +30,14 @@ export class Refills {
   readonly #generationOf: (process: number) => number
 
   /** Whether processes have every bucket in mind that they have decided about; otherwise any decision may be their first. */
-  readonly #isAllInMind: boolean
+  readonly #isAllCached: boolean
 
   constructor(
     timeline: LimitsTimeline,
     verdicts: Verdicts,
-    {aheadMs = (): number => 0, generationOf = (_: number): number => 0, isAllInMind = true} = {},
+    {aheadMs = (): number => 0, generationOf = (_: number): number => 0, isAllCached = true} = {},
   ) {
-    this.#isAllInMind = isAllInMind
+    this.#isAllCached = isAllCached
     this.#generationOf = generationOf
     this.#levels = new LowestLevels(aheadMs)
     this.#timeline = timeline
@@ -158,7 +158,7 @@ export class Refills {
   #checkLimits({bucket, before, after}: ShardChange, {process}: Writer, atMs: number): void {
     if (!after || after.refilledAt === undefined || (before && after.requests <= before.requests)) return
     const decision = `${process}.${this.#generationOf(process)} ${bucket}`
-    const isKnown = this.#isAllInMind && this.#decided.has(decision)
+    const isKnown = this.#isAllCached && this.#decided.has(decision)
     const isFirst = before?.refilledAt !== undefined && !isKnown
     this.#decided.add(decision)
     if (isFirst || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return

@@ -213,7 +213,7 @@ export class World {
   }
 
   /** Whether caches are large enough for all that the processes see. */
-  get isAllInMind(): boolean {
+  get isAllCached(): boolean {
     return this.scenario.cacheSize === USUAL_CACHE_SIZE
   }
 

@@ -39,7 +39,7 @@ export interface ManifestEntity {
 }
 
 /** Whether the file states any field of the entity's record. */
-export function statesRecord({name, parent, cascade, metadata}: ManifestEntity): boolean {
+export function statesRecord({name, parent, cascade, metadata}: Omit<ManifestEntity, 'scopes'>): boolean {
   return name !== undefined || parent !== undefined || cascade !== undefined || metadata !== undefined
 }
 

@@ -20,30 +20,30 @@ export function planEntities(
   live: LiveEntities,
   source: EntitySource,
 ): {changes: EntityRecordChange[]; unchanged: number} {
-  const stated = new Map([...entities].filter(([, entity]) => statesRecord(entity)))
-  for (const {parent} of entities.values()) {
-    // A parent for which the file states only limits must exist too.
-    const entity = typeof parent === 'string' && !stated.has(parent) ? entities.get(parent) : undefined
-    if (entity && !live.has(parent as string)) stated.set(parent as string, entity)
-  }
-  const depths = depthsIn(entities)
+  // A parent for which the file states only limits must exist too.
+  const needed = new Set<string>()
+  for (const {parent} of entities.values()) if (typeof parent === 'string' && !live.has(parent)) needed.add(parent)
+  const depths = new Map<string, number>()
   const changes: EntityRecordChange[] = []
   const missing: string[] = []
-  for (const [entity, {scopes: _, ...fields}] of stated) {
+  let count = 0
+  for (const [entity, {scopes: _, ...fields}] of entities) {
+    if (!statesRecord(fields) && !needed.has(entity)) continue
+    count++
     const record = live.get(entity)
     if (record === 'same') continue
     const before = record ? differing(record, fields) : {}
     const after = record ? pick(fields, Object.keys(before)) : fields
     if (record && Object.keys(after).length === 0) continue
     const {parent} = after
-    if (typeof parent === 'string' && !live.has(parent) && !stated.has(parent)) missing.push(`${entity} (${parent})`)
+    if (typeof parent === 'string' && !live.has(parent) && !entities.has(parent)) missing.push(`${entity} (${parent})`)
     const action = record ? 'update' : 'create'
-    changes.push({kind: 'entity', action, entity, before, after, depth: depths.get(entity) ?? 0})
+    changes.push({kind: 'entity', action, entity, before, after, depth: depthOf(entity, entities, depths)})
   }
   if (missing.length > 0) throw parentsMissing(missing, source)
   checkEntitySizes(changes, live, source)
   changes.sort((a, b) => a.depth - b.depth || byText(a.entity, b.entity))
-  return {changes, unchanged: stated.size - changes.length}
+  return {changes, unchanged: count - changes.length}
 }
 
 /** The record's values of the stated fields that differ. */
@@ -60,20 +60,20 @@ function pick(fields: EntityFields, names: readonly string[]): EntityFields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)))
 }
 
-/** The parser rejects cycles of parents; in a manifest built otherwise, the depths of a cycle are meaningless. */
-function depthsIn(entities: Manifest['entities']): Map<string, number> {
-  const depths = new Map<string, number>()
-  for (const start of entities.keys()) {
-    const path: string[] = []
-    let next: string | null | undefined = start
-    while (typeof next === 'string' && entities.has(next) && !depths.has(next) && path.length <= entities.size) {
-      path.push(next)
-      next = entities.get(next)?.parent
-    }
-    let depth = typeof next === 'string' ? (depths.get(next) ?? -1) : -1
-    for (const entity of path.reverse()) depths.set(entity, ++depth)
+/**
+ * How many parents of an entity the file states; `depths` are those known so far. The parser rejects cycles of parents: in
+ * a manifest built otherwise, the depths of a cycle are meaningless.
+ */
+function depthOf(start: string, entities: Manifest['entities'], depths: Map<string, number>): number {
+  const path: string[] = []
+  let next: string | null | undefined = start
+  while (typeof next === 'string' && entities.has(next) && !depths.has(next) && path.length <= entities.size) {
+    path.push(next)
+    next = entities.get(next)?.parent
   }
-  return depths
+  let depth = typeof next === 'string' ? (depths.get(next) ?? -1) : -1
+  for (const entity of path.reverse()) depths.set(entity, ++depth)
+  return depths.get(start) ?? 0
 }
 
 function parentsMissing(missing: readonly string[], source: EntitySource): ZaelError {

@@ -8,7 +8,7 @@ import {compareLive, type ReadOptions} from './live-state.js'
 import {byText, type Manifest} from './manifest.js'
 import {planEntities} from './plan-entities.js'
 import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
-import {ScopeSet, type StatedScope, scopeName, statedAt, statedScopes, statedSet} from './scopes.js'
+import {ScopeSet, type StatedScope, scopeName, statedAt, statedScopes} from './scopes.js'
 import {limitsWithoutBoosts, withoutCopy} from './without-boosts.js'
 
 /** A value before and after; `undefined` for none. */
@@ -82,13 +82,12 @@ export async function planManifest(
     if (change) planned.set(scopeName(scope), change)
     if (record) boosts.push(...boostsAfter(record, change))
   }
-  const scopes = statedSet(manifest)
-  const stated = scopes.size
-  for (const scope of managed) scopes.add(scope)
-  const live = await compareLive(repository, manifest, scopes, compare, options)
+  const live = await compareLive(repository, manifest, managed, compare, options)
   const sets: ScopeChange[] = []
   const adopted: ConfigScope[] = []
+  let stated = 0
   for (const {scope} of statedScopes(manifest)) {
+    stated++
     const change = planned.get(scopeName(scope))
     if (change) sets.push(change)
     else if (!managed.has(scope)) adopted.push(scope)

@@ -41,7 +41,7 @@ export class Stage {
   /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
   readonly #decided = new Set<string>()
 
-  /** Whether a process has decided something of a bucket and has it in mind; an answer to an earlier request is taken for that. */
+  /** Whether a process has decided something of a bucket and caches it; an answer to an earlier request is taken for that. */
   hasDecided({number, generation}: SimulatedProcess, bucket: string): boolean {
     return this.world.isAllCached && this.#decided.has(`${number}.${generation} ${bucket}`)
   }

@@ -29,7 +29,7 @@ export class Refills {
   readonly #sharded = new Set<string>()
   readonly #generationOf: (process: number) => number
 
-  /** Whether processes have every bucket in mind that they have decided about; otherwise any decision may be their first. */
+  /** Whether processes cache every bucket that they have decided about; otherwise any decision may be their first. */
   readonly #isAllCached: boolean
 
   constructor(

@@ -4,7 +4,7 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
-import {keepHeapSmall} from '../output/small-heap.js'
+import {keepHeapSmallest} from '../output/small-heap.js'
 
 /** The flag of every command that reads a manifest. */
 export const manifestFlags = {
@@ -32,7 +32,7 @@ export async function readManifest(file: string): Promise<Manifest> {
     import('../../manifest/parse-blocks.js'),
     import('../../manifest/parse.js'),
   ])
-  keepHeapSmall()
+  keepHeapSmallest()
   const read = await readPieces({file, code, maxBytes: MAX_BYTES, hint})
   if (!read) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
   try {

@@ -346,7 +346,17 @@ describe('S5, S6: the books', () => {
   it('lets an unknown return take back no more than was charged', () => {
     const claim = new Claim(BUCKET, 'rpm', 2000n)
     claim.mayAdd(-3000n)
-    expect([claim.low, claim.high]).toEqual([0n, 2000n])
+    expect([claim.least, claim.high]).toEqual([0n, 2000n])
+  })
+
+  it('lets an unknown return take back a charge that was accepted before it and is written later', () => {
+    const claim = new Claim(BUCKET, 'tpm', 3000n)
+    claim.mayAdd(1000n)
+    claim.mayAdd(-4000n)
+    // The charge is written: it is certain now.
+    claim.high -= 1000n
+    claim.add(1000n)
+    expect([claim.least, claim.high]).toEqual([0n, 4000n])
   })
 })
 

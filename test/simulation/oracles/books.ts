@@ -3,6 +3,7 @@ import type {Verdicts} from './verdicts.js'
 
 /** What a caller knows it was charged at one bucket for one limit, in millitokens: exactly, or within bounds. */
 export class Claim {
+  /** Below zero where more may have been returned than is known to be charged: a charge that is accepted may be written yet. */
   low: bigint
   high: bigint
   /** Charges of unknown outcome: the caller does not hold them, so they are never returned. */
@@ -24,10 +25,15 @@ export class Claim {
     this.high += milli
   }
 
-  /** A charge or return that may have happened or not. Nobody can return more than they were charged. */
+  /** What the caller was charged at least. Nobody can return more than they were charged. */
+  get least(): bigint {
+    return this.low < 0n ? 0n : this.low
+  }
+
+  /** A charge or return that may have happened or not. */
   mayAdd(milli: bigint): void {
     if (milli > 0n) this.high += milli
-    else this.low = this.low + milli < 0n ? (this.low < 0n ? this.low : 0n) : this.low + milli
+    else this.low += milli
   }
 
   /** A charge or return that may have happened or not, and that the caller gave up. */
@@ -121,10 +127,10 @@ export class Books {
   /** Compares, once nothing is under way any more. */
   check({checkHigh}: {readonly checkHigh: boolean}): void {
     const sums = new Map<string, {low: bigint; high: bigint}>()
-    for (const {bucket, limit, low, high} of this.#claims) {
+    for (const {bucket, limit, least, high} of this.#claims) {
       const key = `${bucket} ${limit}`
       const sum = sums.get(key) ?? {low: 0n, high: 0n}
-      sums.set(key, {low: sum.low + low, high: sum.high + high})
+      sums.set(key, {low: sum.low + least, high: sum.high + high})
     }
     for (const key of new Set([...sums.keys(), ...this.#consumed.keys()])) {
       const {low, high} = sums.get(key) ?? {low: 0n, high: 0n}

@@ -1,5 +1,5 @@
 import type {Scenario, Tokens} from '../scenario.js'
-import type {TableWrite} from '../world/table-writes.js'
+import type {StoredShard, TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
 /** A write that admitted requests, and the limits that it left in debt. */
@@ -8,6 +8,8 @@ interface Admission {
   /** Epoch ms. */
   readonly atMs: number
   readonly inDebt: ReadonlySet<string>
+  /** A transaction over several shards, which shows no state: its lease tells of the read before. */
+  readonly isOfSeveral: boolean
 }
 
 /** What was asked of a process, and the buckets that were charged. */
@@ -23,6 +25,8 @@ export class SoftLimits {
   readonly #verdicts: Verdicts
   readonly #soft: ReadonlySet<string>
   readonly #admissions = new Map<string, Admission[]>()
+  /** When a limit was last in debt on a shard of a bucket, in epoch ms, by `bucket limit`. */
+  readonly #lastDebtMs = new Map<string, number>()
 
   constructor({configs, steps}: Scenario, verdicts: Verdicts) {
     this.#verdicts = verdicts
@@ -35,11 +39,13 @@ export class SoftLimits {
   observe({atMs, writer: {process}, shards}: TableWrite): void {
     if (this.#soft.size === 0) return
     for (const {bucket, before, after} of shards) {
+      const inDebt = debtsOf(after)
+      for (const name of [...debtsOf(before), ...inDebt]) this.#lastDebtMs.set(`${bucket} ${name}`, atMs)
       if (!after || after.requests <= (before?.requests ?? 0)) continue
-      const inDebt = new Set([...after.limits].flatMap(([name, {tokens}]) => (tokens < 0n ? [name] : [])))
       const known = this.#admissions.get(bucket)
-      if (known) known.push({process, atMs, inDebt})
-      else this.#admissions.set(bucket, [{process, atMs, inDebt}])
+      const admission = {process, atMs, inDebt, isOfSeveral: shards.length > 1}
+      if (known) known.push(admission)
+      else this.#admissions.set(bucket, [admission])
     }
   }
 
@@ -59,11 +65,18 @@ export class SoftLimits {
     if (writes.some(each => each.length === 0)) return
     for (const name of this.#soft) {
       const isTold = overdrawn.includes(name)
-      const isPossible = writes.some(each => each.some(({inDebt}) => inDebt.has(name)))
+      const wasInDebt = buckets.some(bucket => (this.#lastDebtMs.get(`${bucket} ${name}`) ?? 0) >= startedMs)
+      const isPossible = writes.some(each =>
+        each.some(({inDebt, isOfSeveral}) => inDebt.has(name) || (isOfSeveral && wasInDebt)),
+      )
       const isCertain = writes.some(each => each.every(({inDebt}) => inDebt.has(name)))
       if (isTold ? isPossible : !isCertain) continue
       const message = isTold ? 'is said to be overdrawn, and is not' : 'is overdrawn, and the lease does not say so'
       this.#verdicts.report('L6-overdrawn', `${buckets.join(' + ')} ${name}`, message)
     }
   }
+}
+
+function debtsOf(shard: StoredShard | undefined): ReadonlySet<string> {
+  return new Set([...(shard?.limits ?? [])].flatMap(([name, {tokens}]) => (tokens < 0n ? [name] : [])))
 }

@@ -2,7 +2,7 @@ import {parseFilter} from './filter.js'
 import type {FindReading, Reading, Selection, SortKey} from './model.js'
 import {refusedPerSecond} from './request-counts.js'
 import {type BucketStatus, statusAt} from './status.js'
-import {type Consumption, mostConsumed, totalConsumption} from './totals.js'
+import {type BucketConsumption, mostConsumed, totalConsumption} from './totals.js'
 
 /** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
 type SortValue = number | string | undefined
@@ -46,7 +46,7 @@ export interface Ranked {
 }
 
 /** What the order by rate needs of a bucket. */
-type Rated = Consumption & Pick<Reading, 'isGone'>
+type Rated = BucketConsumption & Pick<Reading, 'isGone'>
 
 interface RankedBucket {
   readonly id: string

@@ -11,12 +11,12 @@ const MAX_PARENT_LEVELS = 8
 const TOP_CONSUMERS = 3
 
 /** What a bucket consumes. */
-export type Consumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
+export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
 /** Totals over all buckets at an instant; deleted buckets do not count. Keeps no reading. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
-  const rated: Consumption[] = []
+  const rated: BucketConsumption[] = []
   let refusedPerSecond = 0
   for (const reading of readings) {
     if (reading.isGone) continue
@@ -54,7 +54,7 @@ function isInDebt({bucket}: Reading, nowMs: number): boolean {
  * Consumption of all buckets in tokens per second, by limit. A request that is also charged to a parent counts once: with
  * the parent where its rate is known, otherwise with the child.
  */
-export function totalConsumption(readings: Iterable<Consumption>): Map<string, number> {
+export function totalConsumption(readings: Iterable<BucketConsumption>): Map<string, number> {
   const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
   const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
   const parents = new Map(rated.flatMap(reading => (childrenOf.has(reading.id) ? [[reading.id, reading]] : [])))

@@ -112,6 +112,19 @@ describe('the oracle of soft limits', () => {
     soft.admitted(asked, overdrawn)
     expect(oraclesIn(verdicts)).toEqual(found)
   })
+
+  it.each([
+    [1, ['L6-overdrawn']],
+    [2, []],
+  ])('lets a lease that is charged by a write over %i shards tell of a debt that was repaid since', (count, found) => {
+    const verdicts = new Verdicts(() => 0)
+    const soft = new SoftLimits(scenario, verdicts)
+    soft.observe(write(900, shard(-1n), shard(5000n)))
+    const {shards, ...rest} = write(1000, shard(5000n), shard(4000n, 1))
+    soft.observe({...rest, shards: Array.from({length: count}, () => shards).flat()})
+    soft.admitted({...asked, startedMs: 900}, ['rpm'])
+    expect(oraclesIn(verdicts)).toEqual(found)
+  })
 })
 
 describe('the oracle of top-ups', () => {

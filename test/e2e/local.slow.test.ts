@@ -296,8 +296,9 @@ describeWithEngine('zael local, when something is killed', () => {
       ({aggregator}) => (aggregator as {records: number}).records === FIRST_RECORDS,
     )
     process.kill(user.note(enginePid), 'SIGKILL')
+    // Counted from zero again; the aggregator's own record may follow before anybody looks.
     await user.until(
-      ({engineRestarts, aggregator}) => engineRestarts === 1 && (aggregator as {records: number}).records === 3,
+      ({engineRestarts, aggregator}) => engineRestarts === 1 && (aggregator as {records: number}).records >= 3,
     )
     expect(await hasEntity(endpoint, 'team-1')).toBe(false)
   })

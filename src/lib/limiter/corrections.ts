@@ -11,7 +11,7 @@ import type {NamespaceTable} from '../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
 import {requestCount} from './pending-request.js'
-import type {Correction} from './settling/correction.js'
+import {type Correction, chargesOf} from './settling/correction.js'
 
 /** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
 const MOST_TRIES = 20
@@ -120,13 +120,6 @@ function becameQuotas(corrections: readonly Correction[], record: BucketRecord |
     [...amounts].flatMap(([name, milli]) =>
       milli < 0n && !isBypassed && !periods.has(name) && isQuota(name) ? [name] : [],
     ),
-  )
-}
-
-/** What is charged, apart from what others return in the same write. */
-function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
-  return sumAmounts(
-    corrections.map(({amounts}) => ({amounts: new Map([...amounts].filter(([, milli]) => milli > 0n))})),
   )
 }
 

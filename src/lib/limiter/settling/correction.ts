@@ -1,4 +1,4 @@
-import type {Amounts} from '../../core/bucket.js'
+import {type Amounts, negateAmounts, sumAmounts} from '../../core/bucket.js'
 import type {QuotaPeriod} from '../../core/kind-refill.js'
 
 /** A charge or return after the fact, waiting in a queue. */
@@ -27,3 +27,15 @@ export interface CorrectOptions {
   /** And the periods of its quotas: nor to a later one. */
   readonly periods?: ReadonlyMap<string, QuotaPeriod>
 }
+
+/** What is charged, apart from what others return in the same write. */
+export function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
+  return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(amounts)})))
+}
+
+/** What is returned, as positive amounts, apart from what others are charged. */
+export function returnsOf(corrections: readonly Correction[]): Map<string, bigint> {
+  return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(negateAmounts(amounts))})))
+}
+
+const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, milli]) => milli > 0n))

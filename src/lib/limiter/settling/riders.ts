@@ -1,8 +1,8 @@
-import {type Amounts, sumAmounts} from '../../core/bucket.js'
+import type {Amounts} from '../../core/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/kind-refill.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {Correction} from './correction.js'
+import {type Correction, chargesOf, returnsOf} from './correction.js'
 
 /** Limits that may be corrected in the write of requests: an expression has at most 300 operators. */
 const MOST_LIMITS = 8
@@ -19,8 +19,8 @@ export interface Riders {
 /** `undefined` where one of the corrections may not go to the bucket as it was seen, or would not be written whole. */
 export function ridersOf(corrections: readonly Correction[], record: BucketRecord): Riders | undefined {
   const {state, incarnation, validUntilMs} = record
-  const charges = sumOf(corrections, 1n)
-  const amounts = sumOf(corrections, -1n)
+  const charges = chargesOf(corrections)
+  const amounts = returnsOf(corrections)
   const isKnown = [...charges.keys(), ...amounts.keys()].every(name => state.limits.has(name))
   if (!isKnown || charges.size + amounts.size > MOST_LIMITS) return undefined
   const periods = new Map<string, QuotaPeriod>()
@@ -42,16 +42,7 @@ export function ridersOf(corrections: readonly Correction[], record: BucketRecor
   return {charges, returns, requests}
 }
 
-/** What is charged, or with the other sign what is returned. */
-function sumOf(corrections: readonly Correction[], sign: bigint): Map<string, bigint> {
-  return sumAmounts(
-    corrections.map(({amounts}) => ({
-      amounts: new Map([...amounts].flatMap(([name, milli]) => (sign * milli > 0n ? [[name, sign * milli]] : []))),
-    })),
-  )
-}
-
 /** What is owed of corrections that may have been written: a return is not repeated, a charge is. */
 export function owedInDoubt(corrections: readonly Correction[]): Correction[] {
-  return corrections.map(correction => ({...correction, amounts: sumOf([correction], 1n), requests: 0}))
+  return corrections.map(correction => ({...correction, amounts: chargesOf([correction]), requests: 0}))
 }

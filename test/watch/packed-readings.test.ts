@@ -1,20 +1,9 @@
-import {setFlagsFromString} from 'node:v8'
-import {runInNewContext} from 'node:vm'
-import {expect, it} from 'vitest'
+import {describe, expect, it} from 'vitest'
 import type {Reading} from '../../src/lib/watch/model.js'
 import {PackedReadings} from '../../src/lib/watch/packed-readings.js'
+import {PackedValues} from '../../src/lib/watch/packed-values.js'
 import {nextReading} from '../../src/lib/watch/reading.js'
 import {bucketOf, READ_AT_MS} from './support.js'
-
-const BUCKETS = 12_000
-
-/** Bytes in use after everything that can be collected was collected. */
-function bytesInUse(): number {
-  setFlagsFromString('--expose-gc')
-  runInNewContext('gc')()
-  const {heapUsed, arrayBuffers} = process.memoryUsage()
-  return heapUsed + arrayBuffers
-}
 
 function readingAt(at: number): Reading {
   const limits = {rpm: {capacity: 100, left: at % 100, consumed: at}, tpm: {capacity: 10_000, consumed: at * 7}}
@@ -22,11 +11,22 @@ function readingAt(at: number): Reading {
   return nextReading(undefined, bucketOf(`user-${String(at).padStart(8, '0')}#gpt-4`, sketch), READ_AT_MS)
 }
 
-it('a packed reading takes a few hundred bytes', () => {
-  const before = bytesInUse()
-  const packed = new PackedReadings()
-  for (let at = 0; at < BUCKETS; at++) packed.add(readingAt(at))
-  const bytes = (bytesInUse() - before) / BUCKETS
-  expect(packed.size).toBe(BUCKETS)
-  expect(bytes).toBeLessThan(400)
+describe('packed readings', () => {
+  it('take few bytes each, also when no more texts are kept once', () => {
+    const packed = new PackedValues()
+    for (let at = 0; at < 10_000; at++) packed.add(`a text that is kept once ${at}`)
+    const first = packed.add(readingAt(0))
+    for (let at = 1; at < 1000; at++) packed.add(readingAt(at))
+    const bytes = packed.add('the end') - first
+    expect(bytes / 1000).toBeLessThan(150)
+  })
+
+  it('are not kept, but put together again whenever they are asked for', () => {
+    const packed = new PackedReadings()
+    const reading = readingAt(7)
+    packed.add(reading)
+    const {entity, resource, shardCount, shards} = reading.bucket
+    expect(packed.get(reading.id)).toStrictEqual({...reading, bucket: {entity, resource, shardCount, shards}})
+    expect(packed.get(reading.id)).not.toBe(packed.get(reading.id))
+  })
 })

@@ -164,11 +164,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
  * Requests and corrections in one write. `undefined` unless that is the usual write of a bucket that was seen: all that is
  * asked for and charged is stored, and nothing has overflowed.
  */
-export function stepWithRiders(
-  known: Omit<StepInput, 'isCertain' | 'isContended'>,
-  riders: Riders,
-): WriteStep | undefined {
-  const input = {...known, isCertain: true, isContended: false}
+export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | undefined {
   const {bucket, requests, nowMs} = input
   const {state} = bucket
   if (!state?.exists || nextStep(input).kind !== 'consume') return undefined

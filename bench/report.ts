@@ -1,3 +1,4 @@
+import {readFileSync} from 'node:fs'
 import {availableParallelism} from 'node:os'
 
 /** A text table: the first column aligned left, the others right. */
@@ -24,10 +25,38 @@ export function say(text = ''): void {
   process.stdout.write(`${text}\n`)
 }
 
-/** The first line of a report. */
+/** The first line of a report. When the process ends, another one tells how quiet the machine was while it ran. */
 export function machineLine(engineName: string): string {
+  process.once('exit', () => say(quietLine(ticksAtStart, processorTicks())))
   const machine = `${engineName}, Node ${process.versions.node}, ${availableParallelism()} cores`
   return `${machine}; compare ratios, absolute figures vary`
+}
+
+interface ProcessorTicks {
+  readonly total: number
+  readonly idle: number
+  /** Taken away by the host of a virtual machine. */
+  readonly stolen: number
+}
+
+/** Of all processors since the machine was started; `undefined` where the system does not tell. */
+function processorTicks(): ProcessorTicks | undefined {
+  try {
+    const [first = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
+    const ticks = first.split(/ +/).slice(1, 9).map(Number)
+    const [, , , idle = 0, waiting = 0, , , stolen = 0] = ticks
+    return {total: ticks.reduce((sum, each) => sum + each, 0), idle: idle + waiting, stolen}
+  } catch {
+    return undefined
+  }
+}
+
+const ticksAtStart = processorTicks()
+
+function quietLine(before: ProcessorTicks | undefined, after: ProcessorTicks | undefined): string {
+  if (!before || !after) return 'How much other work the machine had is not known here.'
+  const share = (name: 'idle' | 'stolen') => short((100 * (after[name] - before[name])) / (after.total - before.total))
+  return `Meanwhile ${share('stolen')} % of the processors was taken away by the host, and ${share('idle')} % was idle.`
 }
 
 /** The value of `--name VALUE` on the command line. */

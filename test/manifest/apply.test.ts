@@ -208,6 +208,16 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(tenant.transport.calls).toEqual([])
   })
 
+  it('adopts nothing when it is aborted before it starts', async () => {
+    const {repository, tenant} = newNamespace(table)
+    await repository.setLimits({level: 'resource', resource: 'a'}, parseLimits(['rpm=5/min']))
+    const plan = await planManifest(repository, manifestOf(resources('a')))
+    tenant.transport.calls.length = 0
+    const result = await applyPlan(repository, plan, {signal: AbortSignal.abort()})
+    expect(result).toMatchObject({outcome: 'interrupted', adopted: 0})
+    expect(tenant.transport.calls).toEqual([])
+  })
+
   it('rejects a plan that another run has made stale, and changes nothing', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace

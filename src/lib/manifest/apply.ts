@@ -4,10 +4,11 @@ import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {SeenProvisioner} from '../repository/provisioner/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {SyncResult} from '../repository/sync/bucket-sync.js'
+import {isSameManaged} from '../schema/provisioner-record.js'
 import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
 import type {Plan, PlannedChange} from './plan.js'
-import {ScopeSet, statedSet} from './scopes.js'
+import {ScopeSet, statedAt, statedSet} from './scopes.js'
 
 /** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
@@ -72,6 +73,7 @@ class ApplyRun {
   readonly #failures: ApplyFailure[] = []
   readonly #done: PlannedChange[] = []
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
+  #hasBegun = false
   #hasSystemicFailure = false
   /** An error that is not a `ZaelError`: a bug. */
   #unexpected: {error: unknown} | undefined
@@ -89,13 +91,11 @@ class ApplyRun {
 
   /** Records what will be managed, then makes the changes, group after group. */
   async execute(): Promise<SeenProvisioner> {
-    const {changes, seen} = this.#plan
+    const {changes, adopted, seen} = this.#plan
     if (this.#isStopped) return seen
-    const intended = statedSet(this.#plan.manifest)
-    for (const scope of this.#managed) intended.add(scope)
-    const needsRecord = changes.length > 0 && !intended.equals(this.#managed)
-    const recorded = needsRecord ? await this.#repository.provisioner.save(intended.managed(), seen) : seen
-    for (const scope of this.#plan.adopted) this.#managed.add(scope)
+    this.#hasBegun = true
+    const recorded = changes.length > 0 ? await this.#recordIntended() : seen
+    for (const scope of adopted) this.#managed.add(scope)
     for (const {members, concurrent} of groupsOf(changes)) {
       const isDelete = members[0]?.action === 'delete'
       if (this.#isStopped || (isDelete && this.#failures.length > 0)) break
@@ -104,9 +104,16 @@ class ApplyRun {
     return recorded
   }
 
+  async #recordIntended(): Promise<SeenProvisioner> {
+    const {manifest, seen} = this.#plan
+    const intended = statedSet(manifest)
+    for (const scope of this.#managed) intended.add(scope)
+    return intended.equals(this.#managed) ? seen : this.#repository.provisioner.save(intended.managed(), seen)
+  }
+
   async finish(recorded: SeenProvisioner): Promise<ApplyResult> {
     const {changes, manifest, adopted} = this.#plan
-    const isComplete = this.#done.length === changes.length
+    const isComplete = this.#hasBegun && this.#done.length === changes.length
     const recordFailure = await this.#record(recorded, isComplete ? fingerprint(manifest) : undefined)
     if (this.#unexpected) throw this.#unexpected.error
     const count = (action: PlannedChange['action']) => this.#done.filter(change => change.action === action).length
@@ -126,12 +133,13 @@ class ApplyRun {
   }
 
   async #record(recorded: SeenProvisioner, hash: string | undefined): Promise<ZaelError | undefined> {
-    // After a complete run, exactly the stated scopes are managed.
-    const managed = hash === undefined ? this.#managed : statedSet(this.#plan.manifest)
-    const isUpToDate = managed.equals(ScopeSet.of(recorded.record))
+    // After a complete run, exactly the stated scopes are managed, all of which were claimed by then.
+    if (hash !== undefined) this.#managed.deleteUnless(scope => statedAt(this.#plan.manifest, scope) !== undefined)
+    const managed = this.#managed.managed()
+    const isUpToDate = isSameManaged(managed, recorded.record)
     if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
     try {
-      await this.#repository.provisioner.save(managed.managed(), recorded, hash)
+      await this.#repository.provisioner.save(managed, recorded, hash)
       return undefined
     } catch (error) {
       if (error instanceof ZaelError) return error

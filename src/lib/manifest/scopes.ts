@@ -47,6 +47,10 @@ export class ScopeSet {
     }
   }
 
+  deleteUnless(isKept: (scope: ConfigScope) => boolean): void {
+    for (const scope of this) if (!isKept(scope)) this.delete(scope)
+  }
+
   has(scope: ConfigScope): boolean {
     if (scope.level === 'system') return this.#hasSystem
     if (scope.level === 'resource') return this.#resources.has(scope.resource)
@@ -71,9 +75,9 @@ export class ScopeSet {
     for (const [entity, own] of this.#entities) for (const resource of own) yield {level: 'entity', entity, resource}
   }
 
-  /** As it is now; later changes of the set are not in it. */
+  /** Not a copy, which would take as much memory again: the set must not change any more. */
   managed(): Managed {
-    return {managesSystem: this.#hasSystem, resources: [...this.#resources], entities: new Map(this.#entities)}
+    return {managesSystem: this.#hasSystem, resources: [...this.#resources], entities: this.#entities}
   }
 
   #resourcesOf(entity: string): readonly string[] {

@@ -68,6 +68,25 @@ export function decodeManaged(item: Item): Managed {
   }
 }
 
+/** Whether both list the same scopes, in whatever order. */
+export function isSameManaged(a: Managed, b: Managed): boolean {
+  const isSameList = (one: readonly string[], other: readonly string[]) => hasAll(one, other) && hasAll(other, one)
+  const isSameSystem = a.managesSystem === b.managesSystem
+  return isSameSystem && isSameList(a.resources, b.resources) && listsAll(a, b) && listsAll(b, a)
+}
+
+function listsAll({entities}: Managed, others: Managed): boolean {
+  for (const [entity, resources] of others.entities) if (!hasAll(entities.get(entity) ?? [], resources)) return false
+  return true
+}
+
+function hasAll(texts: readonly string[], others: readonly string[]): boolean {
+  if (texts === others) return true
+  // A set of each of a hundred thousand short lists would take more time than to search them.
+  const known = others.length > 20 ? new Set(texts) : {has: (text: string) => texts.includes(text)}
+  return others.every(text => known.has(text))
+}
+
 /** Whether a record of this is one item. Measured entity by entity: the item of many would take much memory. */
 export function fitsIntoItem({entities, ...rest}: Managed, record: ProvisionerRecord): boolean {
   let bytes = itemBytes(encodeProvisioner({...record, ...rest, entities: new Map()})) + RESERVED_BYTES

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {parse} from 'yaml'
-import {jsonText} from '../../../src/lib/cli/output/json-text.js'
+import {jsonPieces, jsonText} from '../../../src/lib/cli/output/json-text.js'
 import {yamlText} from '../../../src/lib/cli/output/yaml-text.js'
 
 const HIDDEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
@@ -20,6 +20,24 @@ describe('JSON', () => {
         expect(text).not.toMatch(HIDDEN)
       }),
     )
+  })
+
+  it('of a result is the same in pieces', () => {
+    const list = fc.array(fc.jsonValue(), {minLength: 95, maxLength: 305, size: 'max'})
+    const field = fc.oneof(fc.jsonValue(), fc.constant(undefined), list)
+    const result = fc.dictionary(fc.string({unit: 'binary'}), field, {maxKeys: 5, noNullPrototype: true})
+    fc.assert(
+      fc.property(fc.oneof(result, fc.jsonValue()), value => {
+        expect([...jsonPieces(value)].join('')).toBe(`${jsonText(value, 2)}\n`)
+      }),
+    )
+  })
+
+  it('of a long list is in pieces that are short', () => {
+    const rows = Array.from({length: 20_000}, (_, at) => ({entity: `user-${at}`}))
+    const pieces = [...jsonPieces({rows, count: rows.length})]
+    expect(Math.max(...pieces.map(piece => piece.length))).toBeLessThan(100_000)
+    expect(pieces.join('')).toBe(`${jsonText({rows, count: rows.length}, 2)}\n`)
   })
 })
 

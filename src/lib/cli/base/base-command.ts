@@ -3,7 +3,7 @@ import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {InvalidInput, type ZaelError} from '../../core/errors.js'
-import {jsonText} from '../output/json-text.js'
+import {jsonPieces, jsonText} from '../output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {type LongList, printLongList} from '../output/long-list.js'
 import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
@@ -111,7 +111,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (this.#isPrinted) return
     if (this.#yaml && !super.jsonEnabled()) process.stdout.write(this.#yaml(json))
     else if (this.format === 'jsonl') for (const row of rowsIn(json)) console.log(jsonText(row))
-    else console.log(jsonText(json, 2))
+    else for (const piece of jsonPieces(json)) process.stdout.write(piece)
   }
 
   /** Prints one line for people; CSV output consists of rows only. */

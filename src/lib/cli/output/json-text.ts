@@ -12,3 +12,59 @@ export function jsonText(value: unknown, indent?: number): string {
 
 const unitEscape = (character: string, at: number): string =>
   `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`
+
+/** Elements of a list whose text is made at once. */
+const ELEMENTS_AT_ONCE = 100
+
+/** Characters of a piece: hardly any result has more, so it is written at once. */
+const PIECE_LENGTH = 1 << 16
+
+/**
+ * The text of a result with all its lines, like `jsonText(result, 2)`, in pieces: that of a list of a hundred thousand would
+ * take more memory than everything that was read for it.
+ */
+export function* jsonPieces(result: unknown): Generator<string, void> {
+  let piece = ''
+  for (const part of isPlainObject(result) ? objectParts(result) : [jsonText(result, 2)]) {
+    piece += part
+    if (piece.length < PIECE_LENGTH) continue
+    yield piece
+    piece = ''
+  }
+  yield `${piece}\n`
+}
+
+function* objectParts(result: object): Generator<string, void> {
+  let lead = '{\n'
+  for (const [name, value] of Object.entries(result)) {
+    for (const part of fieldParts(name, value)) {
+      yield lead + part
+      lead = ''
+    }
+    if (lead === '') lead = ',\n'
+  }
+  yield lead === '{\n' ? '{}' : '\n}'
+}
+
+/** One field of a result; nothing for what JSON leaves out. */
+function* fieldParts(name: string, value: unknown): Generator<string, void> {
+  if (!Array.isArray(value) || value.length <= ELEMENTS_AT_ONCE) {
+    const text = jsonText({[name]: value}, 2)
+    if (text !== '{}') yield text.slice(2, -2)
+    return
+  }
+  let lead = `  ${jsonText(name)}: [\n`
+  for (let start = 0; start < value.length; start += ELEMENTS_AT_ONCE) {
+    const text = jsonText(value.slice(start, start + ELEMENTS_AT_ONCE), 2)
+    // Strings contain no line breaks in JSON.
+    yield `${lead}  ${text.slice(2, -2).replaceAll('\n', '\n  ')}`
+    lead = ',\n'
+  }
+  yield '\n  ]'
+}
+
+const isPlainObject = (value: unknown): value is object =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.getPrototypeOf(value) === Object.prototype &&
+  !('toJSON' in value)

@@ -10,6 +10,7 @@ import {
   encodeDividedProvisioner,
   encodeProvisioner,
   fitsIntoItem,
+  isSameManaged,
   type Managed,
   type PartSet,
   type ProvisionerRecord,
@@ -136,19 +137,6 @@ export class Provisioner {
 function baseOf({record, exists, revision}: SeenProvisioner): string {
   const id = revision && revisionOf({[names.revision]: revision})
   return exists ? `${id ?? ''} ${record.lastApplied ?? ''}` : ''
-}
-
-function isSameManaged(a: Managed, b: Managed): boolean {
-  const isSameList = (one: readonly string[], other: readonly string[] = []) => {
-    const known = new Set(other)
-    return one.length === known.size && one.every(each => known.has(each))
-  }
-  return (
-    a.managesSystem === b.managesSystem &&
-    isSameList(a.resources, b.resources) &&
-    a.entities.size === b.entities.size &&
-    [...a.entities].every(([entity, resources]) => isSameList(resources, b.entities.get(entity)))
-  )
 }
 
 function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {

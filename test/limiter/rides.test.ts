@@ -95,6 +95,23 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     expect(await counted()).toBe(1 + 1 + 2)
   })
 
+  it.each([-60, 60])(
+    'a lease that waits for its own correction of %i and takes more shows what is left (L6)',
+    async delta => {
+      const other = await limiter.acquire({...request({tpm: 100}), settle: 'now'})
+      const shown: (number | undefined)[] = []
+      const note = () => shown.push(other.limits.tpm?.available)
+      faults.start()
+      await Promise.all([other.adjust({tpm: delta}).then(note), other.consume({tpm: 10}).then(note)])
+      expect(faults.calls).toHaveLength(1)
+      note()
+      const left = await tokens('tpm')
+      expect(left).toBe(1000 - 101 - 100 - delta - 10)
+      for (const each of shown) expect(each).toBeLessThanOrEqual(left + 10)
+      expect(shown.at(-1)).toBe(left)
+    },
+  )
+
   it.each([
     [-60, 1],
     [60, 1],

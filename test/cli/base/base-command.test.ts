@@ -55,11 +55,14 @@ async function runSample(argv: string[], work: (command: Sample) => object = () 
   Sample.work = work
   const lines = {stdout: [] as string[], stderr: [] as string[]}
   vi.spyOn(console, 'log').mockImplementation(text => lines.stdout.push(text))
+  // Results of programs are written in pieces.
+  const write = vi.spyOn(process.stdout, 'write').mockImplementation(text => lines.stdout.push(String(text)) > 0)
   vi.spyOn(console, 'error').mockImplementation(text => lines.stderr.push(text))
   const exit = await Sample.run(argv, config).then(
     () => 0,
     error => error.oclif.exit,
   )
+  write.mockRestore()
   return {exit, stdout: lines.stdout.join('\n'), stderr: lines.stderr.join('\n')}
 }
 

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
-import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
+import {adoptedScopes, diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {apply, lineOf, manifestOf, newNamespace, planLines} from './support.js'
@@ -75,7 +75,7 @@ entities:
     const text = 'resources: {same: {limits: {rpm: 5/min}}, other: {limits: {rpm: 6/min}}}'
     const plan = await planManifest(repository, manifestOf(text))
     expect(plan.changes.map(lineOf)).toEqual(['update adopts resource other: rpm=5/60:5 → rpm=6/60:6'])
-    expect(plan.adopted).toEqual([{level: 'resource', resource: 'same'}])
+    expect([...adoptedScopes(plan)]).toEqual([{level: 'resource', resource: 'same'}])
     expect(plan.counts).toEqual({create: 0, update: 1, delete: 0, adopt: 2, unchanged: 1})
     expect(await apply(repository, text)).toMatchObject({outcome: 'complete', updated: 1, adopted: 2})
     expect(await planLines(repository, '')).toEqual([

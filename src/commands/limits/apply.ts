@@ -32,12 +32,11 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     const judged = await planWithLoss(namespace, manifest, stack.table.clock())
     const {plan, loss} = judged
     this.print(manifestPlanLines(plan, loss))
-    const planned = {dryRun, ...manifestPlanJson(plan, loss)}
-    if (dryRun) return {...planned, result: null}
+    if (dryRun) return {dryRun, ...manifestPlanJson(plan, loss), result: null}
     await confirmPlan(judged, yes)
     const {result, exitCode} = await applyWithProgress(namespace, plan)
     this.print(applyLines(plan, result))
     process.exitCode = exitCode
-    return {...planned, result: applyResultJson(result)}
+    return {dryRun, ...manifestPlanJson(plan, loss), result: applyResultJson(result)}
   }
 }

@@ -7,7 +7,7 @@ import type {SyncResult} from '../repository/sync/bucket-sync.js'
 import {isSameManaged} from '../schema/provisioner-record.js'
 import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
-import type {Plan, PlannedChange} from './plan.js'
+import {adoptedScopes, type Plan, type PlannedChange} from './plan.js'
 import {ScopeSet, statedAt, statedSet} from './scopes.js'
 
 /** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
@@ -74,6 +74,8 @@ class ApplyRun {
   readonly #done: PlannedChange[] = []
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
   #hasBegun = false
+  /** Scopes that match already; those that change and are adopted come with their changes. */
+  #adopted = 0
   #hasSystemicFailure = false
   /** An error that is not a `ZaelError`: a bug. */
   #unexpected: {error: unknown} | undefined
@@ -91,11 +93,14 @@ class ApplyRun {
 
   /** Records what will be managed, then makes the changes, group after group. */
   async execute(): Promise<SeenProvisioner> {
-    const {changes, adopted, seen} = this.#plan
+    const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
     this.#hasBegun = true
     const recorded = changes.length > 0 ? await this.#recordIntended() : seen
-    for (const scope of adopted) this.#managed.add(scope)
+    for (const scope of adoptedScopes(this.#plan)) {
+      this.#managed.add(scope)
+      this.#adopted++
+    }
     for (const {members, concurrent} of groupsOf(changes)) {
       const isDelete = members[0]?.action === 'delete'
       if (this.#isStopped || (isDelete && this.#failures.length > 0)) break
@@ -112,7 +117,7 @@ class ApplyRun {
   }
 
   async finish(recorded: SeenProvisioner): Promise<ApplyResult> {
-    const {changes, manifest, adopted} = this.#plan
+    const {changes, manifest} = this.#plan
     const isComplete = this.#hasBegun && this.#done.length === changes.length
     const recordFailure = await this.#record(recorded, isComplete ? fingerprint(manifest) : undefined)
     if (this.#unexpected) throw this.#unexpected.error
@@ -124,7 +129,7 @@ class ApplyRun {
       created: count('create'),
       updated: count('update'),
       deleted: count('delete'),
-      adopted: adopting + adopted.filter(scope => this.#managed.has(scope)).length,
+      adopted: adopting + this.#adopted,
       failures: this.#failures,
       left: changes.length - this.#done.length - this.#failures.length,
       buckets: this.#buckets,

@@ -54,8 +54,6 @@ export interface Plan {
   readonly manifest: Manifest
   /** In the order of application; empty when the table matches. */
   readonly changes: readonly PlannedChange[]
-  /** Scopes that already match, and are managed from now on. */
-  readonly adopted: readonly ConfigScope[]
   readonly counts: PlanCounts
   /** The record of managed scopes when the plan was made. */
   readonly seen: SeenProvisioner
@@ -84,13 +82,12 @@ export async function planManifest(
   }
   const live = await compareLive(repository, manifest, managed, compare, options)
   const sets: ScopeChange[] = []
-  const adopted: ConfigScope[] = []
-  let stated = 0
+  let [stated, adopted] = [0, 0]
   for (const {scope} of statedScopes(manifest)) {
     stated++
     const change = planned.get(scopeName(scope))
     if (change) sets.push(change)
-    else if (!managed.has(scope)) adopted.push(scope)
+    else if (!managed.has(scope)) adopted++
   }
   const entities = planEntities(manifest, live, 'manifest')
   const deletes = deletesOf(planned)
@@ -101,10 +98,17 @@ export async function planManifest(
     create: count('create'),
     update: count('update'),
     delete: deletes.length,
-    adopt: adopted.length + sets.filter(change => change.adopts).length,
+    adopt: adopted + sets.filter(change => change.adopts).length,
     unchanged: stated - sets.length + entities.unchanged,
   }
-  return {manifest, changes, adopted, counts, seen, boosts}
+  return {manifest, changes, counts, seen, boosts}
+}
+
+/** Scopes that match already, and are managed from now on. Not a list: with a new record these can be all of many. */
+export function* adoptedScopes({manifest, changes, seen}: Plan): Generator<ConfigScope, void> {
+  const known = ScopeSet.of(seen.record)
+  for (const change of changes) if (change.kind === 'limits') known.add(change.scope)
+  for (const {scope} of statedScopes(manifest)) if (!known.has(scope)) yield scope
 }
 
 function planScope(

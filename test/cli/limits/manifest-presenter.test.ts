@@ -40,8 +40,10 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
   ({
     manifest,
     changes,
-    adopted: [],
     boosts: [],
+    seen: {
+      record: {managesSystem: true, resources: ['gpt-4'], entities: new Map([['team-1', ['_default_', 'gpt-4']]])},
+    },
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
 

@@ -1,7 +1,7 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {ChangeReach} from '../../inspect/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
-import type {ManifestDrift, Plan, PlannedChange} from '../../manifest/plan.js'
+import {adoptedScopes, type ManifestDrift, type Plan, type PlannedChange} from '../../manifest/plan.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
 import {alteredJson, lostJson} from './consent.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
@@ -26,14 +26,12 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson(
-  {manifest, changes, adopted, counts, boosts}: Plan,
-  loss: ChangeReach,
-): Omit<LimitsPlanResult, 'impact'> {
+export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlanResult, 'impact'> {
+  const {manifest, changes, counts, boosts} = plan
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
-    adopted: adopted.map(scopeJson),
+    adopted: Array.from(adoptedScopes(plan), scopeJson),
     counts,
     boosts: boostsJson(boosts),
     lost: {...lostJson(loss), complete: loss.isComplete},

@@ -7,22 +7,12 @@ import type {ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {chargedParent, familyOf} from '../schema/family.js'
 import type {UsageRecord} from '../schema/usage-record.js'
-import {amountOf, eachAmount, type NumberedAmounts, NumberedNames} from './numbered-names.js'
+import {AmountTable} from './amount-table.js'
 
 /** Entities whose parents are looked up together; each has two levels of its own. */
 const ENTITIES_PER_READ = 500
 
-/** Requests, and whole tokens by limit. */
-interface Figures {
-  readonly totalEvents: number
-  readonly tokens: NumberedAmounts
-}
-
-interface Charged extends Figures {
-  readonly entity: string
-}
-
-/** The part of usage that an entity requested itself. */
+/** The part of usage that an entity requested itself: requests, and whole tokens by limit. */
 export interface AskedFigures {
   readonly totalEvents: number
   readonly tokens: ReadonlyMap<string, number>
@@ -38,10 +28,11 @@ export interface AskedFigures {
 export class AskedUsage {
   readonly #namespace: NamespaceRepository
   readonly #take: (asked: AskedFigures, resource: string) => void
-  readonly #limits = new NumberedNames()
   /** By resource and entity. */
   readonly #parents = new Map<string, Map<string, string | undefined>>()
-  #members: Charged[] = []
+  /** Each name once: records of children have copies. */
+  readonly #parentNames = new Map<string, string>()
+  #charged = new ChargedWindow()
   #resource = ''
   #start = ''
 
@@ -55,32 +46,42 @@ export class AskedUsage {
     if (start !== this.#start || resource !== this.#resource) await this.end()
     this.#start = start
     this.#resource = resource
-    this.#members.push({entity, totalEvents, tokens: this.#limits.amounts(tokens)})
+    this.#charged.add(entity, {totalEvents, tokens})
   }
 
   /** Completes the last window. */
   async end(): Promise<void> {
-    const members = this.#members
+    const charged = this.#charged
     const resource = this.#resource
-    this.#members = []
-    const parents = members.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(members, resource)
-    for (const {totalEvents, tokens} of askedIn(members, ({entity}) => parents.get(entity)))
-      this.#take({totalEvents, tokens: this.#limits.mapOf(tokens)}, resource)
+    this.#charged = new ChargedWindow()
+    const {entities} = charged
+    const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
+    for (const asked of charged.asked(entity => parents.get(entity))) this.#take(asked, resource)
   }
 
   /** The parents that the requests of entities are charged to as well. */
-  async #parentsOf(members: readonly Charged[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
+  async #parentsOf(entities: readonly string[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
     const known = this.#parents.get(resource) ?? new Map<string, string | undefined>()
     this.#parents.set(resource, known)
-    const unknown = members.flatMap(({entity}) => (known.has(entity) ? [] : [entity]))
-    for await (const chunk of chunksOf(new Set(unknown), ENTITIES_PER_READ)) {
+    for await (const chunk of chunksOf(notIn(known, entities), ENTITIES_PER_READ)) {
       const found = await this.#namespace.entities.getMany(chunk)
       const children = new Map(found.filter(({parent}) => parent !== undefined).map(child => [child.entity, child]))
       const parentOf = await chargedParents(this.#namespace, children, resource)
-      for (const entity of chunk) known.set(entity, parentOf(entity))
+      for (const entity of chunk) known.set(entity, this.#nameOnce(parentOf(entity)))
     }
     return known
   }
+
+  #nameOnce(parent: string | undefined): string | undefined {
+    if (parent === undefined) return undefined
+    const name = this.#parentNames.get(parent) ?? parent
+    this.#parentNames.set(name, name)
+    return name
+  }
+}
+
+function* notIn(known: ReadonlyMap<string, unknown>, entities: readonly string[]): Generator<string, void> {
+  for (const entity of entities) if (!known.has(entity)) yield entity
 }
 
 /** Reads the cascade policies that concern children; of all levels the most specific counts. */
@@ -107,30 +108,44 @@ async function chargedParents(
   }
 }
 
-/** For the records of one window and resource: what a parent was charged for its children, it did not request. */
-function askedIn(members: readonly Charged[], parentOf: (member: Charged) => string | undefined): Figures[] {
-  const childrenOf = groupBy(members, parentOf)
-  const asked = new Map<string, Figures>()
-  const askedOf = (member: Charged): Figures => {
-    const children = childrenOf.get(member.entity)
-    if (!children) return member
-    const known = asked.get(member.entity)
-    if (known) return known
-    // Other clients can store a cycle of parents: an entity that is met again counts as charged.
-    asked.set(member.entity, member)
-    const own = children.map(askedOf).reduce(less, member)
-    asked.set(member.entity, own)
-    return own
+/** What was charged to each entity in one window of a resource; there may be a hundred thousand of them. */
+class ChargedWindow {
+  readonly entities: string[] = []
+  readonly #events: number[] = []
+  readonly #tokens = new AmountTable()
+
+  add(entity: string, {totalEvents, tokens}: AskedFigures): void {
+    const row = this.entities.push(entity) - 1
+    this.#events.push(totalEvents)
+    this.#tokens.add(row, tokens)
   }
-  return members.map(askedOf)
+
+  /** What each requested itself: what a parent was charged for its children, it did not request. */
+  *asked(parentOf: (entity: string) => string | undefined): Generator<AskedFigures, void> {
+    const childrenOf = groupBy(this.entities.keys(), row => parentOf(this.entities[row] as string))
+    const parents = new Map<string, AskedFigures>()
+    const askedOf = (row: number): AskedFigures => {
+      const entity = this.entities[row] as string
+      const charged = {totalEvents: this.#events[row] as number, tokens: this.#tokens.of(row)}
+      const children = childrenOf.get(entity)
+      if (!children) return charged
+      const known = parents.get(entity)
+      if (known) return known
+      // Other clients can store a cycle of parents: an entity that is met again counts as charged.
+      parents.set(entity, charged)
+      let own: AskedFigures = charged
+      for (const child of children) own = less(own, askedOf(child))
+      parents.set(entity, own)
+      return own
+    }
+    for (const row of this.entities.keys()) yield askedOf(row)
+  }
 }
 
 /** Never below zero: a parent need not have all the limits of its children. */
-function less(charged: Figures, child: Figures): Figures {
+function less(charged: AskedFigures, child: AskedFigures): AskedFigures {
   const rest = (from: number, part: number) => (part > 0 ? Math.max(Math.min(from, 0), from - part) : from - part)
-  const tokens = Array.from(eachAmount(charged.tokens), ([limit, amount]) => [
-    limit,
-    rest(amount, amountOf(child.tokens, limit)),
-  ])
-  return {totalEvents: rest(charged.totalEvents, child.totalEvents), tokens: tokens.flat()}
+  const tokens = new Map<string, number>()
+  for (const [limit, amount] of charged.tokens) tokens.set(limit, rest(amount, child.tokens.get(limit) ?? 0))
+  return {totalEvents: rest(charged.totalEvents, child.totalEvents), tokens}
 }

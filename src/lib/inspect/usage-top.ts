@@ -1,8 +1,8 @@
 import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
+import {AmountTable} from './amount-table.js'
 import {configuredResources, needResource} from './known-names.js'
-import {addAmounts, amountOf, type NumberedAmounts, NumberedNames} from './numbered-names.js'
 import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
 import {AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
@@ -42,16 +42,6 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   readonly isByEntity?: boolean
 }
 
-/** What is known of a consumer while windows are read: there may be a hundred thousand of them. */
-interface Tally {
-  readonly entity: string
-  readonly resource: string | undefined
-  requests: number
-  readonly limits: NumberedAmounts
-  overdrawn: Map<string, number> | undefined
-  refused: RefusedUsage | undefined
-}
-
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(
   repository: NamespaceRepository,
@@ -83,55 +73,69 @@ export async function topConsumers(
   return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
 }
 
+/** What is known of consumers while windows are read, each in a row of its own: there may be a hundred thousand of them. */
 class Tallies {
   readonly #isByEntity: boolean
-  readonly #limits = new NumberedNames()
-  /** By resource and entity; by entity alone where resources are added up. */
-  readonly #tallies = new Map<string | undefined, Map<string, Tally>>()
+  /** The rows, by resource and entity; by entity alone where resources are added up. */
+  readonly #rows = new Map<string | undefined, Map<string, number>>()
+  readonly #entities: string[] = []
+  readonly #resources: (string | undefined)[] = []
+  readonly #requests: number[] = []
+  readonly #limits = new AmountTable()
+  readonly #overdrawn = new Map<number, Map<string, number>>()
+  readonly #refused = new Map<number, RefusedUsage>()
 
   constructor(isByEntity: boolean) {
     this.#isByEntity = isByEntity
   }
 
   add(record: UsageRecord): void {
-    const {entity, totalEvents, tokens} = record
-    const resource = this.#isByEntity ? undefined : record.resource
-    const among = this.#tallies.get(resource) ?? new Map<string, Tally>()
-    this.#tallies.set(resource, among)
-    const none = {requests: 0, limits: [], overdrawn: undefined, refused: undefined}
-    const tally = among.get(entity) ?? {entity, resource, ...none}
-    among.set(entity, tally)
-    tally.requests += totalEvents
-    addAmounts(tally.limits, this.#limits.amounts(tokens))
-    if (record.refused) tally.refused = withRefused(tally.refused, record)
-    for (const [name, writes] of record.overdrawn ?? []) {
-      tally.overdrawn ??= new Map()
-      tally.overdrawn.set(name, (tally.overdrawn.get(name) ?? 0) + writes)
-    }
+    const row = this.#rowOf(record)
+    this.#requests[row] = (this.#requests[row] ?? 0) + record.totalEvents
+    this.#limits.add(row, record.tokens)
+    if (record.refused) this.#refused.set(row, withRefused(this.#refused.get(row), record))
+    if (!record.overdrawn) return
+    const overdrawn = this.#overdrawn.get(row) ?? new Map<string, number>()
+    this.#overdrawn.set(row, overdrawn)
+    for (const [name, writes] of record.overdrawn) overdrawn.set(name, (overdrawn.get(name) ?? 0) + writes)
   }
 
   /** The largest, and how many there are in all. */
   ranked({by, whole, most}: {by: string; whole: number; most: number}): Pick<TopConsumers, 'consumers' | 'total'> {
-    const all = [...this.#tallies.values()].flatMap(among => [...among.values()])
-    const limit = this.#limits.numberOf(by)
-    if (all.length > 0 && by !== 'requests' && by !== 'refused' && limit === undefined) throw this.#unknown(by)
-    const measure = ({requests, limits, refused}: Tally): number => {
-      if (by === 'refused') return refused?.requests ?? 0
-      return by === 'requests' ? requests : amountOf(limits, limit)
+    const isLimit = by !== 'requests' && by !== 'refused'
+    if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)
+    const entityOf = (row: number) => this.#entities[row] as string
+    const measure = (row: number): number => {
+      if (by === 'refused') return this.#refused.get(row)?.requests ?? 0
+      return isLimit ? this.#limits.amountOf(row, by) : (this.#requests[row] as number)
     }
-    const ranked = all
-      .filter(tally => by !== 'refused' || measure(tally) > 0)
-      .sort((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
-    const consumers = ranked.slice(0, most).map(tally => ({
-      entity: tally.entity,
-      ...(!this.#isByEntity && {resource: tally.resource}),
-      requests: tally.requests,
-      limits: this.#limits.mapOf(tally.limits),
-      overdrawn: tally.overdrawn ?? new Map<string, number>(),
-      refused: tally.refused ?? refusedIn([]),
-      share: whole > 0 ? measure(tally) / whole : 0,
+    const measures = this.#entities.map((_, row) => measure(row))
+    const measureOf = (row: number) => measures[row] as number
+    const ranked = [...measures.keys()]
+      .filter(row => by !== 'refused' || measureOf(row) > 0)
+      .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
+    const consumers = ranked.slice(0, most).map(row => ({
+      entity: entityOf(row),
+      ...(!this.#isByEntity && {resource: this.#resources[row]}),
+      requests: this.#requests[row] as number,
+      limits: this.#limits.of(row),
+      overdrawn: this.#overdrawn.get(row) ?? new Map<string, number>(),
+      refused: this.#refused.get(row) ?? refusedIn([]),
+      share: whole > 0 ? measureOf(row) / whole : 0,
     }))
     return {consumers, total: ranked.length}
+  }
+
+  #rowOf(record: UsageRecord): number {
+    const resource = this.#isByEntity ? undefined : record.resource
+    const among = this.#rows.get(resource) ?? new Map<string, number>()
+    this.#rows.set(resource, among)
+    const known = among.get(record.entity)
+    if (known !== undefined) return known
+    const row = this.#entities.push(record.entity) - 1
+    this.#resources.push(resource)
+    among.set(record.entity, row)
+    return row
   }
 
   #unknown(by: string): InvalidInput {

@@ -75,6 +75,7 @@ const ofTables = loadedWith(
 const isCommon = file => ofCommands.filter(loaded => loaded.has(file)).length > 0.75 * ofCommands.length
 const groups = {
   base: file => ofHelp.has(file) && ofCompletion.has(file) && isCommon(file),
+  shared: file => !ofHelp.has(file) && ofCompletion.has(file) && isCommon(file),
   common: file => !ofHelp.has(file) && !ofCompletion.has(file) && isCommon(file),
   table: file => !ofHelp.has(file) && !ofCompletion.has(file) && !isCommon(file) && ofTables.has(file),
 }

@@ -78,9 +78,10 @@ export async function mergeChunks(root, outputs, name, members) {
     return rest.replace('\n', () => `\n${statement}`)
   }
 
-  const later = Object.values(outputs).flatMap(({imports}) => imports.filter(({kind}) => kind === 'dynamic-import'))
-  const isImportedLater = new Set(later.map(({path}) => path))
-  outputs[merged] = {inputs: Object.assign({}, ...members.map(file => outputs[file].inputs)), imports: []}
+  const laterIn = files => files.flatMap(({imports}) => imports.filter(({kind}) => kind === 'dynamic-import'))
+  const isImportedLater = new Set(laterIn(Object.values(outputs)).map(({path}) => path))
+  const joined = members.map(file => outputs[file])
+  outputs[merged] = {inputs: Object.assign({}, ...joined.map(({inputs}) => inputs)), imports: laterIn(joined)}
   for (const file of members) {
     if (isImportedLater.has(file)) {
       const exported = exportsAs(file, (own, shared) => `${shared} as ${own}`)

@@ -4,6 +4,7 @@ import {checkedNames, scopeFlags} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import {keepHeapSmallest} from '../../lib/cli/output/small-heap.js'
 import type {LimitsListResult} from '../../lib/cli/results/limits.js'
 import type {Streamed} from '../../lib/cli/results/shared.js'
 
@@ -23,6 +24,8 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
   ]
 
   protected async work(stack: StackContext): Promise<LimitsListResult | Streamed> {
+    // The record of a manifest with many entities is read as a whole.
+    keepHeapSmallest()
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
     const {configPage, walkConfigs} = await import('../../lib/repository/limits/pages.js')

@@ -4,11 +4,11 @@ import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {SeenProvisioner} from '../repository/provisioner/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {SyncResult} from '../repository/sync/bucket-sync.js'
-import {isSameManaged} from '../schema/provisioner-record.js'
+import {isSameManaged, type Managed} from '../schema/provisioner-record.js'
 import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
 import {adoptedScopes, type Plan, type PlannedChange} from './plan.js'
-import {ScopeSet, statedAt, statedSet} from './scopes.js'
+import {managedBy, ScopeSet, statedSet} from './scopes.js'
 
 /** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
@@ -69,13 +69,13 @@ class ApplyRun {
   readonly #repository: NamespaceRepository
   readonly #plan: Plan
   readonly #options: ApplyOptions
-  readonly #managed: ScopeSet
+  /** Scopes that are, or may be, as the plan sets them; those that were deleted. */
+  readonly #claimed = new ScopeSet()
+  readonly #deleted = new ScopeSet()
   readonly #failures: ApplyFailure[] = []
   readonly #done: PlannedChange[] = []
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
   #hasBegun = false
-  /** Scopes that match already; those that change and are adopted come with their changes. */
-  #adopted = 0
   #hasSystemicFailure = false
   /** An error that is not a `ZaelError`: a bug. */
   #unexpected: {error: unknown} | undefined
@@ -84,7 +84,6 @@ class ApplyRun {
     this.#repository = repository
     this.#plan = plan
     this.#options = options
-    this.#managed = ScopeSet.of(plan.seen.record)
   }
 
   get #isStopped(): boolean {
@@ -97,10 +96,6 @@ class ApplyRun {
     if (this.#isStopped) return seen
     this.#hasBegun = true
     const recorded = changes.length > 0 ? await this.#recordIntended() : seen
-    for (const scope of adoptedScopes(this.#plan)) {
-      this.#managed.add(scope)
-      this.#adopted++
-    }
     for (const {members, concurrent} of groupsOf(changes)) {
       const isDelete = members[0]?.action === 'delete'
       if (this.#isStopped || (isDelete && this.#failures.length > 0)) break
@@ -111,25 +106,28 @@ class ApplyRun {
 
   async #recordIntended(): Promise<SeenProvisioner> {
     const {manifest, seen} = this.#plan
+    const managed = ScopeSet.of(seen.record)
     const intended = statedSet(manifest)
-    for (const scope of this.#managed) intended.add(scope)
-    return intended.equals(this.#managed) ? seen : this.#repository.provisioner.save(intended.managed(), seen)
+    for (const scope of managed) intended.add(scope)
+    return intended.equals(managed) ? seen : this.#repository.provisioner.save(intended.managed(), seen)
   }
 
   async finish(recorded: SeenProvisioner): Promise<ApplyResult> {
-    const {changes, manifest} = this.#plan
+    const {changes, counts, manifest} = this.#plan
     const isComplete = this.#hasBegun && this.#done.length === changes.length
     const recordFailure = await this.#record(recorded, isComplete ? fingerprint(manifest) : undefined)
     if (this.#unexpected) throw this.#unexpected.error
     const count = (action: PlannedChange['action']) => this.#done.filter(change => change.action === action).length
-    const adopting = this.#done.filter(change => change.kind === 'limits' && change.adopts).length
+    const adopting = (among: readonly PlannedChange[]) =>
+      among.filter(change => change.kind === 'limits' && change.adopts).length
+    const unchanged = this.#hasBegun ? counts.adopt - adopting(changes) : 0
     const isFailed = this.#failures.length > 0 || recordFailure !== undefined
     return {
       outcome: isFailed ? 'failed' : isComplete ? 'complete' : 'interrupted',
       created: count('create'),
       updated: count('update'),
       deleted: count('delete'),
-      adopted: adopting + this.#adopted,
+      adopted: adopting(this.#done) + unchanged,
       failures: this.#failures,
       left: changes.length - this.#done.length - this.#failures.length,
       buckets: this.#buckets,
@@ -138,9 +136,8 @@ class ApplyRun {
   }
 
   async #record(recorded: SeenProvisioner, hash: string | undefined): Promise<ZaelError | undefined> {
-    // After a complete run, exactly the stated scopes are managed, all of which were claimed by then.
-    if (hash !== undefined) this.#managed.deleteUnless(scope => statedAt(this.#plan.manifest, scope) !== undefined)
-    const managed = this.#managed.managed()
+    // After a complete run, exactly the stated scopes are managed.
+    const managed = hash === undefined ? this.#managedSoFar() : managedBy(this.#plan.manifest)
     const isUpToDate = isSameManaged(managed, recorded.record)
     if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
     try {
@@ -150,6 +147,14 @@ class ApplyRun {
       if (error instanceof ZaelError) return error
       throw error
     }
+  }
+
+  #managedSoFar(): Managed {
+    const managed = ScopeSet.of(this.#plan.seen.record)
+    if (this.#hasBegun) for (const scope of adoptedScopes(this.#plan)) managed.add(scope)
+    for (const scope of this.#claimed) managed.add(scope)
+    for (const scope of this.#deleted) managed.delete(scope)
+    return managed.managed()
   }
 
   /** Concurrently; changes that failed by contention are retried once, one at a time. */
@@ -186,7 +191,7 @@ class ApplyRun {
       return undefined
     }
     this.#done.push(change)
-    if (change.kind === 'limits' && change.action === 'delete') this.#managed.delete(change.scope)
+    if (change.kind === 'limits' && change.action === 'delete') this.#deleted.add(change.scope)
     this.#claim(change)
     this.#report()
     return undefined
@@ -201,7 +206,7 @@ class ApplyRun {
 
   /** A claim too many is corrected by the next run; limits that exist but are not claimed would never be deleted. */
   #claim(change: PlannedChange): void {
-    if (change.kind === 'limits' && change.action !== 'delete') this.#managed.add(change.scope)
+    if (change.kind === 'limits' && change.action !== 'delete') this.#claimed.add(change.scope)
   }
 
   #report(): void {

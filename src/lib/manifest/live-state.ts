@@ -42,8 +42,11 @@ export async function compareLive(
   }
   const live = new Map<string, ReturnType<typeof liveEntity>>()
   for await (const chunk of chunksOf(entityIds(), RECORDS_PER_REPORT)) {
-    for (const record of await repository.entities.getMany(chunk, signal)) {
-      live.set(record.entity, liveEntity(record, manifest.entities.get(record.entity)))
+    const records = new Map((await repository.entities.getMany(chunk, signal)).map(record => [record.entity, record]))
+    // By the names in the manifest: those of records would be kept as well.
+    for (const id of chunk) {
+      const record = records.get(id)
+      if (record) live.set(id, liveEntity(record, manifest.entities.get(id)))
     }
     report(chunk.length)
   }

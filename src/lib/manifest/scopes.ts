@@ -1,5 +1,5 @@
 import type {ConfigScope} from '../schema/config-record.js'
-import type {Managed} from '../schema/provisioner-record.js'
+import type {Managed, ManagedEntities} from '../schema/provisioner-record.js'
 import {byText, type Manifest, type ManifestScope} from './manifest.js'
 
 /** Unique per scope: entity and resource names contain no spaces. */
@@ -12,8 +12,10 @@ export function scopeName(scope: ConfigScope): string {
 export class ScopeSet {
   #hasSystem = false
   readonly #resources = new Set<string>()
-  /** Lists are shared and never changed. */
-  readonly #entities = new Map<string, readonly string[]>()
+  /** That of the record until something changes. Lists are shared and never changed. */
+  #entities: ManagedEntities = new Map()
+  /** The same, where it is not the record's. */
+  #own: Map<string, readonly string[]> | undefined
   /** The lists, by their resources: nearly all entities have one of a few. */
   readonly #lists = new Map<string, readonly string[]>()
 
@@ -25,7 +27,7 @@ export class ScopeSet {
     const set = new ScopeSet()
     set.#hasSystem = managesSystem
     for (const resource of resources) set.#resources.add(resource)
-    for (const [entity, own] of entities) if (own.length > 0) set.#entities.set(entity, set.#shared(own))
+    set.#entities = entities
     return set
   }
 
@@ -33,7 +35,8 @@ export class ScopeSet {
     if (scope.level === 'system') this.#hasSystem = true
     else if (scope.level === 'resource') this.#resources.add(scope.resource)
     else if (!this.has(scope)) {
-      this.#entities.set(scope.entity, this.#shared([...this.#resourcesOf(scope.entity), scope.resource].sort(byText)))
+      const resources = [...this.#resourcesOf(scope.entity), scope.resource].sort(byText)
+      this.#ownEntities().set(scope.entity, this.#shared(resources))
     }
   }
 
@@ -42,13 +45,9 @@ export class ScopeSet {
     else if (scope.level === 'resource') this.#resources.delete(scope.resource)
     else {
       const left = this.#resourcesOf(scope.entity).filter(resource => resource !== scope.resource)
-      if (left.length > 0) this.#entities.set(scope.entity, this.#shared(left))
-      else this.#entities.delete(scope.entity)
+      if (left.length > 0) this.#ownEntities().set(scope.entity, this.#shared(left))
+      else this.#ownEntities().delete(scope.entity)
     }
-  }
-
-  deleteUnless(isKept: (scope: ConfigScope) => boolean): void {
-    for (const scope of this) if (!isKept(scope)) this.delete(scope)
   }
 
   has(scope: ConfigScope): boolean {
@@ -59,7 +58,7 @@ export class ScopeSet {
 
   get size(): number {
     let size = (this.#hasSystem ? 1 : 0) + this.#resources.size
-    for (const own of this.#entities.values()) size += own.length
+    for (const [, own] of this.#entities) size += own.length
     return size
   }
 
@@ -78,6 +77,15 @@ export class ScopeSet {
   /** Not a copy, which would take as much memory again: the set must not change any more. */
   managed(): Managed {
     return {managesSystem: this.#hasSystem, resources: [...this.#resources], entities: this.#entities}
+  }
+
+  #ownEntities(): Map<string, readonly string[]> {
+    if (!this.#own) {
+      this.#own = new Map()
+      for (const [entity, own] of this.#entities) if (own.length > 0) this.#own.set(entity, this.#shared(own))
+      this.#entities = this.#own
+    }
+    return this.#own
   }
 
   #resourcesOf(entity: string): readonly string[] {
@@ -118,6 +126,23 @@ export function statedSet(manifest: Manifest): ScopeSet {
   const set = new ScopeSet()
   for (const {scope} of statedScopes(manifest)) set.add(scope)
   return set
+}
+
+/** The same in the form of the record, entity by entity as the file has them. */
+export function managedBy({system, resources, entities}: Manifest): Managed {
+  const namesOf = (scopes: ReadonlyMap<string, unknown>) => [...scopes.keys()].sort(byText)
+  function* listed(): Generator<[string, readonly string[]], void> {
+    for (const [entity, {scopes}] of sorted(entities)) if (scopes.size > 0) yield [entity, namesOf(scopes)]
+  }
+  const get = (entity: string) => {
+    const stated = entities.get(entity)
+    return stated && namesOf(stated.scopes)
+  }
+  return {
+    managesSystem: system !== undefined,
+    resources: namesOf(resources),
+    entities: {[Symbol.iterator]: listed, get},
+  }
 }
 
 /** By name; only the names are sorted and kept. */

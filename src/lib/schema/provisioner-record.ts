@@ -10,7 +10,12 @@ export interface Managed {
   readonly managesSystem: boolean
   readonly resources: readonly string[]
   /** Entity to the resources whose limits are managed. */
-  readonly entities: ReadonlyMap<string, readonly string[]>
+  readonly entities: ManagedEntities
+}
+
+/** A map, or what can be read like one: there may be a hundred thousand entities. */
+export interface ManagedEntities extends Iterable<[entity: string, resources: readonly string[]]> {
+  get(entity: string): readonly string[] | undefined
 }
 
 /** Which configurations of a namespace a manifest owns, and which manifest was applied last. */

@@ -109,7 +109,7 @@ export async function resourcesOfEntities(table: NamespaceTable): Promise<string
     new Provisioner(table).get(),
   ])
   const names = new Set(registry && decodeEntityConfigRegistry(registry)?.counts.keys())
-  for (const managed of record.entities.values()) for (const name of managed) names.add(name)
+  for (const [, managed] of record.entities) for (const name of managed) names.add(name)
   return [...names].sort()
 }
 
@@ -119,10 +119,12 @@ export async function resourcesOfEntities(table: NamespaceTable): Promise<string
  */
 async function unlistedConfigs(table: NamespaceTable, resource: string): Promise<ConfigRecord[]> {
   const {record} = await new Provisioner(table).get()
-  const managed = [...record.entities].flatMap(([entity, resources]) => (resources.includes(resource) ? [entity] : []))
-  const indexed = managed.length > CONFIGS_PER_STEP ? await indexedEntities(table, resource) : new Set<string>()
+  const wanted = new Set<string>()
+  for (const [entity, resources] of record.entities) if (resources.includes(resource)) wanted.add(entity)
+  if (wanted.size > CONFIGS_PER_STEP) {
+    for await (const entity of indexedEntities(table, resource)) wanted.delete(entity)
+  }
   const unlisted: ConfigRecord[] = []
-  const wanted = managed.filter(entity => !indexed.has(entity))
   for await (const some of chunksOf(wanted, CONFIGS_PER_STEP)) {
     const items = await readKeys(
       table,
@@ -134,13 +136,11 @@ async function unlistedConfigs(table: NamespaceTable, resource: string): Promise
 }
 
 /** Entities that the index lists for a resource. */
-async function indexedEntities(table: NamespaceTable, resource: string): Promise<ReadonlySet<string>> {
-  const entities = new Set<string>()
+async function* indexedEntities(table: NamespaceTable, resource: string): AsyncGenerator<string, void> {
   for await (const row of readAll(table, ranges.entityConfigsOfResource(table.namespace, resource))) {
     const key = parseItemKey(row)
-    if (key?.record === 'entity-config') entities.add(key.entity)
+    if (key?.record === 'entity-config') yield key.entity
   }
-  return entities
 }
 
 async function readKeys(

@@ -1,4 +1,4 @@
-import {bool, type Item, n, s, texts} from './attribute-value.js'
+import {type AttributeValue, bool, type Item, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {itemBytes, MAX_ITEM_BYTES} from './item-size.js'
 import {fromJson, toJson} from './json-attribute.js'
@@ -56,12 +56,16 @@ export function decodeProvisioner(item: Item): ProvisionerRecord | undefined {
 
 /** The attributes that list what is managed, in a record or in a part of one. */
 function encodeManaged({managesSystem, resources, entities}: Managed): Item {
-  const listed = Object.fromEntries([...entities].map(([entity, own]) => [entity, [...own].sort()]))
   return {
     [names.managesSystem]: bool(managesSystem),
     [names.resources]: fromJson([...resources].sort()),
-    [names.entities]: fromJson(listed),
+    [names.entities]: {M: Object.fromEntries(encodeEntities(entities))},
   }
+}
+
+/** One by one: a part has thousands. */
+function* encodeEntities(entities: ManagedEntities): Generator<[string, AttributeValue], void> {
+  for (const [entity, resources] of entities) yield [entity, fromJson([...resources].sort())]
 }
 
 export function decodeManaged(item: Item): Managed {

@@ -21,6 +21,13 @@ it('cuts a word that is longer than a line where a shell joins it again', () => 
   expect(lines.join('\n').replaceAll('\\\n', '')).toBe(`zael entity disable ${id}`)
 })
 
+it.each([17, 18, 19, 20])('a word of %i characters that nearly fills a line is not joined with the next one', size => {
+  const words = ['x'.repeat(size), 'y']
+  const lines = wrappedCommand(words, 20)
+  expect(lines.join('\n').replaceAll('\\\n', '')).toBe(words.join(' '))
+  expect(wrappedCommand(words.slice(0, 1), 20).at(-1)).not.toMatch(/\\$/)
+})
+
 it('a quoted word gets no backslash inside: a shell would take it as text', () => {
   const word = shellWord(`$HOME ${'x'.repeat(40)}`)
   expect(wrappedCommand(['zael', word], 30).join('')).not.toContain('x\\')

@@ -41,7 +41,8 @@ export function wrappedCommand(words: readonly string[], width: number): string[
     line = line === '' ? word : `${line} ${word}`
     const mark = word.includes("'") ? '' : INSIDE_A_WORD
     while (textWidth(line) + BETWEEN_WORDS.length > width) {
-      const start = textStart(line, Math.max(1, width - mark.length))
+      // Something is left for the next line: the word that follows needs a space before it.
+      const start = textStart(line, Math.max(1, Math.min(width - mark.length, textWidth(line) - 1)))
       lines.push(start + mark)
       line = line.slice(start.length)
     }

@@ -5,7 +5,7 @@ import {run} from './run.js'
 import {PROFILES} from './scenario.js'
 
 /** Seeds of every profile that every test run plays; the slow suites play more. */
-const FIXED_SEEDS = 3
+const FIXED_SEEDS = 2
 
 describe('the simulator', () => {
   it.each(PROFILES)('finds no violation in a fixed set of seeds: %s', async profile => {

@@ -123,6 +123,11 @@ export class KnownBucket {
     this.#lastRecord = record
   }
 
+  /** A write of this process may have been applied, and with it its mark: a return has to look at the slot first. */
+  forgetSlot(): void {
+    this.#isSlotKnown = false
+  }
+
   /** Forgets the state; `mark` is that of a write that was not sent by the queue, `written` the bucket after it. */
   forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined

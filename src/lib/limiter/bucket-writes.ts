@@ -63,7 +63,6 @@ export class BucketWrites {
       // The write may have been applied: the state may no longer hold.
       ride?.fail(error)
       bucket.forget()
-      bucket.forgetSlot()
       throw error
     }
   }

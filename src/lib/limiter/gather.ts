@@ -192,8 +192,12 @@ export class ShardGatherer {
     const mark = nextMark()
     const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, table.clock())
     const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true, opens: true}, mark)
-    await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs}).catch(() => {})
-    this.#queues.at(plan.seen.record).forget(mark)
+    const sent = sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs})
+    const isWritten = await sent.then(
+      ({applied}) => applied,
+      () => false,
+    )
+    this.#queues.at(plan.seen.record).forget(isWritten ? mark : undefined)
   }
 
   /** Takes from several shards or from none; `undefined` when another client wrote in between. */

@@ -123,18 +123,14 @@ export class KnownBucket {
     this.#lastRecord = record
   }
 
-  /** A write of this process may have been applied, and with it its mark: a return has to look at the slot first. */
-  forgetSlot(): void {
-    this.#isSlotKnown = false
-  }
-
-  /** Forgets the state; `mark` is that of a write that was not sent by the queue, `written` the bucket after it. */
+  /**
+   * Forgets the state, and what is in the slot: a write that may have been applied has left its mark there. `mark` is that of
+   * one that was applied and not sent by the queue, `written` the bucket after it.
+   */
   forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined
-    if (mark) {
-      this.#slotMark = mark.nonce
-      this.#isSlotKnown = true
-    }
+    this.#isSlotKnown = mark !== undefined
+    if (mark) this.#slotMark = mark.nonce
     if (written) this.#lastRecord = written
   }
 

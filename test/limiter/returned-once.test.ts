@@ -6,7 +6,9 @@ import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {failure, request} from './visit.js'
+import {failure, request, splitInto} from './visit.js'
+
+const FIRST_SHARD = 'BUCKET#user-1#gpt-4#0'
 
 /** All limiters with this source of randomness share a slot for their marks. */
 const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
@@ -136,6 +138,37 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     await limiter.acquire(request({input: 5}))
     await late?.()
     expect((await consumed()).input).toBe(45)
+  })
+
+  it('S5 a return whose first try is lost is made, also after a gather of the same process whose answers never came', async () => {
+    const limiter = scene.limiter({random: () => 0})
+    const lease = await limiter.acquire(request({input: 100}))
+    await splitInto(scene, 2)
+    await limiter.acquire(request({input: 1}))
+    faults.start({kind: 'lost after apply', operation: 'TransactWriteItems', at: 1, times: 20})
+    expect(await failure(limiter.acquire(request({input: 800})))).toMatchObject({code: 'limiter.unavailable'})
+    faults.start({kind: 'lost before apply', operation: 'UpdateItem', at: 1})
+    await lease.rollback()
+    expect(faults.hits).toBe(1)
+    expect((await scene.totals('user-1', 'gpt-4', 'input', 2)).consumed).toBe(801)
+  })
+
+  it('S5 a return whose first try is lost is made, also after a gather whose change of limits never arrived', async () => {
+    const lastFirst = scene.limiter({random: () => 0.99})
+    const lease = await lastFirst.acquire(request({input: 100}))
+    await splitInto(scene, 4)
+    await lastFirst.acquire(request({input: 1}))
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'input=900/day', 'output=1000/day')
+    scene.nowMs += 60_000
+    // The shard of the lease is not asked for itself, only read with the others.
+    faults.start({kind: 'lost before apply', at: `UpdateItem ${FIRST_SHARD} (1)`, on: FIRST_SHARD, times: 20})
+    const refused = await failure(lastFirst.acquire(request({input: 900})))
+    expect(refused).toMatchObject({code: 'limit.exceeded'})
+    expect(faults.hits).toBeGreaterThan(1)
+    faults.start({kind: 'lost before apply', operation: 'UpdateItem', at: 1})
+    await lease.rollback()
+    expect(faults.hits).toBe(1)
+    expect((await scene.totals('user-1', 'gpt-4', 'input', 4)).consumed).toBe(1)
   })
 
   it('a return costs one call, also when the slot of its mark is shared, and then at most one more', async () => {

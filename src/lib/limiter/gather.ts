@@ -223,7 +223,13 @@ export class ShardGatherer {
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
     const {seen} = plans.get(countingShard as number) as BucketPlan
-    if (!(await writeTogether(table, items, seen))) return undefined
+    try {
+      if (!(await writeTogether(table, items, seen))) return undefined
+    } catch (error) {
+      // It may have been applied: what is known of the shards may no longer hold.
+      for (const shard of marks.keys()) this.#queues.at({entity, resource, shard}).forget()
+      throw error
+    }
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
     // What the queues know is from before the transaction, perhaps from another period of a quota.
     for (const [shard, mark] of marks) {

@@ -33,17 +33,13 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   // Shards that have not been used since are no quotas yet: their first period begins with the next reset.
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
-  const refused = await askForAll()
+  let asked = await askForAll()
   // Limits that were changed without may be brought in line by this request only: then it was for another allowance, or a
   // shard has become another kind of quota with it, whose first period begins with the next reset.
-  if (refused && refused.rules !== rulesOf(world, family)) await askForAll().then(report)
-  else report(refused)
+  if (asked && asked.rules !== rulesOf(world, family)) asked = await askForAll()
+  if (asked?.refused) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${asked.whole}`, asked.refused)
 
-  function report(refusal: Awaited<ReturnType<typeof askForAll>>): void {
-    if (refusal) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${refusal.whole}`, refusal.message)
-  }
-
-  async function askForAll(): Promise<{whole: number; rules: string; message: string} | undefined> {
+  async function askForAll(): Promise<{whole: number; rules: string; refused: string | undefined} | undefined> {
     for (;;) {
       // A lease may settle long after its request: then the next window is waited for.
       let stored: string | undefined
@@ -54,10 +50,10 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
       const consumed = consumedBy(world, family)
       const whole = wholeAllowance(world, family)
       const rules = rulesOf(world, family)
-      const message = whole === undefined ? undefined : await ask(whole)
-      if (whole === undefined || message === undefined) return undefined
+      if (whole === undefined) return undefined
+      const refused = await ask(whole)
       // One that settles in this very moment takes from the window that was asked for.
-      if (consumed === consumedBy(world, family)) return {whole, rules, message}
+      if (refused === undefined || consumed === consumedBy(world, family)) return {whole, rules, refused}
     }
   }
 
@@ -77,14 +73,14 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   }
 }
 
-/** What all levels can give at once; `undefined` where one of them has a rate under this name. */
+/**
+ * What all levels can give at once; `undefined` where one of them has a rate under this name. Where a client has lowered
+ * a limit without bringing the shards in line, those that nobody has written to since still have the larger one.
+ */
 function wholeAllowance(world: World, family: readonly string[]): number | undefined {
-  const capacities = family.flatMap(entity => {
-    const [first] = quotas(world, entity)
-    return first ? [capacityAt(first, world.time.nowMs)] : []
-  })
-  if (capacities.length < family.length) return undefined
-  return Number(capacities.reduce((least, each) => (each < least ? each : least)) / 1000n)
+  const capacities = family.map(entity => quotas(world, entity).map(quota => capacityAt(quota, world.time.nowMs)))
+  if (capacities.some(ofEntity => ofEntity.length === 0)) return undefined
+  return Number(capacities.flat().reduce((least, each) => (each < least ? each : least)) / 1000n)
 }
 
 /** What all levels can give at once, and by which resets or sessions each shard of them is granted its part. */

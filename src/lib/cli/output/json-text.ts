@@ -13,6 +13,12 @@ export function jsonText(value: unknown, indent?: number): string {
 const unitEscape = (character: string, at: number): string =>
   `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`
 
+/** The lines between the brackets of a list or object; nothing for an empty one. */
+export const jsonInside = (value: object): string => jsonText(value, 2).slice(2, -2)
+
+/** Strings contain no line breaks in JSON. */
+export const indentedJson = (text: string): string => `  ${text.replaceAll('\n', '\n  ')}`
+
 /** Elements of a list whose text is made at once. */
 const ELEMENTS_AT_ONCE = 100
 
@@ -49,15 +55,13 @@ function* objectParts(result: object): Generator<string, void> {
 /** One field of a result; nothing for what JSON leaves out. */
 function* fieldParts(name: string, value: unknown): Generator<string, void> {
   if (!Array.isArray(value) || value.length <= ELEMENTS_AT_ONCE) {
-    const text = jsonText({[name]: value}, 2)
-    if (text !== '{}') yield text.slice(2, -2)
+    const text = jsonInside({[name]: value})
+    if (text !== '') yield text
     return
   }
   let lead = `  ${jsonText(name)}: [\n`
   for (let start = 0; start < value.length; start += ELEMENTS_AT_ONCE) {
-    const text = jsonText(value.slice(start, start + ELEMENTS_AT_ONCE), 2)
-    // Strings contain no line breaks in JSON.
-    yield `${lead}  ${text.slice(2, -2).replaceAll('\n', '\n  ')}`
+    yield lead + indentedJson(jsonInside(value.slice(start, start + ELEMENTS_AT_ONCE)))
     lead = ',\n'
   }
   yield '\n  ]'

@@ -1,4 +1,4 @@
-import {jsonText} from './json-text.js'
+import {indentedJson, jsonInside, jsonText} from './json-text.js'
 
 /** One field of a document that is too long to be held in memory, and the short fields around it. */
 export interface LongDocument {
@@ -19,7 +19,7 @@ export async function* longJson({before, field, parts, isOptional, after}: LongD
   for await (const part of parts) {
     const [open, end] = Array.isArray(part) ? ['[', ']'] : ['{', '}']
     const name = `{\n${head.map(each => `${each},\n`).join('')}  ${jsonText(field)}: ${open}\n`
-    yield `${close === '' ? name : ',\n'}${indented(inner(part))}`
+    yield `${close === '' ? name : ',\n'}${indentedJson(jsonInside(part))}`
     close = `\n  ${end}`
   }
   const tail = fieldsOf(after())
@@ -53,13 +53,4 @@ const textUnlessEmpty = (fields: object, yaml: (value: object) => string): strin
 
 /** The fields of an object as they stand in the text of a document. */
 const fieldsOf = (fields: object): string[] =>
-  Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [inner({[name]: value})]))
-
-/** The text between the brackets of a list or object. */
-function inner(value: unknown): string {
-  const text = jsonText(value, 2)
-  return text.slice(text.indexOf('\n') + 1, text.lastIndexOf('\n'))
-}
-
-/** Strings contain no line breaks in JSON. */
-const indented = (text: string): string => `  ${text.replaceAll('\n', '\n  ')}`
+  Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [jsonInside({[name]: value})]))

@@ -1,6 +1,7 @@
 import {readFile} from 'node:fs/promises'
+import type {Config} from '@oclif/core/interfaces'
 import {describe, expect, it} from 'vitest'
-import {pythonCommand, RENAMED} from '../../../src/lib/cli/help/command-not-found.js'
+import {pythonCommand, RENAMED, unknownCommand} from '../../../src/lib/cli/help/command-not-found.js'
 
 const manifest = JSON.parse(await readFile(new URL('../../../oclif.manifest.json', import.meta.url), 'utf8'))
 const page = await readFile(new URL('../../../docs/from-python.md', import.meta.url), 'utf8')
@@ -20,5 +21,31 @@ describe('commands of the Python tool', () => {
     expect(pythonCommand(['resource', 'set-defaults', 'gpt-4'])).toBe('limits set --resource NAME')
     expect(pythonCommand(['resource'])).toBeUndefined()
     expect(pythonCommand(['limits', 'set'])).toBeUndefined()
+  })
+})
+
+describe('words after a command that takes no arguments', () => {
+  const config = {bin: 'zael', commands: Object.values(manifest.commands), topics: []} as unknown as Config
+
+  it.each([
+    ['limits plan limits.yaml', 'Unexpected argument: limits.yaml', 'zael limits plan --file limits.yaml'],
+    ['bucket list gpt-4', 'Unexpected argument: gpt-4', 'zael bucket list --resource gpt-4'],
+    ['limits plan one.yaml two.yaml', 'Unexpected arguments: one.yaml, two.yaml', 'zael limits plan --help'],
+    ['status prod', 'Unexpected argument: prod', 'zael status --help'],
+    ['migrate plan prod', 'Unexpected argument: prod', 'zael migrate plan --help'],
+  ])('%s: are no part of its name', (typed, message, hint) => {
+    expect(unknownCommand(config, typed.split(' '))).toMatchObject({code: 'command.usage', message, hint})
+  })
+
+  it('are quoted for the shell where they are put behind their flag', () => {
+    const {hint} = unknownCommand(config, ['limits', 'plan', 'my limits.yaml'])
+    expect(hint).toBe("zael limits plan --file 'my limits.yaml'")
+  })
+
+  it('a misspelt command is still one', () => {
+    expect(unknownCommand(config, ['migrate', 'statsu'])).toMatchObject({
+      code: 'command.unknown',
+      hint: 'zael migrate status',
+    })
   })
 })

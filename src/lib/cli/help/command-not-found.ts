@@ -1,6 +1,7 @@
 import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
 import {nearestPhrases, type PhraseCandidate} from '../../core/nearest.js'
+import {shellWord} from '../../core/text.js'
 import {fail, failureJson} from '../base/failure.js'
 import {HELP_TOPICS} from './topics.js'
 
@@ -39,9 +40,26 @@ export function unknownCommand(config: Config, words: readonly string[]): Invali
     const hint = `${config.bin} ${renamed} (docs/from-python.md lists all commands of zae-limiter)`
     return new InvalidInput('command.unknown', message, {hint, details: {suggestions: [`${config.bin} ${renamed}`]}})
   }
+  const extra = unexpectedArgument(config, words)
+  if (extra) return extra
   const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
   const topics = HELP_TOPICS.map(({name}) => ({words: [name], type: `${config.bin} help ${name}`}))
   return withSuggestions(config, 'command.unknown', message, words, [...commands, ...topics])
+}
+
+/** oclif takes words after a command that has no arguments for a part of its name. */
+function unexpectedArgument({bin, commands}: Config, words: readonly string[]): InvalidInput | undefined {
+  const ids = words.map((_, at) => words.slice(0, at).join(':'))
+  const command = commands.find(({id, hidden}) => !hidden && ids.includes(id))
+  if (!command) return undefined
+  const name = command.id.split(':')
+  const values = words.slice(name.length)
+  const required = Object.values(command.flags).filter(flag => flag.required)
+  // The only thing that must be said, without the name of its flag.
+  const given =
+    required.length === 1 && values.length === 1 ? [`--${required[0]?.name}`, ...values.map(shellWord)] : ['--help']
+  const message = `Unexpected argument${values.length > 1 ? 's' : ''}: ${values.join(', ')}`
+  return new InvalidInput('command.usage', message, {hint: [bin, ...name, ...given].join(' ')})
 }
 
 /** The error for `zael help` with words that are neither a command nor a help topic. */

@@ -133,8 +133,8 @@ function foundAfterKindChanged(ws: number, tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** Another client makes a session of five hours, which is over, one of ten; so long after that a new one begins. */
-function foundAfterLengthened(afterMs: number): string[] {
+/** Another client makes a session of five hours, which is over, one of ten; so long after that a shard enters a new one. */
+function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
   const changedAtMs = START_MS - MINUTE_MS
@@ -142,7 +142,8 @@ function foundAfterLengthened(afterMs: number): string[] {
   const held = {...shard(0, {tokens: 0, atMs: old, ws: old, wa: old}), shard_count: n(1)}
   const synced = {...held, b_q_rsa: n(36_000)}
   const atMs = changedAtMs + afterMs
-  const opened = {...synced, rf: n(atMs), b_q_ws: n(atMs), b_q_wa: n(atMs), b_q_tk: n(24_000)}
+  const beganMs = changedAtMs + beganAfterMs
+  const opened = {...synced, rf: n(atMs), b_q_ws: n(beganMs), b_q_wa: n(beganMs), b_q_tk: n(24_000)}
   const steps = [
     ['limiter', old, undefined, held],
     ['python', changedAtMs, held, synced],
@@ -305,10 +306,16 @@ describe('the ledger of quotas', () => {
     expect(foundAfterLengthened(31_000)).toContain('S3-window-again')
   })
 
+  it('allows a shard to enter a session that began by the former length, however late', () => {
+    expect(foundAfterLengthened(31_000, -1)).not.toContain('S3-window-again')
+    expect(foundAfterLengthened(31_000, -4 * 3_600_000)).toContain('S3-window-again')
+  })
+
   it('remembers what a shard owes of a window that it has left', () => {
     expect(foundAfterDebt(0)).toEqual([])
     expect(foundAfterDebt(1)).toEqual(['S3-minted', 'S1-quota'])
   })
+
   it('allows for the copies that zae-limiter makes of shards which are behind, and for no others', () => {
     expect(foundAfterCopy('python', 6000)).toEqual([])
     expect(foundAfterCopy('python', 6001)).toEqual(['S3-grant'])

@@ -21,7 +21,7 @@ interface Holding {
   readonly windowMs: number
   readonly endMs: number
   /** When it would have ended before another client changed the quota, and until when processes may go by that. */
-  readonly former: {readonly endMs: number; readonly untilMs: number} | undefined
+  readonly former: {readonly endMs: number; readonly changedMs: number; readonly untilMs: number} | undefined
   /** The capacity of all shards that was in force when it was granted. */
   readonly whole: bigint
   /** Millitokens, with what was moved here and without what was moved away. */
@@ -202,8 +202,10 @@ export class QuotaLedger {
     // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
-    const formerEndMs = known?.former && atMs < known.former.untilMs ? known.former.endMs : Number.POSITIVE_INFINITY
-    const isAgain = known && beginMs < Math.min(known.endMs, formerEndMs)
+    // A session that had begun before its length was changed began by the former one, whenever a shard enters it.
+    const former = known?.former
+    const isByFormer = former && (atMs < former.untilMs || beginMs < former.changedMs)
+    const isAgain = known && beginMs < Math.min(known.endMs, isByFormer ? former.endMs : Number.POSITIVE_INFINITY)
     if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
       const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)
@@ -233,7 +235,9 @@ export class QuotaLedger {
       windowMs,
       endMs: endOf(after, windowMs),
       former:
-        known && kind === 'python' ? {endMs: known.endMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()} : undefined,
+        known && kind === 'python'
+          ? {endMs: known.endMs, changedMs: atMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()}
+          : undefined,
       whole,
       granted,
       extra,

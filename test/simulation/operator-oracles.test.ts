@@ -7,7 +7,7 @@ import {SoftLimits} from './oracles/soft-limits.js'
 import {Verdicts} from './oracles/verdicts.js'
 import {plain} from './rare.js'
 import {RESOURCE, type Scenario} from './scenario.js'
-import {bucketId, type StoredLimit, type StoredShard, type TableWrite} from './world/table-writes.js'
+import {bucketId, type StoredLimit, type StoredShard, shardChange, type TableWrite} from './world/table-writes.js'
 
 const BUCKET = bucketId('ns', 'c0', RESOURCE)
 const RATE = {name: 'rpm', capacity: 10, refillAmount: 1, refillPeriodSeconds: 1}
@@ -135,7 +135,9 @@ describe('the oracle of top-ups', () => {
   function made(tokens: number, credited: bigint) {
     const after = encodeOperation(record(tokens))
     const change = {table: 'sim', sequence: 1, atMs: 0, before: undefined, after}
-    return write(1000, shard(0n), shard(credited), [change])
+    const made = write(1000, shard(0n), shard(credited), [change])
+    // As in a run, where the record of the operation is beside the bucket.
+    return {...made, shards: [...made.shards, ...made.changes.flatMap(each => shardChange(each) ?? [])]}
   }
 
   it.each([

@@ -251,6 +251,22 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     expect(await scene.toppedUp('rpm', count)).toEqual(Array.from({length: count}, () => 0))
   })
 
+  it.each([1, 2])(
+    'S6 of a rate adds exactly what it says: whole tokens, as many as fit, with %i shards',
+    async shards => {
+      await scene.configureUser('rpm=80/day')
+      await scene.admitted(1, {rpm: 9})
+      if (shards > 1) await scene.split()
+      scene.nowMs += 4320
+      const sumMilli = async () =>
+        (await scene.limits('rpm', shards)).reduce((sum, {tokensMilli}) => sum + tokensMilli, 0n)
+      const before = await sumMilli()
+      // 80 per day are 4 millitokens in 4.32 s.
+      expect(await scene.topUp({rpm: 39})).toMatchObject({amounts: {rpm: 8}})
+      expect(await sumMilli()).toBe(before + 4n + 8000n)
+    },
+  )
+
   it('brings the bucket in line with the configuration: a limit that is new there is topped up', async () => {
     await scene.configureUser('rpm=100/min')
     await scene.admitted(1, {rpm: 1})

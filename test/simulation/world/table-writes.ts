@@ -73,11 +73,11 @@ export interface TableWrite {
 export const bucketId = (namespace: string, entity: string, resource: string): string =>
   `${namespace}/${entity}/${resource}`
 
-/** The change of a bucket item; `undefined` for other items. */
+/** The change of a bucket item; `undefined` for other items, also for records of operations beside it. */
 export function shardChange({before, after}: Change): ShardChange | undefined {
-  const key = text(before ?? after ?? {}, 'PK')
-  const match = /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(key)
-  if (!match) return undefined
+  const item = before ?? after ?? {}
+  const match = /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(text(item, 'PK'))
+  if (!match || text(item, 'SK') !== '#STATE') return undefined
   const [, namespace = '', entity = '', resource = '', shard = '0'] = match
   const bucket = bucketId(namespace, entity, resource)
   return {

@@ -12,7 +12,7 @@ import type {TokensByLimit} from './record.js'
 /**
  * A quota gets exactly the amount, above its allowance if need be, until its next reset: each shard in proportion to the part
  * of the allowance it was granted. A session that is not open is opened, since its first use would take the amount
- * away. Other limits are filled up to their capacity at most.
+ * away. Other limits are filled up to their capacity at most, by whole tokens: its record tells exactly what was added.
  */
 export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => openedFor(asked, seen, limits, nowMs))
@@ -30,15 +30,15 @@ export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: Operati
           BigInt(tokens),
           holders.map(({change, record}) => slotsOf(name, change.after, record, nowMs)),
         ).map(part => part * MILLI)
-      : divideByRoom(
-          toMilli(tokens),
+      : divideAmongRooms(
+          tokens,
           holders.map(({change, record}) => roomOf(name, change.after, record, nowMs)),
         )
     for (const [at, {index, change, record}] of holders.entries()) {
       const part = milli[at] ?? 0n
       if (part > 0n) changes[index]?.set(name, credited(name, change, part, record, nowMs))
     }
-    amounts.set(name, toTokens(milli.reduce((a, b) => a + b, 0n)))
+    amounts.set(name, toTokens(sumOf(milli)))
   }
   const planned = plans.map((plan, index) => ({...plan, changes: changes[index] ?? plan.changes}))
   for (const name of asked.keys()) {
@@ -46,13 +46,17 @@ export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: Operati
       const after = changes.get(name)?.after
       return after ? [ceilingOf(name, after, seen.record, nowMs)] : []
     })
-    requireCountable(
-      name,
-      ceilings.reduce((a, b) => a + b, 0n),
-    )
+    requireCountable(name, sumOf(ceilings))
   }
   return {plans: planned, amounts, isWhole: false}
 }
+
+/** Millitokens for each shard: as many whole tokens as fit, in proportion to the rooms. */
+function divideAmongRooms(tokens: number, rooms: readonly bigint[]): bigint[] {
+  return divideByRoom(toMilli(Math.min(tokens, toTokens(sumOf(rooms)))), rooms)
+}
+
+const sumOf = (amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => a + b, 0n)
 
 /** A shard brought forward, with the sessions open that are topped up. */
 function openedFor(

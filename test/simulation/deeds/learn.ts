@@ -30,8 +30,7 @@ export async function playLesson(
       ...(refused && {refused}),
     })
     stage.end(operation)
-    const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= operation.startedAtMs - 15_000)
-    if (isDisturbed || process.generation !== generation || world.spreadMs > 0) return
+    if (process.wasDisturbed(operation.startedAtMs) || process.generation !== generation || world.spreadMs > 0) return
     if (oracles.lessons.isRaised(bucket, startedMs - 5000)) return
     for (const lesson of asked.filter(({name, leftMilli}) => leftMilli !== undefined && !refused?.consume[name]))
       for (const shard of storedShards(world, bucket))

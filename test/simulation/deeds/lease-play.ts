@@ -4,13 +4,10 @@ import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Claim} from '../oracles/books.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
-import {DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
+import {AFTERMATH_MS, DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import {deltasOf, perform} from './lease-action.js'
 import type {Stage} from './stage.js'
-
-/** A lapse of time in which a return or compensation ends if nothing disturbs it, in ms. */
-const COMPENSATION_MS = 15_000
 
 /** A lapse of time in which a return that nothing disturbs has been made, in ms. */
 const RETURN_MS = 2000
@@ -174,7 +171,7 @@ export class LeasePlay {
           error,
           world.time.nowMs,
           isFirst,
-          this.#process.disturbedAtMs.some(atMs => atMs >= startedMs),
+          this.#process.wasDisturbed(startedMs),
         )
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
@@ -400,14 +397,12 @@ export class LeasePlay {
    */
   #mayBeUndecidable(startedMs: number): boolean {
     const {unansweredAtMs, disturbedAtMs} = this.#process
-    const given = unansweredAtMs.filter(atMs => atMs >= startedMs - COMPENSATION_MS)
+    const given = unansweredAtMs.filter(atMs => atMs >= startedMs - AFTERMATH_MS)
     return given.some(unansweredMs => disturbedAtMs.some(atMs => atMs >= startedMs && atMs > unansweredMs))
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {
-    return !this.#process.disturbedAtMs.some(
-      atMs => atMs >= fromMs - COMPENSATION_MS && atMs <= untilMs + COMPENSATION_MS,
-    )
+    return !this.#process.wasDisturbed(fromMs, untilMs + AFTERMATH_MS)
   }
 
   /** Claims at an entity and, before it is known, at its parent: between nothing and everything. */

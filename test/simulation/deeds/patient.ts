@@ -2,7 +2,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/erro
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import {type Deed, RESOURCE} from '../scenario.js'
-import type {SimulatedProcess} from '../world/process.js'
+import {AFTERMATH_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import type {Operation, Stage} from './stage.js'
 
@@ -41,8 +41,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const second = stage.begin(process.number, `patient ${entity} again`)
   const again = await ask(second)
   if (!again) return
-  const isDisturbed =
-    process.generation !== generation || process.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
+  const isDisturbed = process.generation !== generation || process.wasDisturbed(startedMs)
   // The refusal may rest on what was read before others of this process took something.
   const hasCompetitors =
     stage.hasOthers(operation, startedMs, operation.endedAtMs ?? startedMs) ||
@@ -104,8 +103,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
         isStable = claims.every(({bucket, limit}, at) => ledger.period(bucket, limit) === periods[at])
       })
       stage.atEnd.push(() => {
-        const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs - 15_000 && atMs <= endedMs + 15_000)
-        if (!isDisturbed && isStable) for (const claim of claims) claim.high = 0n
+        if (!process.wasDisturbed(beganMs, endedMs + AFTERMATH_MS) && isStable)
+          for (const claim of claims) claim.high = 0n
       })
       oracles.answers.failed(`patient ${entity}`, error)
       oracles.quotas.refused(process.number, entity, error, beganMs)
@@ -115,9 +114,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       current.decided = {as: 'refused', buckets}
       oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
-      const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs)
       const isFirst = (bucket: string) => unknown.includes(bucket)
-      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, isDisturbed)
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, process.wasDisturbed(beganMs))
       stage.noteRefused(process.number, generation, buckets)
       return error
     }

@@ -1,8 +1,6 @@
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
+import {AFTERMATH_MS} from '../world/process.js'
 import type {Stage} from './stage.js'
-
-/** Work of a process that follows an answer, such as the return of a charge, is over after this time, in ms. */
-const AFTERMATH_MS = 15_000
 
 /** Judges the cost of every decision that stood alone: no other of its process, no fault, limits that had settled. */
 export function checkCosts(stage: Stage): void {
@@ -14,8 +12,7 @@ export function checkCosts(stage: Stage): void {
     const {by, what, startedAtMs: fromMs, endedAtMs: untilMs, decided} = operation
     const process = world.processes[by]
     if (!decided || !process || untilMs === undefined || fromMs < settledMs) continue
-    const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= fromMs - AFTERMATH_MS && atMs <= untilMs)
-    if (isDisturbed || stage.hasOthers(operation, fromMs - AFTERMATH_MS, untilMs)) continue
+    if (process.wasDisturbed(fromMs, untilMs) || stage.hasOthers(operation, fromMs - AFTERMATH_MS, untilMs)) continue
     oracles.costs.judge({what, process: by, fromMs, untilMs, ...decided})
   }
 }

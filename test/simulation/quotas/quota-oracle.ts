@@ -79,7 +79,7 @@ export class QuotaOracle {
   /** What a caller was told by a process; `startedMs` since the start of the run. */
   refused(process: number, entity: string, error: unknown, startedMs: number): void {
     const {time, namespace, processes, spreadMs, lagMs, isCalm} = this.#world
-    const isDisturbed = processes[process]?.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
+    const isDisturbed = processes[process]?.wasDisturbed(startedMs)
     const startedEpochMs = time.nowMs - time.elapsedMs + startedMs
     if (error instanceof RateLimitExceeded)
       for (const {name, exceeded} of error.statuses)

@@ -19,6 +19,9 @@ interface ProcessOptions {
   readonly network: Omit<NetworkOptions, 'time' | 'isAlive' | 'nextCall'>
 }
 
+/** An exchange of a process, and what follows from its answer, such as the return of a charge, is over after this time, in ms. */
+export const AFTERMATH_MS = 15_000
+
 /** One simulated process: a limiter with its own caches, clock, connection and faults. */
 export class SimulatedProcess {
   readonly number: number
@@ -43,6 +46,11 @@ export class SimulatedProcess {
     this.number = options.number
     this.skewMs = options.skewMs
     this.limiter = this.#start()
+  }
+
+  /** Whether a call was disturbed that something within this time may have waited for; in ms since the start. */
+  wasDisturbed(fromMs: number, untilMs = Number.POSITIVE_INFINITY): boolean {
+    return this.disturbedAtMs.some(atMs => atMs >= fromMs - AFTERMATH_MS && atMs <= untilMs)
   }
 
   /** Nothing of it is heard any more; what it has sent may still arrive. */

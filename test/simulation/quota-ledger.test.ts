@@ -28,6 +28,12 @@ function shard(number: number, fields: {tokens: number; atMs: number; ws: number
   }
 }
 
+/** A shard of two of a quota of 24 tokens a day. */
+function daily(number: number, atMs: number, tokens: number, consumed: number): Item {
+  const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
+  return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
+}
+
 /** Shard 0 opens a session at a quarter past the hour; shard 1, which was told, enters it later. */
 function found(entersAfterMs: number, tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
@@ -163,10 +169,6 @@ function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs): string[]
 function foundAfterDebt(more: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
-  const daily = (number: number, atMs: number, tokens: number, consumed: number): Item => {
-    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
-    return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
-  }
   const nextMs = START_MS + 86_400_000
   const write = (atMs: number, ...changes: readonly (readonly [Item | undefined, Item])[]) =>
     ledger.observe({
@@ -186,15 +188,37 @@ function foundAfterDebt(more: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** Another client has told shard 0 of a second one, and makes that with so much, after an operator has reset the first twice. */
+function foundAfterResetOfOne(tokens: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const write = (writer: TableWrite['writer'], before: Item | undefined, after: Item) =>
+    ledger.observe({
+      atMs: START_MS,
+      writer,
+      changes: [{table: 'sim', sequence: 0, atMs: START_MS, before, after}],
+      shards: [],
+    })
+  const [python, operator] = [
+    {kind: 'python', process: 9} as const,
+    {kind: 'operator', process: 8, deed: 'reset'} as const,
+  ]
+  const told = daily(0, START_MS, 21_000, 3000)
+  const alone = {...told, shard_count: n(1)}
+  write({kind: 'limiter', process: 0}, undefined, alone)
+  write(python, alone, told)
+  const half = daily(0, START_MS, 12_000, 3000)
+  write(operator, told, half)
+  write(operator, half, half)
+  write(python, undefined, daily(1, START_MS, tokens, 0))
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 /** A clock that is ahead brings shard 1, which has given some to shard 0, to the next day; an operator brings it back. */
 function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 5000, behindMs: () => 0, lagMs: () => 0})
   const nextMs = Date.parse('2024-02-29T00:00:00Z')
-  const daily = (number: number, atMs: number, tokens: number, consumed: number): Item => {
-    const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
-    return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
-  }
   type Images = readonly [Item | undefined, Item]
   const write = (writer: TableWrite['writer'], atMs: number, ...images: readonly Images[]) => {
     const changes = images.map(([before, after]) => ({table: 'sim', sequence: 0, atMs, before, after}))
@@ -320,6 +344,11 @@ describe('the ledger of quotas', () => {
     expect(foundAfterCopy('python', 6000)).toEqual([])
     expect(foundAfterCopy('python', 6001)).toEqual(['S3-grant'])
     expect(foundAfterCopy('operator', 6000)).toEqual(['S1-quota'])
+  })
+
+  it('allows what a reset grants anew once, also where a shard is still missing', () => {
+    expect(foundAfterResetOfOne(12_000)).toEqual([])
+    expect(foundAfterResetOfOne(12_001)).toEqual(['S1-quota'])
   })
 
   it('lets an operator fill up a window again that a clock ahead had left, and nobody else', () => {

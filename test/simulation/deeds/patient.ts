@@ -1,6 +1,7 @@
 import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
+import type {Consumption} from '../oracles/oracles.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import {AFTERMATH_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
@@ -45,12 +46,15 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   // The refusal may rest on what was read before others of this process took something.
   const hasCompetitors =
     stage.hasOthers(operation, startedMs, operation.endedAtMs ?? startedMs) ||
-    buckets.some(bucket => hasActivity(bucket)) ||
-    isOvertaken()
+    buckets.some(bucket => hasActivity(bucket))
   const isSettled = oracles.timeline.changedAtMs <= startedEpochMs - 2 * CACHE_PERIOD_MS
   if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
   const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
-  oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
+  const writtenUntilMs = world.time.nowMs + AFTERMATH_MS
+  // What was admitted before it may still be on its way to the table.
+  stage.atEnd.push(() => {
+    if (!isOvertaken(writtenUntilMs)) oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
+  })
 
   function hasActivity(bucket: string): boolean {
     return (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) =>
@@ -59,13 +63,12 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   }
 
   /** Another request of this process was admitted during the second one, for example one that waited for the same instant. */
-  function isOvertaken(): boolean {
+  function isOvertaken(untilMs: number): boolean {
     const endedAtMs = second.endedAtMs ?? Number.POSITIVE_INFINITY
+    const isDuring = ({atMs, process: by}: Consumption) => by === process.number && atMs >= againAtMs && atMs <= untilMs
     return (
       stage.hasOthers(second, second.startedAtMs, endedAtMs) &&
-      buckets.some(bucket =>
-        (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) => by === process.number && atMs >= againAtMs),
-      )
+      buckets.some(bucket => (oracles.activity.get(bucket) ?? []).some(isDuring))
     )
   }
 

@@ -52,8 +52,10 @@ export class Lessons {
     const limit = shard.limits.get(name)
     if (!limit || shard.shardCount > 1) return
     const most = leftMilli + earned(limit, ageMs + passedMs) + 1000n
-    if (limit.tokens <= most) return
-    this.#report('L6-lesson-lost', `${bucket} ${name}`, `holds ${limit.tokens} millitokens, told were ${most}`)
+    // What was returned to a full bucket is stored, and cut by the next refill: nobody can use it.
+    const held = limit.tokens < limit.capacity ? limit.tokens : limit.capacity
+    if (held <= most) return
+    this.#report('L6-lesson-lost', `${bucket} ${name}`, `holds ${held} millitokens, told were ${most}`)
   }
 
   #judge(change: ShardChange): void {

@@ -18,7 +18,7 @@ import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
 /** A write that consumed from a bucket, and who made it. */
-interface Consumption {
+export interface Consumption {
   readonly atMs: number
   readonly process: number
 }

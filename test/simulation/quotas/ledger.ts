@@ -30,6 +30,8 @@ interface Holding {
   extra: bigint
   /** Net millitokens that it has given in this window. */
   taken: bigint
+  /** How much of that resets have granted anew. */
+  forgiven: bigint
   /** What may still be granted by what was read before another client made a session, announced here, another kind of quota. */
   announced: bigint
   /** Charged when the window was over, or so shortly before that nobody knows, and before the next one began here: that one may pay for it. */
@@ -193,8 +195,12 @@ export class QuotaLedger {
       const {aheadMs, lagMs} = this.#slack
       if (change.taken > 0n && atMs + aheadMs() + lagMs() >= known.endMs) known.owed += change.taken
       this.#checkReturned(change, known)
-      const isBeyond = deed === 'reset' || known.announced > 0n
-      if (isBeyond && credit > 0n) known.extra += credit
+      if (deed === 'reset') {
+        // The part of a shard that is still missing begins full as well, though nothing was written to it.
+        const anew = known.taken - known.forgiven
+        known.extra += credit > anew ? credit : anew
+        known.forgiven = known.taken
+      } else if (known.announced > 0n && credit > 0n) known.extra += credit
       known.announced = 0n
       return
     }
@@ -242,6 +248,7 @@ export class QuotaLedger {
       granted,
       extra,
       taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
+      forgiven: 0n,
       announced: kind === 'python' ? announcedTo(change, after) : 0n,
       owed: 0n,
       grantCount: grantCountOf(after),

@@ -59,15 +59,15 @@ export class VerifyScene {
     await this.putUsage('monthly', this.startMs, 200, 's#4')
   }
 
-  async putUsage(window: Window, atMs: number, tokens: number, mark: string): Promise<void> {
+  async putUsage(window: Window, atMs: number, tokens: number, mark: string, entity = 'user-1'): Promise<void> {
     const item = encodeUsage({
       namespace: this.table.namespace,
-      entity: 'user-1',
+      entity,
       resource: 'gpt-4',
       window,
       start: windowStart(window, atMs),
       tokens: new Map([['tpm', tokens]]),
-      totalEvents: tokens / 100,
+      totalEvents: Math.ceil(tokens / 100),
       ttlSeconds: undefined,
     })
     await this.put({...item, [usageMark(0)]: {S: mark}})

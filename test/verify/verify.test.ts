@@ -1,6 +1,7 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {RollupSchedule, windowStart} from '../../src/lib/core/window.js'
+import type {Operation} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
@@ -450,6 +451,63 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     await scene.change(bucketOf(scene), {[bucket.parent]: text('team-3')})
     expect(await finding?.repair?.()).toBe(false)
     expect((await scene.get(bucketOf(scene)))[bucket.parent]).toEqual(text('team-3'))
+  })
+
+  it('adds up the months of a bucket, also those that are rolled up, in one request', async () => {
+    const {table} = scene
+    const nowMs = Date.parse('2026-03-20T00:00:00Z')
+    const past = (month: string) => Date.parse(`2026-${month}-15T10:00:00Z`)
+    await scene.put(encodeRollups(new RollupSchedule({monthly: ['2026-02-01T00:00:00Z']})))
+    await scene.change(keys.entity(table.namespace, 'user-2'), {[entity.createdAt]: text('2026-01-10T00:00:00Z')})
+    await scene.change(singleBucket(scene), {
+      [bucket.refilledAt]: number(past('03')),
+      [limitAttribute('rpm', 'consumed')]: number(0),
+    })
+    // January was counted as a whole, February and March are the sums of their hours: 2 + 4 + 1 of the 7 that were consumed.
+    await scene.putUsage('monthly', past('01'), 2, 's#1', 'user-2')
+    await scene.putUsage('hourly', past('02'), 4, 's#2', 'user-2')
+    await scene.putUsage('hourly', past('03'), 1, 's#3', 'user-2')
+    // Each look reads it again.
+    const ranges = new Set<string>()
+    const counted = {
+      ...table,
+      clock: () => nowMs,
+      transport: {
+        send: (operation: Operation, input: never, options: never) => {
+          const asked = JSON.stringify(input)
+          if (operation === 'Query' && asked.includes('ENTITY#user-2')) ranges.add(asked)
+          return table.transport.send(operation, input, options)
+        },
+      },
+    } as VerifyScene['table']
+    const consumed = async () =>
+      (await verifyTable(counted)).findings.filter(({kind, subject}) => kind === 'usage' && subject === 'tpm')
+    expect(await consumed()).toEqual([])
+    expect(ranges.size).toBe(1)
+    await scene.change(singleBucket(scene), {[limitAttribute('tpm', 'consumed')]: number(9000)})
+    expect((await consumed()).map(({reason}) => reason)).toEqual([expect.stringMatching(/^2 tpm were consumed and/)])
+  })
+
+  it('reads what buckets refer to together: twenty more make no further request', async () => {
+    let requests = 0
+    const counted = {
+      ...scene.table,
+      transport: {
+        send: (...sent: Parameters<typeof scene.table.transport.send>) => {
+          requests++
+          return scene.table.transport.send(...sent)
+        },
+      },
+    } as VerifyScene['table']
+    await verifyTable(counted)
+    const before = requests
+    const limiter = new RateLimiter({stack: scene.table.name, transport: scene.table.transport})
+    for (let user = 0; user < 20; user++)
+      await limiter.acquire({entity: `more-${user}`, resource: 'gpt-4', consume: {rpm: 1}})
+    await limiter.close()
+    requests = 0
+    expect((await verifyTable(counted)).findings).toEqual([])
+    expect(requests).toBe(before)
   })
 
   it('of one entity reads only what belongs to it', async () => {

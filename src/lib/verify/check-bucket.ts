@@ -20,6 +20,7 @@ import {keyOf, spellKey} from '../schema/keys.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
+import {isJudged} from './referred.js'
 
 const names = attributes.bucket
 
@@ -37,11 +38,13 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<F
   }
   const {record} = stored
   const nowMs = table.clock()
-  // The table may delete it at any time, and the other shards before or after it.
-  if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
-  if (record.state.refilledAtMs < context.sinceMs) return []
-  const findings = [...ofItem(context, item, stored, nowMs)]
-  for (const check of [checkLimits, checkParent, checkShards]) findings.push(...(await check(context, item, stored)))
+  if (!isJudged(record, context.sinceMs, nowMs)) return []
+  const findings = [
+    ...ofItem(context, item, stored, nowMs),
+    ...checkLimits(context, stored),
+    ...checkParent(context, item, stored),
+    ...(await checkShards(context, stored)),
+  ]
   if (record.shard === 0) findings.push(...(await checkCounters(context, item, record)))
   return findings.map(finding => ({...subject, ...finding}))
 }
@@ -78,10 +81,10 @@ function aheadOfTime({refilledAtMs, limits}: BucketState): string {
     : `It is refilled until ${isoMilliseconds(refilledAtMs)}`
 }
 
-async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promise<BucketFinding[]> {
+function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
   const {record, incomplete} = stored
-  const {namespace, entity, resource, state} = record
-  const resolution = await context.limits(namespace, entity, resource)
+  const {namespace, state} = record
+  const resolution = context.referred.limits(record)
   if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
   // What zael cannot honour it does not judge.
   if (resolution.unsupported || record.unsupported) return []
@@ -128,15 +131,13 @@ function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined):
 const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string =>
   `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
 
-async function checkParent(context: VerifyContext, item: Item, {record}: Live): Promise<BucketFinding[]> {
-  const {namespace, entity, resource} = record
-  const owner = await context.entity(namespace, entity)
-  const {cascade: policy} = await context.limits(namespace, entity, resource)
-  const wanted = familyOf(owner, policy?.cascade)
+function checkParent({table, referred}: VerifyContext, item: Item, {record}: Live): BucketFinding[] {
+  const owner = referred.entity(record.namespace, record.entity)
+  const wanted = familyOf(owner, referred.limits(record).cascade?.cascade)
   if (isSameFamily(record, wanted)) return []
   const {parent, cascade, parentGeneration} = wanted
   const repair = () =>
-    repairAttributes(context.table, item, {
+    repairAttributes(table, item, {
       [names.parent]: parent === undefined ? undefined : s(parent),
       [names.cascade]: bool(cascade),
       ...(parentGeneration && generationAttributes(parentGeneration)),
@@ -148,7 +149,7 @@ async function checkParent(context: VerifyContext, item: Item, {record}: Live): 
 const told = ({parent, cascade}: Family): string =>
   parent === undefined ? 'no parent' : `parent ${parent}${cascade ? '' : ', which is not charged'}`
 
-async function checkShards(context: VerifyContext, _: Item, {record}: Live): Promise<BucketFinding[]> {
+async function checkShards(context: VerifyContext, {record}: Live): Promise<BucketFinding[]> {
   const {namespace, entity, resource, shard, shardCount} = record
   const table = context.in(namespace)
   if (shardCount > MAX_SHARDS) {
@@ -173,7 +174,7 @@ async function checkShards(context: VerifyContext, _: Item, {record}: Live): Pro
   const shards = await readShards(table, entity, resource, shardCount)
   const numbers = Array.from({length: shardCount}, (_each, at) => at)
   // Shards that are not used expire by themselves, except under limits of one entity, and come back when they are needed.
-  const {source} = await context.limits(namespace, entity, resource)
+  const {source} = context.referred.limits(record)
   const missing = source === 'entity' ? numbers.filter(at => !shards.has(at)) : []
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
   const repair = async () =>

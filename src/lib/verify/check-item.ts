@@ -78,9 +78,9 @@ async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Pro
   }
 }
 
-async function checkEntity(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
+function checkEntity({referred}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
   const record = decodeEntity(item)
-  if (record?.parent === undefined || (await context.entity(record.namespace, record.parent))) return []
+  if (record?.parent === undefined || referred.entity(record.namespace, record.parent)) return []
   const charged = record.cascade ? 'requests are charged to a parent without a record' : 'it has no effect'
   const reason = `Its parent ${record.parent} does not exist: ${charged}.`
   return [{...subjectOf(item, key), kind: 'parent', subject: record.parent, reason}]

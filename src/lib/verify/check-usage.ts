@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {formatNumber} from '../core/text.js'
 import {type Window, windowEndMs} from '../core/window.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
@@ -12,7 +13,7 @@ import {
   startsBetween,
   startsWithin,
 } from '../repository/usage/parts.js'
-import {readWithin} from '../repository/usage/rollups.js'
+import {readThrough, readWithin} from '../repository/usage/rollups.js'
 import {type CoarseUsage, isRolledUp} from '../repository/usage/sum.js'
 import {wholeWindow} from '../repository/usage/whole-windows.js'
 import {type Item, s} from '../schema/attribute-value.js'
@@ -88,7 +89,7 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
   const {namespace, entity, shardCount, state} = record
   const nowMs = context.table.clock()
   if (shardCount > 1 || MIGRATION_MARK in item || nowMs - state.refilledAtMs < SETTLED_MS) return []
-  const since = (await context.entity(namespace, entity))?.createdAt ?? context.namespaces.get(namespace)?.createdAt
+  const since = context.referred.entity(namespace, entity)?.createdAt ?? context.namespaces.get(namespace)?.createdAt
   const sinceMs = Date.parse(since ?? '')
   if (Number.isNaN(sinceMs)) return []
   const starts = startsBetween('monthly', sinceMs, nowMs)
@@ -110,13 +111,17 @@ async function monthsOf(context: VerifyContext, subject: BucketRecord, starts: r
   const schedule = await context.rollups()
   const isStored = (start: string) => !schedule.isRolled('monthly', start)
   const months = await readWindows(table, subject, 'monthly', starts.filter(isStored), signal)
-  for (const start of starts.filter(each => !isStored(each))) {
-    const whole = {...subject, window: 'monthly' as const, start}
-    const month = wholeWindow(whole, await readWithin(table, whole, signal))
-    if (month) months.push(month)
-  }
-  return months
+  const rolled = starts.filter(each => !isStored(each)).map(start => ({...subject, window: 'monthly' as const, start}))
+  const [first, last] = [rolled[0], rolled.at(-1)]
+  if (!first || !last) return months
+  const byMonth = groupBy(await readThrough(table, first, last.start, signal), item =>
+    monthIn(decodeUsage(item)?.start),
+  )
+  const whole = rolled.map(each => wholeWindow(each, byMonth.get(monthIn(each.start)) ?? []))
+  return [...months, ...whole.filter(month => month !== undefined)]
 }
+
+const monthIn = (start = ''): string => start.slice(0, 'YYYY-MM'.length)
 
 async function haveOthersCounted({table, signal}: VerifyContext, {namespace, entity, resource}: BucketRecord) {
   const {partition, prefix} = ranges.usageOfEntity(namespace, entity, resource)

@@ -2,71 +2,49 @@ import type {RollupSchedule} from '../core/window.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {retrying} from '../dynamo/retry.js'
-import {ConfigCache} from '../repository/limits/cache.js'
-import {ConfigResolver, type Resolution} from '../repository/limits/resolver.js'
 import {readAll} from '../repository/table/query.js'
-import {getItem, type NamespaceTable, type Table} from '../repository/table/table.js'
+import type {NamespaceTable, Table} from '../repository/table/table.js'
 import {readRollups} from '../repository/usage/rollups.js'
 import type {Item} from '../schema/attribute-value.js'
-import {decodeEntity, type EntityRecord} from '../schema/entity-record.js'
-import {hasKey, keyOf, keys, wireKey} from '../schema/keys.js'
+import {hasKey, keyOf, wireKey} from '../schema/keys.js'
 import {decodeNamespace, type NamespaceRecord} from '../schema/namespace-record.js'
 import {ranges} from '../schema/ranges.js'
+import {Referred} from './referred.js'
 
-/** Ms that limits are cached during a verification: a change is seen by the second look. */
-const CONFIG_TTL_MS = 500
-
-/** What one look at the table knows. Records that many others refer to are read once per look. */
+/** What one look at the table knows. Records that others refer to are read once per look. */
 export class VerifyContext {
   readonly table: Table
   /** Skip usage before this instant, and buckets not written since; epoch ms. */
   readonly sinceMs: number
   readonly namespaces: ReadonlyMap<string, NamespaceRecord>
+  readonly referred: Referred
   readonly signal: AbortSignal | undefined
   /** Whether the table had an older layout. */
   readonly isMigrated: boolean
-  readonly #entities = new Map<string, Promise<EntityRecord | undefined>>()
-  readonly #resolvers = new Map<string, ConfigResolver>()
   #rollups: Promise<RollupSchedule> | undefined
 
-  constructor(table: Table, namespaces: ReadonlyMap<string, NamespaceRecord>, options: ContextOptions) {
+  private constructor(table: Table, referred: Referred, {namespaces, sinceMs, signal, isMigrated}: LookOptions) {
     this.table = table
+    this.referred = referred
     this.namespaces = namespaces
-    this.sinceMs = options.sinceMs ?? Number.NEGATIVE_INFINITY
-    this.signal = options.signal
-    this.isMigrated = options.isMigrated ?? false
+    this.sinceMs = sinceMs
+    this.signal = signal
+    this.isMigrated = isMigrated
+  }
+
+  /** For a look at these items. */
+  static async of(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
+    return new VerifyContext(table, await Referred.by(items, table, options), options)
   }
 
   in(namespace: string): NamespaceTable {
     return {...this.table, namespace}
   }
 
-  entity(namespace: string, entity: string): Promise<EntityRecord | undefined> {
-    const id = `${namespace}/${entity}`
-    let record = this.#entities.get(id)
-    if (!record) {
-      record = getItem(this.table, keys.entity(namespace, entity), {signal: this.signal}).then(
-        item => item && decodeEntity(item),
-      )
-      this.#entities.set(id, record)
-    }
-    return record
-  }
-
   /** Which windows are rolled up. */
   rollups(): Promise<RollupSchedule> {
     this.#rollups ??= readRollups(this.table, this.signal)
     return this.#rollups
-  }
-
-  limits(namespace: string, entity: string, resource: string): Promise<Resolution> {
-    let resolver = this.#resolvers.get(namespace)
-    if (!resolver) {
-      const {clock} = this.table
-      resolver = new ConfigResolver(this.in(namespace), new ConfigCache({clock, ttlMs: CONFIG_TTL_MS}))
-      this.#resolvers.set(namespace, resolver)
-    }
-    return resolver.resolve(entity, resource, {signal: this.signal})
   }
 }
 
@@ -83,11 +61,7 @@ export async function readNamespaces(
   return namespaces
 }
 
-export interface ContextOptions {
-  readonly isMigrated?: boolean | undefined
-  readonly sinceMs?: number | undefined
-  readonly signal?: AbortSignal | undefined
-}
+export type LookOptions = Pick<VerifyContext, 'namespaces' | 'sinceMs' | 'signal' | 'isMigrated'>
 
 /**
  * Gives an item other attributes, `undefined` removes one, on condition that those attributes are as they were read;

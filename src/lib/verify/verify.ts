@@ -1,4 +1,5 @@
 import {batchGet} from '../dynamo/batch.js'
+import {chunksOf} from '../dynamo/concurrency.js'
 import {scanPages} from '../dynamo/paging.js'
 import {rateLimited} from '../dynamo/rate-limit.js'
 import {addressOf, Buckets} from '../repository/buckets/buckets.js'
@@ -10,7 +11,7 @@ import {keyId, keyOf, keys} from '../schema/keys.js'
 import {migrationRecordKey} from '../schema/migration/migration-record.js'
 import {ranges, startKeyOf, wireStartKey} from '../schema/ranges.js'
 import {checkItem, isOldItem} from './check-item.js'
-import {type ContextOptions, readNamespaces, VerifyContext} from './context.js'
+import {type LookOptions, readNamespaces, VerifyContext} from './context.js'
 import {type Finding, type FindingKind, findingId} from './finding.js'
 
 /** Looks at what seems wrong; only what is the same at every look is reported. */
@@ -21,6 +22,9 @@ const BETWEEN_LOOKS_MS = 1500
 
 /** Ms after which no client may use limits from before a change any more: its cache has expired and its writes are done. */
 const LIMITS_SETTLE_MS = 40_000
+
+/** Items that are checked at the same time: some take a request of their own, for usage or for other shards. */
+const ITEMS_AT_ONCE = 8
 
 /** Findings that are kept in memory; beyond that they are only counted. */
 const MOST_FINDINGS = 10_000
@@ -64,7 +68,10 @@ export function verifyTable(table: Table, options: VerifyTableOptions = {}): Pro
 
 async function compareAll(table: Table, given: VerifyTableOptions): Promise<VerifyReport> {
   const paced = slowed(table, given.rateLimit)
-  const options = {...given, isMigrated: (await getItem(paced, migrationRecordKey)) !== undefined}
+  const {signal, sinceMs = Number.NEGATIVE_INFINITY, onProgress} = given
+  const isMigrated = (await getItem(paced, migrationRecordKey)) !== undefined
+  // A namespace that is created meanwhile is known at the second look.
+  const options = {signal, sinceMs, isMigrated, namespaces: await readNamespaces(paced, signal)}
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []
   const add = (found: readonly Seen[]) => {
@@ -73,30 +80,26 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
       if (findings.length < MOST_FINDINGS) findings.push(finding)
     }
   }
-  // A namespace that is created meanwhile is known at the second look.
-  const namespaces = await readNamespaces(paced, options.signal)
   let unsettled: Seen[] = []
   let unsettledSinceMs = 0
   let [items, oldItems] = [0, 0]
-  for await (const {items: page, cursor} of pagesOf(paced, options)) {
+  for await (const {items: page, cursor} of pagesOf(paced, given)) {
     const current = page.filter(item => !isOldItem(item))
     items += page.length
     oldItems += page.length - current.length
-    const found = await confirmed(paced, current, namespaces, options)
+    const found = await confirmed(paced, current, options)
     add(found.filter(({finding}) => finding.kind !== 'limits'))
     const limits = found.filter(({finding}) => finding.kind === 'limits')
     if (limits.length > 0) unsettledSinceMs = table.clock()
     unsettled = [...unsettled, ...limits]
-    options.onProgress?.({items, findings: findings.length + unsettled.length, cursor})
+    onProgress?.({items, findings: findings.length + unsettled.length, cursor})
   }
   if (unsettled.length > 0) {
-    await table.backoff.sleep(Math.max(0, unsettledSinceMs + LIMITS_SETTLE_MS - table.clock()), options.signal)
+    await table.backoff.sleep(Math.max(0, unsettledSinceMs + LIMITS_SETTLE_MS - table.clock()), signal)
     add(await stillThere(paced, unsettled, options))
   }
   return {items, oldItems, findings, counts}
 }
-
-type LookOptions = VerifyTableOptions & ContextOptions
 
 /** A finding and the item that it was made from. */
 interface Seen {
@@ -105,13 +108,8 @@ interface Seen {
 }
 
 /** Findings on a page that are still there at the last look. */
-async function confirmed(
-  table: Table,
-  page: readonly Item[],
-  namespaces: VerifyContext['namespaces'],
-  options: LookOptions,
-): Promise<Seen[]> {
-  let found = await look(table, page, namespaces, options)
+async function confirmed(table: Table, page: readonly Item[], options: LookOptions): Promise<Seen[]> {
+  let found = await look(table, page, options)
   for (let looks = 1; looks < LOOKS && found.length > 0; looks++) {
     await table.backoff.sleep(BETWEEN_LOOKS_MS, options.signal)
     found = await stillThere(table, found, options)
@@ -124,25 +122,25 @@ async function stillThere(table: Table, found: readonly Seen[], options: LookOpt
   const concerned = new Map(found.map(({item}) => [keyId(keyOf(item)), keyOf(item)]))
   const before = new Set(found.map(({finding}) => findingId(finding)))
   const items = await readAgain(table, [...concerned.values()], options)
-  const again = await look(table, items, await readNamespaces(table, options.signal), options)
+  const again = await look(table, items, {...options, namespaces: await readNamespaces(table, options.signal)})
   return again.filter(({finding}) => before.has(findingId(finding)))
 }
 
-async function look(
-  table: Table,
-  items: readonly Item[],
-  namespaces: VerifyContext['namespaces'],
-  options: LookOptions,
-): Promise<Seen[]> {
-  const context = new VerifyContext(table, namespaces, options)
+async function look(table: Table, items: readonly Item[], options: LookOptions): Promise<Seen[]> {
+  const context = await VerifyContext.of(items, table, options)
   const found: Seen[] = []
-  for (const item of items) {
-    for (const finding of await checkItem(context, item)) found.push({item, finding})
+  for await (const chunk of chunksOf(items, ITEMS_AT_ONCE)) {
+    const findings = await Promise.all(chunk.map(item => checkItem(context, item)))
+    for (const [at, item] of chunk.entries()) for (const finding of findings[at] ?? []) found.push({item, finding})
   }
   return found
 }
 
-async function readAgain(table: Table, wanted: readonly Key[], {signal}: VerifyTableOptions): Promise<Item[]> {
+async function readAgain(
+  table: Table,
+  wanted: readonly Key[],
+  {signal}: Pick<VerifyTableOptions, 'signal'>,
+): Promise<Item[]> {
   const {transport, name, backoff} = table
   return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
 }

@@ -15,11 +15,20 @@ export async function readRollups(table: Table, signal?: AbortSignal): Promise<R
 }
 
 /** All stored usage of one entity and resource within a day or month, strongly consistent: also that of the whole window. */
-export async function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSignal): Promise<Item[]> {
-  const {namespace, entity, resource, window, start} = whole
+export function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSignal): Promise<Item[]> {
+  return readThrough(table, whole, whole.start, signal)
+}
+
+/** The same from the start of one day or month through that of another. */
+export async function readThrough(
+  table: Table,
+  {namespace, entity, resource, window, start}: CoarseUsage,
+  lastStart: string,
+  signal?: AbortSignal,
+): Promise<Item[]> {
   const {partition} = ranges.usageOfEntity(namespace, entity, resource)
   const prefix = sortPrefix.usage(resource)
-  const last = `${prefix}${isoSeconds(windowEndMs(window, start) - 1)}${AFTER_ALL}`
+  const last = `${prefix}${isoSeconds(windowEndMs(window, lastStart) - 1)}${AFTER_ALL}`
   const items: Item[] = []
   for await (const item of readAll(table, {partition, between: [`${prefix}${start}`, last]}, undefined, signal))
     items.push(item)

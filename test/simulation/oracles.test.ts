@@ -194,6 +194,22 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
+  it('goes by the limits that are stored where a process may, and no further', () => {
+    const judge = (consumed: number, byStored: Iterable<string>) => {
+      const {verdicts, timeline, found} = judges()
+      const rates = new RateBound(timeline, verdicts, () => 0)
+      rates.observe(write(1000, [[undefined, bucket({tc: 0})]]))
+      timeline.observe(configure(2, 2000, 'python'))
+      const lateMs = 2000 + CACHE_PERIOD_MS + 100_000
+      rates.tick(lateMs)
+      rates.observe(write(lateMs, [[bucket({tc: 0}), bucket({tc: consumed})]]), new Set(byStored))
+      return found()
+    }
+    expect(judge(10_000, [BUCKET])).toEqual([])
+    expect(judge(10_001, [BUCKET])).toEqual(['S1-rate'])
+    expect(judge(10_000, [])).toEqual(['S1-rate'])
+  })
+
   it('leaves a bucket what it holds when limits are brought to it, whatever was configured in between', () => {
     const judge = (more: number) => {
       const {verdicts, timeline, found} = judges()

@@ -140,9 +140,9 @@ function foundAfterKindChanged(ws: number, tokens: number): string[] {
 }
 
 /** Another client makes a session of five hours, which is over, one of ten; so long after that a shard enters a new one. */
-function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs): string[] {
+function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs, aheadMs = 0): string[] {
   const verdicts = new Verdicts(() => 0)
-  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => aheadMs, behindMs: () => 0, lagMs: () => 0})
   const changedAtMs = START_MS - MINUTE_MS
   const old = BEFORE_MS + 4 * 3_600_000
   const held = {...shard(0, {tokens: 0, atMs: old, ws: old, wa: old}), shard_count: n(1)}
@@ -333,6 +333,8 @@ describe('the ledger of quotas', () => {
   it('allows a shard to enter a session that began by the former length, however late', () => {
     expect(foundAfterLengthened(31_000, -1)).not.toContain('S3-window-again')
     expect(foundAfterLengthened(31_000, -4 * 3_600_000)).toContain('S3-window-again')
+    expect(foundAfterLengthened(31_000, 4000)).toContain('S3-window-again')
+    expect(foundAfterLengthened(31_000, 4000, 5000)).not.toContain('S3-window-again')
   })
 
   it('remembers what a shard owes of a window that it has left', () => {

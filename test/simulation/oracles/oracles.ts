@@ -109,7 +109,8 @@ export class Oracles {
     const rates = {...write, shards: this.#kinded.size === 0 ? taken : taken.map(change => this.#ratesOf(change))}
     const toppedUp = this.topUps.observe(write)
     for (const {bucket, name, milli} of toppedUp) this.rates.credit(bucket, name, milli, atMs)
-    this.rates.observe(rates)
+    const first = shards.filter(change => this.refills.isFirst(change, writer)).map(({bucket}) => bucket)
+    this.rates.observe(rates, new Set(first))
     this.refills.observe(rates, new Set(toppedUp.map(({name}) => name)))
     this.books.observe(write)
     this.families.observe(write)

@@ -102,7 +102,8 @@ export class RateBound {
     }
   }
 
-  observe({shards, atMs, writer}: TableWrite): void {
+  /** `byStored` are the buckets that a process may decide of by the limits they have stored (S9). */
+  observe({shards, atMs, writer}: TableWrite, byStored: ReadonlySet<string> = new Set()): void {
     const net = new Map<string, {bucket: string; name: string; milli: bigint}>()
     for (const change of shards) {
       for (const [name, milli] of consumedBy(change)) {
@@ -112,7 +113,7 @@ export class RateBound {
       }
     }
     for (const change of shards) this.#adoptHeld(change, atMs)
-    for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs)
+    for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs, byStored.has(bucket))
     for (const {bucket, shard, before, after} of shards) {
       for (const name of new Set([...(before?.limits.keys() ?? []), ...(after?.limits.keys() ?? [])])) {
         // Up to here at the rate that was stored until now.
@@ -143,7 +144,7 @@ export class RateBound {
     }
   }
 
-  #take(bucket: string, name: string, milli: bigint, atMs: number): void {
+  #take(bucket: string, name: string, milli: bigint, atMs: number, isByStored = false): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (!ideal) return
     ideal.numerator -= milli * ideal.period
@@ -156,6 +157,10 @@ export class RateBound {
       this.#aheadMilli(this.#creditedRate(bucket, name, rate)),
     )
     if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
+    if (isByStored && ideal.heldNumerator >= -ideal.forced * ideal.period) {
+      ideal.numerator = ideal.heldNumerator
+      return
+    }
     // What follows from it is no violation of its own.
     this.#exempt.add(bucket)
     const over = Number(-ideal.numerator / ideal.period - ideal.forced) / 1000

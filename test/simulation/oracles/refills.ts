@@ -68,6 +68,16 @@ export class Refills {
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
   }
 
+  /** Whether a process decides by limits as they are stored: it has decided nothing of the bucket before, or has forgotten it. */
+  isFirst({bucket, before}: ShardChange, writer: Writer): boolean {
+    const isKnown = this.#isAllCached && this.#decided.has(this.#decisionOf(bucket, writer))
+    return writer.kind === 'limiter' && before?.refilledAt !== undefined && !isKnown
+  }
+
+  #decisionOf(bucket: string, {process}: Writer): string {
+    return `${process}.${this.#generationOf(process)} ${bucket}`
+  }
+
   #checkMarks(change: ShardChange, {kind}: Writer): void {
     const {bucket, shard, before, after} = change
     const marks = [...(after?.marks ?? [])]
@@ -155,12 +165,11 @@ export class Refills {
    * refusal; the second compares. So an admission is not judged where the process has decided nothing of the bucket before,
    * or has forgotten it.
    */
-  #checkLimits({bucket, before, after}: ShardChange, {process}: Writer, atMs: number): void {
+  #checkLimits(change: ShardChange, writer: Writer, atMs: number): void {
+    const {bucket, before, after} = change
     if (!after || after.refilledAt === undefined || (before && after.requests <= before.requests)) return
-    const decision = `${process}.${this.#generationOf(process)} ${bucket}`
-    const isKnown = this.#isAllCached && this.#decided.has(decision)
-    const isFirst = before?.refilledAt !== undefined && !isKnown
-    this.#decided.add(decision)
+    const isFirst = this.isFirst(change, writer)
+    this.#decided.add(this.#decisionOf(bucket, writer))
     if (isFirst || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return
     for (const [name, rate] of this.#timeline.now(bucket)) {
       const limit = after.limits.get(name)

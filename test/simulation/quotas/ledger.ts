@@ -210,7 +210,7 @@ export class QuotaLedger {
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
     // A session that had begun before its length was changed began by the former one, whenever a shard enters it.
     const former = known?.former
-    const isByFormer = former && (atMs < former.untilMs || beginMs < former.changedMs)
+    const isByFormer = former && (atMs < former.untilMs || beginMs < former.changedMs + this.#slack.aheadMs())
     const isAgain = known && beginMs < Math.min(known.endMs, isByFormer ? former.endMs : Number.POSITIVE_INFINITY)
     if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
       const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`

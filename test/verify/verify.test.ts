@@ -1,7 +1,7 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {RollupSchedule, windowStart} from '../../src/lib/core/window.js'
-import type {Operation} from '../../src/lib/dynamo/transport.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
@@ -453,39 +453,80 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect((await scene.get(bucketOf(scene)))[bucket.parent]).toEqual(text('team-3'))
   })
 
-  it('adds up the months of a bucket, also those that are rolled up, in one request', async () => {
-    const {table} = scene
-    const nowMs = Date.parse('2026-03-20T00:00:00Z')
-    const past = (month: string) => Date.parse(`2026-${month}-15T10:00:00Z`)
-    await scene.put(encodeRollups(new RollupSchedule({monthly: ['2026-02-01T00:00:00Z']})))
-    await scene.change(keys.entity(table.namespace, 'user-2'), {[entity.createdAt]: text('2026-01-10T00:00:00Z')})
-    await scene.change(singleBucket(scene), {
-      [bucket.refilledAt]: number(past('03')),
-      [limitAttribute('rpm', 'consumed')]: number(0),
+  describe('of a bucket that is some months old', () => {
+    const SPRING_MS = Date.parse('2026-03-20T00:00:00Z')
+    const instantIn = (month: string) => Date.parse(`2026-${month}-15T10:00:00Z`)
+    const february = () => keys.usage(scene.table.namespace, 'user-2', 'gpt-4', 'hourly', '2026-02-15T10:00:00Z')
+
+    beforeEach(async () => {
+      await scene.put(encodeRollups(new RollupSchedule({monthly: ['2026-02-01T00:00:00Z']})))
+      const user = keys.entity(scene.table.namespace, 'user-2')
+      await scene.change(user, {[entity.createdAt]: text('2026-01-10T00:00:00Z')})
+      await scene.change(singleBucket(scene), {
+        [bucket.refilledAt]: number(instantIn('03')),
+        [limitAttribute('rpm', 'consumed')]: number(0),
+      })
+      // January was counted as a whole, February and March are the sums of their hours: 2 + 4 + 1 of the 7 that were consumed.
+      await scene.putUsage('monthly', instantIn('01'), 2, 's#1', 'user-2')
+      await scene.putUsage('hourly', instantIn('02'), 4, 's#2', 'user-2')
+      await scene.putUsage('hourly', instantIn('03'), 1, 's#3', 'user-2')
     })
-    // January was counted as a whole, February and March are the sums of their hours: 2 + 4 + 1 of the 7 that were consumed.
-    await scene.putUsage('monthly', past('01'), 2, 's#1', 'user-2')
-    await scene.putUsage('hourly', past('02'), 4, 's#2', 'user-2')
-    await scene.putUsage('hourly', past('03'), 1, 's#3', 'user-2')
-    // Each look reads it again.
-    const ranges = new Set<string>()
-    const counted = {
-      ...table,
-      clock: () => nowMs,
-      transport: {
-        send: (operation: Operation, input: never, options: never) => {
-          const asked = JSON.stringify(input)
-          if (operation === 'Query' && asked.includes('ENTITY#user-2')) ranges.add(asked)
-          return table.transport.send(operation, input, options)
-        },
-      },
-    } as VerifyScene['table']
-    const consumed = async () =>
-      (await verifyTable(counted)).findings.filter(({kind, subject}) => kind === 'usage' && subject === 'tpm')
-    expect(await consumed()).toEqual([])
-    expect(ranges.size).toBe(1)
-    await scene.change(singleBucket(scene), {[limitAttribute('tpm', 'consumed')]: number(9000)})
-    expect((await consumed()).map(({reason}) => reason)).toEqual([expect.stringMatching(/^2 tpm were consumed and/)])
+
+    async function missing(table = scene.table): Promise<string[]> {
+      const {findings} = await verifyTable({...table, clock: () => SPRING_MS})
+      return findings
+        .filter(({kind, subject}) => kind === 'usage' && subject === 'tpm')
+        .map(({reason}) => reason.slice(0, 'n tpm were consumed'.length))
+    }
+
+    it('adds up all months, also those that are rolled up, in one request', async () => {
+      const {transport} = scene.table
+      // Each look reads it again.
+      const ranges = new Set<string>()
+      const send: Transport['send'] = (operation, input, options) => {
+        const asked = JSON.stringify(input)
+        if (operation === 'Query' && asked.includes('ENTITY#user-2')) ranges.add(asked)
+        return transport.send(operation, input, options)
+      }
+      expect(await missing({...scene.table, transport: {send}})).toEqual([])
+      expect(ranges.size).toBe(1)
+      await scene.change(singleBucket(scene), {[limitAttribute('tpm', 'consumed')]: number(9000)})
+      expect(await missing()).toEqual(['2 tpm were consumed'])
+    })
+
+    it('goes by the keys of usage: a day that no month has is not counted, another start in the record changes nothing', async () => {
+      await scene.change(february(), {[usage.start]: text('2026-01-15T10:00:00Z')})
+      expect(await missing()).toEqual([])
+      const item = await scene.get(february())
+      await scene.delete(february())
+      await scene.put({...item, SK: text(february().SK.replace('02-15', '02-31'))})
+      expect(await missing()).toEqual(['4 tpm were consumed'])
+    })
+
+    it('a number that cannot be is a finding, and no failure', async () => {
+      await scene.change(february(), {tpm: {N: '1e120'}})
+      const {findings} = await verifyTable({...scene.table, clock: () => SPRING_MS})
+      expect(findings.filter(({kind}) => kind === 'malformed')).toMatchObject([
+        {entity: 'user-2', reason: expect.stringContaining('cannot be read: not an exact integer')},
+      ])
+    })
+  })
+
+  it('a start of usage that cannot be is a finding, and no failure', async () => {
+    await scene.change(dayOf(scene), {[usage.start]: text('2026-13-45')})
+    expect(await scene.findings()).toMatchObject([{kind: 'malformed', entity: 'user-1'}])
+  })
+
+  it('judges all at one instant, though the clock is set back meanwhile', async () => {
+    const expiresSeconds = 1_800_000_000
+    await scene.change(singleBucket(scene), {[bucket.expiresAt]: number(expiresSeconds)})
+    const {namespace} = scene.table
+    for (let aheadMs = 0; aheadMs < 20; aheadMs++) {
+      let nowMs = expiresSeconds * 1000 + aheadMs
+      const table = {...scene.table, clock: () => nowMs--}
+      const {findings} = await verifyTable(table, {entity: {namespace, entity: 'user-2'}})
+      expect(findings).toEqual([])
+    }
   })
 
   it('reads what buckets refer to together: twenty more make no further request', async () => {

@@ -29,7 +29,7 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<F
   const stored = decodeBucket(item)
   if (!stored) return []
   const subject = subjectOf(item, stored)
-  const {table} = context
+  const {table, nowMs} = context
   if (stored.kind === 'ghost') {
     const reason = 'A refund created it after the bucket was deleted; it holds counters and no limits.'
     return [
@@ -37,7 +37,6 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<F
     ]
   }
   const {record} = stored
-  const nowMs = table.clock()
   if (!isJudged(record, context.sinceMs, nowMs)) return []
   const findings = [
     ...ofItem(context, item, stored, nowMs),

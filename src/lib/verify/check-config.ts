@@ -73,7 +73,7 @@ export function checkBoosts(context: VerifyContext, item: Item): Finding[] {
   const record = decodeBoosts(item)
   if (!record) return []
   const {namespace, scope, boosts} = record
-  const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.table.clock())
+  const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.nowMs)
   return ended.map(([name, {untilMs}]) => ({
     kind: 'boost',
     key: spellKey(keyOf(item)),

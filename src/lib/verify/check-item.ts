@@ -18,13 +18,18 @@ export const isOldItem = (item: Item): boolean => !parseItemKey(item) && parseLe
 /** Everything that is wrong with one item of the current layout. */
 export async function checkItem(context: VerifyContext, item: Item): Promise<Finding[]> {
   const key = parseItemKey(item)
-  const nothing = {
-    key: spellKey(keyOf(item)),
-    namespace: undefined,
-    entity: undefined,
-    resource: undefined,
-    since: undefined,
+  try {
+    return await compareItem(context, item, key)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    const subject = key ? subjectOf(item, key) : unknownSubject(item)
+    const reason = `It, or a record that it is compared with, cannot be read: ${error.message}.`
+    return [{...subject, kind: 'malformed', subject: '', reason}]
   }
+}
+
+async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | undefined): Promise<Finding[]> {
+  const nothing = unknownSubject(item)
   if (!key) {
     if (nothing.key === spellKey(keys.migration())) return []
     return [{...nothing, kind: 'unknown', subject: '', reason: 'Its key is that of no record.'}]
@@ -100,7 +105,17 @@ async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey
   return [{...subjectOf(item, key), kind: 'namespace', subject: '', reason}]
 }
 
-function subjectOf(item: Item, key: ParsedKey): Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'> {
+type Subject = Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'>
+
+const unknownSubject = (item: Item): Subject => ({
+  key: spellKey(keyOf(item)),
+  namespace: undefined,
+  entity: undefined,
+  resource: undefined,
+  since: undefined,
+})
+
+function subjectOf(item: Item, key: ParsedKey): Subject {
   return {
     key: spellKey(keyOf(item)),
     namespace: 'namespace' in key ? key.namespace : undefined,

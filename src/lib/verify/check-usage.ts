@@ -19,7 +19,8 @@ import {wholeWindow} from '../repository/usage/whole-windows.js'
 import {type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
-import {keyOf, spellKey} from '../schema/keys.js'
+import {isoSeconds} from '../schema/instant.js'
+import {keyOf, parseItemKey, spellKey} from '../schema/keys.js'
 import {MIGRATION_MARK} from '../schema/migration/migration-marks.js'
 import {ranges} from '../schema/ranges.js'
 import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
@@ -39,7 +40,7 @@ const DELIVERED_MS = 24 * 3_600_000
  */
 export async function checkUsage(context: VerifyContext, item: Item): Promise<Finding[]> {
   const record = decodeUsage(item)
-  const nowMs = context.table.clock()
+  const {nowMs} = context
   if (!record || record.window === 'hourly' || Date.parse(record.start) < context.sinceMs) return []
   // The parts were created no earlier than the whole, so they are there as long as it is.
   if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
@@ -87,7 +88,7 @@ async function partsOf(context: VerifyContext, record: UsageRecord, finer: Windo
  */
 export async function checkCounters(context: VerifyContext, item: Item, record: BucketRecord) {
   const {namespace, entity, shardCount, state} = record
-  const nowMs = context.table.clock()
+  const {nowMs} = context
   if (shardCount > 1 || MIGRATION_MARK in item || nowMs - state.refilledAtMs < SETTLED_MS) return []
   const since = context.referred.entity(namespace, entity)?.createdAt ?? context.namespaces.get(namespace)?.createdAt
   const sinceMs = Date.parse(since ?? '')
@@ -114,14 +115,22 @@ async function monthsOf(context: VerifyContext, subject: BucketRecord, starts: r
   const rolled = starts.filter(each => !isStored(each)).map(start => ({...subject, window: 'monthly' as const, start}))
   const [first, last] = [rolled[0], rolled.at(-1)]
   if (!first || !last) return months
-  const byMonth = groupBy(await readThrough(table, first, last.start, signal), item =>
-    monthIn(decodeUsage(item)?.start),
-  )
-  const whole = rolled.map(each => wholeWindow(each, byMonth.get(monthIn(each.start)) ?? []))
+  const byMonth = groupBy(await readThrough(table, first, last.start, signal), item => monthIn(startInKey(item)))
+  const whole = rolled.map(each => {
+    const lastSecond = isoSeconds(windowEndMs('monthly', each.start) - 1)
+    // Any client may have written the key: of a day that no month has, it is of none.
+    const isWithin = (item: Item) => startInKey(item) >= each.start && startInKey(item) <= lastSecond
+    return wholeWindow(each, byMonth.get(monthIn(each.start))?.filter(isWithin) ?? [])
+  })
   return [...months, ...whole.filter(month => month !== undefined)]
 }
 
-const monthIn = (start = ''): string => start.slice(0, 'YYYY-MM'.length)
+function startInKey(item: Item): string {
+  const key = parseItemKey(item)
+  return key?.record === 'usage' ? key.start : ''
+}
+
+const monthIn = (start: string): string => start.slice(0, 'YYYY-MM'.length)
 
 async function haveOthersCounted({table, signal}: VerifyContext, {namespace, entity, resource}: BucketRecord) {
   const {partition, prefix} = ranges.usageOfEntity(namespace, entity, resource)

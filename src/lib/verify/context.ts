@@ -14,6 +14,8 @@ import {Referred} from './referred.js'
 /** What one look at the table knows. Records that others refer to are read once per look. */
 export class VerifyContext {
   readonly table: Table
+  /** When the look began, in epoch ms: what is judged at all must not change while it lasts. */
+  readonly nowMs: number
   /** Skip usage before this instant, and buckets not written since; epoch ms. */
   readonly sinceMs: number
   readonly namespaces: ReadonlyMap<string, NamespaceRecord>
@@ -23,8 +25,10 @@ export class VerifyContext {
   readonly isMigrated: boolean
   #rollups: Promise<RollupSchedule> | undefined
 
-  private constructor(table: Table, referred: Referred, {namespaces, sinceMs, signal, isMigrated}: LookOptions) {
+  private constructor(table: Table, nowMs: number, referred: Referred, options: LookOptions) {
+    const {namespaces, sinceMs, signal, isMigrated} = options
     this.table = table
+    this.nowMs = nowMs
     this.referred = referred
     this.namespaces = namespaces
     this.sinceMs = sinceMs
@@ -34,7 +38,8 @@ export class VerifyContext {
 
   /** For a look at these items. */
   static async of(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
-    return new VerifyContext(table, await Referred.by(items, table, options), options)
+    const nowMs = table.clock()
+    return new VerifyContext(table, nowMs, await Referred.by(items, table, {...options, nowMs}), options)
   }
 
   in(namespace: string): NamespaceTable {

@@ -18,6 +18,7 @@ interface JudgedBy {
   readonly namespaces: ReadonlyMap<string, unknown>
   /** Buckets not written since this instant are not judged; epoch ms. */
   readonly sinceMs: number
+  readonly nowMs: number
   readonly signal: AbortSignal | undefined
 }
 
@@ -33,12 +34,12 @@ export class Referred {
 
   /** Reads them, a hundred to a request. */
   static async by(items: readonly Item[], table: Table, judgedBy: JudgedBy): Promise<Referred> {
-    const {namespaces, sinceMs, signal} = judgedBy
-    const nowMs = table.clock()
+    const {namespaces, sinceMs, nowMs, signal} = judgedBy
     const entities: Key[] = []
     const pairs = new Map<string, ResolvedPair[]>()
     for (const item of items) {
-      const stored = decodeBucket(item)
+      // What cannot be decoded is a finding of its own.
+      const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
       if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
         const {namespace, entity, resource} = stored.record
         if (!namespaces.has(namespace)) continue
@@ -47,7 +48,6 @@ export class Referred {
         pairs.set(namespace, wanted)
         wanted.push({entity, resource})
       }
-      const child = decodeEntity(item)
       if (child?.parent !== undefined && namespaces.has(child.namespace))
         entities.push(keys.entity(child.namespace, child.parent))
     }
@@ -69,6 +69,16 @@ export class Referred {
     const known = this.#limits.get(namespace)
     if (!known) throw new Error(`no limits of namespace ${namespace} were read`)
     return known(pair)
+  }
+}
+
+/** What a record says; `undefined` where it has numbers or instants that cannot be. */
+function unlessMalformed<T>(decode: () => T): T | undefined {
+  try {
+    return decode()
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
   }
 }
 

@@ -2,7 +2,7 @@ import {batchGet} from '../dynamo/batch.js'
 import {chunksOf} from '../dynamo/concurrency.js'
 import {scanPages} from '../dynamo/paging.js'
 import {rateLimited} from '../dynamo/rate-limit.js'
-import {addressOf, Buckets} from '../repository/buckets/buckets.js'
+import {addressOf, Buckets, MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {decodeCursor, encodeCursor, readFromCursor} from '../repository/table/cursor.js'
 import {readAll} from '../repository/table/query.js'
 import {getItem, type Table} from '../repository/table/table.js'
@@ -175,7 +175,10 @@ async function itemsOfEntity(
   const items: Item[] = []
   for await (const item of readAll(table, ranges.entity(namespace, entity), undefined, signal)) items.push(item)
   for await (const {resource, shardCount, shards} of new Buckets({...table, namespace}).ofEntity(entity, {signal})) {
-    const numbers = new Set([...Array(shardCount).keys(), ...shards.map(shard => addressOf(shard).shard)])
+    const numbers = new Set([
+      ...Array(Math.min(shardCount, MAX_SHARDS)).keys(),
+      ...shards.map(shard => addressOf(shard).shard),
+    ])
     items.push(
       ...(await readAgain(
         table,

@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import type {Config} from '@oclif/core/interfaces'
 import {describe, expect, it} from 'vitest'
-import {pythonCommand, RENAMED, unknownCommand} from '../../../src/lib/cli/help/command-not-found.js'
+import {pythonCommand, RENAMED, typedWords, unknownCommand} from '../../../src/lib/cli/help/command-not-found.js'
 
 const manifest = JSON.parse(await readFile(new URL('../../../oclif.manifest.json', import.meta.url), 'utf8'))
 const page = await readFile(new URL('../../../docs/from-python.md', import.meta.url), 'utf8')
@@ -40,6 +40,20 @@ describe('words after a command that takes no arguments', () => {
   it('are quoted for the shell where they are put behind their flag', () => {
     const {hint} = unknownCommand(config, ['limits', 'plan', 'my limits.yaml'])
     expect(hint).toBe("zael limits plan --file 'my limits.yaml'")
+  })
+
+  it('are not suggested where their flag was given as well', () => {
+    for (const flag of ['-f', '-fa.yaml', '--file', '--file=a.yaml'])
+      expect(unknownCommand(config, ['limits', 'plan', 'b.yaml'], [flag]).hint).toBe('zael limits plan --help')
+    expect(unknownCommand(config, ['limits', 'plan', 'b.yaml'], ['--json']).hint).toBe('zael limits plan --file b.yaml')
+  })
+
+  it('are told as they were typed, also with a colon', () => {
+    const typed = ['bucket', 'list', 'model:gpt', '--json']
+    const {words, rest} = typedWords('bucket:list:model:gpt', [], typed)
+    expect([words, rest]).toEqual([['bucket', 'list', 'model:gpt'], ['--json']])
+    expect(unknownCommand(config, words, rest).hint).toBe('zael bucket list --resource model:gpt')
+    expect(typedWords('nonsense:a', ['--json'], ['other'])).toEqual({words: ['nonsense', 'a'], rest: ['--json']})
   })
 
   it('a misspelt command is still one', () => {

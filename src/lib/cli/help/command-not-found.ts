@@ -5,6 +5,8 @@ import {shellWord} from '../../core/text.js'
 import {fail, failureJson} from '../base/failure.js'
 import {HELP_TOPICS} from './topics.js'
 
+type Flag = Config['commands'][number]['flags'][string]
+
 /** Commands of the Python tool and their names here. */
 export const RENAMED: readonly (readonly [python: string, here: string])[] = [
   ['cfn-template', 'deploy --export DIR'],
@@ -32,15 +34,15 @@ export function pythonCommand(words: readonly string[]): string | undefined {
   return RENAMED.find(([python]) => python.split(' ').every((word, at) => word === words[at]))?.[1]
 }
 
-/** The error for an unknown command, with suggestions. */
-export function unknownCommand(config: Config, words: readonly string[]): InvalidInput {
+/** The error for an unknown command, with suggestions; `rest` is what was typed behind its words. */
+export function unknownCommand(config: Config, words: readonly string[], rest: readonly string[] = []): InvalidInput {
   const message = `unknown command "${words.join(' ')}"`
   const renamed = pythonCommand(words)
   if (renamed !== undefined) {
     const hint = `${config.bin} ${renamed} (docs/from-python.md lists all commands of zae-limiter)`
     return new InvalidInput('command.unknown', message, {hint, details: {suggestions: [`${config.bin} ${renamed}`]}})
   }
-  const extra = unexpectedArgument(config, words)
+  const extra = unexpectedArgument(config, words, rest)
   if (extra) return extra
   const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
   const topics = HELP_TOPICS.map(({name}) => ({words: [name], type: `${config.bin} help ${name}`}))
@@ -48,18 +50,42 @@ export function unknownCommand(config: Config, words: readonly string[]): Invali
 }
 
 /** oclif takes words after a command that has no arguments for a part of its name. */
-function unexpectedArgument({bin, commands}: Config, words: readonly string[]): InvalidInput | undefined {
+function unexpectedArgument(
+  {bin, commands}: Config,
+  words: readonly string[],
+  rest: readonly string[],
+): InvalidInput | undefined {
   const ids = words.map((_, at) => words.slice(0, at).join(':'))
   const command = commands.find(({id, hidden}) => !hidden && ids.includes(id))
   if (!command) return undefined
   const name = command.id.split(':')
   const values = words.slice(name.length)
-  const required = Object.values(command.flags).filter(flag => flag.required)
+  const [flag, another] = Object.values(command.flags).filter(({required}) => required)
   // The only thing that must be said, without the name of its flag.
-  const given =
-    required.length === 1 && values.length === 1 ? [`--${required[0]?.name}`, ...values.map(shellWord)] : ['--help']
+  const isMeant = flag && !another && values.length === 1 && !isGiven(flag, rest)
+  const given = isMeant ? [`--${flag.name}`, ...values.map(shellWord)] : ['--help']
   const message = `Unexpected argument${values.length > 1 ? 's' : ''}: ${values.join(', ')}`
   return new InvalidInput('command.usage', message, {hint: [bin, ...name, ...given].join(' ')})
+}
+
+const isGiven = ({name, char}: Flag, typed: readonly string[]): boolean =>
+  typed.some(
+    word =>
+      word === `--${name}` || word.startsWith(`--${name}=`) || (char !== undefined && word.startsWith(`-${char}`)),
+  )
+
+/**
+ * The words that oclif has joined to an id, and what follows them. It takes a word with a colon for two, and then counts one
+ * too many: what was typed tells.
+ */
+export function typedWords(
+  id: string,
+  argv: readonly string[],
+  typed: readonly string[],
+): {readonly words: readonly string[]; readonly rest: readonly string[]} {
+  const count = typed.findIndex((_, at) => typed.slice(0, at + 1).join(':') === id) + 1
+  if (count === 0) return {words: id.split(':'), rest: argv}
+  return {words: typed.slice(0, count), rest: typed.slice(count)}
 }
 
 /** The error for `zael help` with words that are neither a command nor a help topic. */
@@ -108,8 +134,9 @@ function takesValue(config: Config, typed: string): boolean {
 }
 
 const commandNotFound: Hook.CommandNotFound = async ({config, id, argv = []}) => {
-  const failure = id.startsWith('-') ? flagBeforeCommand(config, id, argv) : unknownCommand(config, id.split(':'))
-  const jsonBody = [id, ...argv].includes('--json') ? failureJson(failure) : undefined
+  const {words, rest} = typedWords(id, argv, process.argv.slice(2))
+  const failure = id.startsWith('-') ? flagBeforeCommand(config, id, argv) : unknownCommand(config, words, rest)
+  const jsonBody = [...words, ...rest].includes('--json') ? failureJson(failure) : undefined
   fail(failure, {jsonBody, debug: config.scopedEnvVarTrue('DEBUG')})
 }
 

@@ -4,7 +4,7 @@ import {indentedJson, jsonInside, jsonText} from './json-text.js'
 export interface LongDocument {
   readonly before: object
   readonly field: string
-  /** The field in parts: lists of elements to concatenate, or objects whose entries to combine. */
+  /** The field in parts, none of them empty: lists of elements to concatenate, or objects whose entries to combine. */
   readonly parts: AsyncIterable<readonly unknown[] | Readonly<Record<string, unknown>>>
   /** Whether a field without parts is left out; otherwise it is an empty list. */
   readonly isOptional?: boolean

@@ -13,6 +13,7 @@ export const LONGEST = [
   'test/aws/refusals.slow.test.ts',
   'test/migrations/generations.slow.test.ts',
   'test/repository/sync/limit-sync.test.ts',
+  'test/verify/verify.test.ts',
   'test/migrations/generations.test.ts',
   'test/limiter/token-accounting.test.ts',
   'test/peer/allowance-races.slow.test.ts',

@@ -1,3 +1,3 @@
 import {testGenerations} from './generation-suite.js'
 
-testGenerations(5, 5)
+testGenerations(3, 3)

@@ -4,15 +4,11 @@ import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 import {PROFILES} from './scenario.js'
 
-/** Seeds of every profile that every test run plays; the slow suites play more. */
-const FIXED_SEEDS = 2
-
 describe('the simulator', () => {
-  it.each(PROFILES)('finds no violation in a fixed set of seeds: %s', async profile => {
-    for (let seed = 1; seed <= FIXED_SEEDS; seed++) {
-      const {violations} = await run(scenarioOf(profile, seed))
-      expect(violations, `npm run simulate -- --seed ${seed} --profile ${profile}`).toEqual([])
-    }
+  // The slow suites play more seeds.
+  it.each(PROFILES)('finds no violation in a fixed seed: %s', async profile => {
+    const {violations} = await run(scenarioOf(profile, 1))
+    expect(violations, `npm run simulate -- --seed 1 --profile ${profile}`).toEqual([])
   })
 
   it.each(['mixed', 'quotas', 'aggregator'] as const)('plays a seed the same way every time: %s', async profile => {

@@ -512,6 +512,14 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     })
   })
 
+  it('a limit that cannot be is a finding, and no failure', async () => {
+    const {namespace} = scene.table
+    await scene.change(keys.resourceConfig(namespace, 'gpt-4'), {[configAttribute('rpm', 'capacity')]: {N: '1e120'}})
+    expect(await scene.findings()).toContainEqual(
+      expect.objectContaining({kind: 'malformed', resource: 'gpt-4', entity: undefined}),
+    )
+  })
+
   it('a start of usage that cannot be is a finding, and no failure', async () => {
     await scene.change(dayOf(scene), {[usage.start]: text('2026-13-45')})
     expect(await scene.findings()).toMatchObject([{kind: 'malformed', entity: 'user-1'}])

@@ -65,10 +65,10 @@ export class Referred {
     return item && decodeEntity(item)
   }
 
-  limits({namespace, ...pair}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
+  limits({namespace, entity, resource}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
     const known = this.#limits.get(namespace)
     if (!known) throw new Error(`no limits of namespace ${namespace} were read`)
-    return known(pair)
+    return known({entity, resource})
   }
 }
 

@@ -12,7 +12,7 @@ const folder = process.argv[2] ?? join(root, 'dist', 'lambda')
 
 const {outputFiles} = await build({
   absWorkingDir: root,
-  entryPoints: ['src/lib/infra/lambda/handler.ts'],
+  entryPoints: ['src/lib/aggregator/handler.ts'],
   outfile: 'aggregator.mjs',
   write: false,
   bundle: true,

@@ -5,7 +5,7 @@ import {join} from 'node:path'
 import process from 'node:process'
 import {fileURLToPath} from 'node:url'
 import {z} from 'zod'
-import {RESULTS} from '../dist/lib/cli/results/results.js'
+import {RESULTS} from '../dist/lib/results.js'
 
 const args = process.argv.slice(2)
 const folder = args.find(arg => !arg.startsWith('--')) ?? fileURLToPath(new URL('../docs/schemas', import.meta.url))

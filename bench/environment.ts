@@ -1,17 +1,17 @@
 import {randomBytes, randomUUID} from 'node:crypto'
-import {parseLimits} from '../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../src/lib/core/limits/limit-text.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTable} from '../src/lib/dynamo/create-table.js'
 import {sleepMs} from '../src/lib/dynamo/retry.js'
+import {loadTableDefinition} from '../src/lib/dynamo/table-definition.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
-import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/options.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/request/options.js'
 import {type EngineOptions, startEngine} from '../src/lib/local/engines/engine.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
-import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
 
 /** A local engine with a new table, and limiters on it. */
 export interface BenchEnvironment {

@@ -1,5 +1,5 @@
-import {rateOf} from '../src/lib/core/limit.js'
-import {parseLimits} from '../src/lib/core/syntax/limit-text.js'
+import {rateOf} from '../src/lib/core/limits/limit.js'
+import {parseLimits} from '../src/lib/core/limits/limit-text.js'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import type {Item} from '../src/lib/schema/attribute-value.js'

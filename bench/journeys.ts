@@ -6,9 +6,9 @@ import {createAggregator} from '../src/lib/aggregator/aggregator.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import {openWatch} from '../src/lib/live/poll/watch.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
-import {openWatch} from '../src/lib/watch/watch.js'
 import {openEnvironment} from './environment.js'
 import {textTable} from './report.js'
 
@@ -167,7 +167,7 @@ try {
 
 /** From the timer of a poll to the frame that shows it. */
 async function pollToFrame(id: string): Promise<void> {
-  const {showLiveView} = await import('../src/lib/ui/live-view.js')
+  const {showLiveView} = await import('../src/lib/live/screen/live-view.js')
   const {PassThrough} = await import('node:stream')
   const timers: (() => void)[] = []
   const watch = openWatch({

@@ -1,4 +1,4 @@
-import {parseLimits} from '../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import type {Item} from '../src/lib/schema/attribute-value.js'
 import {idOf, stubWire} from './stub-wire.js'

@@ -5,8 +5,8 @@ import {readSources, type SyntaxNode, syntaxNodes} from './helpers/sources.js'
 /** They publish what the rooms export, under the same names. */
 const PUBLIC = [
   'src/lib/index.ts',
-  'src/lib/otel/index.ts',
-  'src/lib/testing/index.ts',
+  'src/lib/adapters/otel/index.ts',
+  'src/lib/local/testing/index.ts',
   ...['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `src/lib/adapters/${name}.ts`),
 ]
 

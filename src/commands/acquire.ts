@@ -1,13 +1,13 @@
 import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
+import type {AcquireResult} from '../lib/cli/acquire/results.js'
 import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {nextLines} from '../lib/cli/output/facts.js'
-import type {AcquireResult} from '../lib/cli/results/acquire.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
@@ -59,8 +59,8 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseAmounts, tokensIn, tokensOf}, {parseDuration}] = await Promise.all([
-      import('../lib/core/syntax/amounts.js'),
-      import('../lib/core/duration.js'),
+      import('../lib/core/limits/amounts-text.js'),
+      import('../lib/core/text/duration.js'),
     ])
     const asked = parseAmounts(amounts)
     const waitMs = wait === undefined ? 0 : parseDuration(wait)

@@ -1,7 +1,7 @@
 import {option} from '@oclif/core/args'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {COMPLETION_SCRIPTS, SHELLS} from '../lib/cli/completion/scripts.js'
-import type {AutocompleteResult} from '../lib/cli/results/help.js'
+import type {AutocompleteResult} from '../lib/cli/help/results.js'
 
 export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
   static override summary = 'Print the shell completion script for zael'

@@ -2,8 +2,8 @@ import {integer, string} from '@oclif/core/flags'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import type {CostResult} from '../lib/cli/results/cost.js'
-import {readPrices} from '../lib/cli/stack/cost-prices.js'
+import {readPrices} from '../lib/cli/cost/prices.js'
+import type {CostResult} from '../lib/cli/cost/results.js'
 
 export default class Cost extends StackCommand<typeof Cost> {
   static override baseFlags = wholeStackFlags
@@ -41,8 +41,8 @@ export default class Cost extends StackCommand<typeof Cost> {
   protected async work({stack, endpoint, table, awsServices}: StackContext): Promise<CostResult> {
     const prices = await readPrices(this.flags.prices)
     const [{reportCost}, {costJson, costLines}, {supervisorOf}] = await Promise.all([
-      import('../lib/cost/report.js'),
-      import('../lib/cli/stack/cost-presenter.js'),
+      import('../lib/insight/cost/report.js'),
+      import('../lib/cli/cost/presenter.js'),
       import('../lib/cli/base/local-health.js'),
     ])
     using aws = await awsServices()

@@ -2,11 +2,11 @@ import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
-import {cloudFormationFlags, parseRoleArn} from '../lib/cli/flags/cloudformation.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
-import type {DeleteResult} from '../lib/cli/results/stack.js'
+import {cloudFormationFlags, parseRoleArn} from '../lib/cli/stack/cloudformation-flags.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
+import type {DeleteResult} from '../lib/cli/stack/results.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Delete extends WholeStackCommand<typeof Delete> {
@@ -49,7 +49,7 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
         hint: 'To stop it: zael local down. To also delete its data: zael local down --purge',
       })
     }
-    const {planDeletion} = await import('../lib/infra/delete/plan.js')
+    const {planDeletion} = await import('../lib/infra/deploy/delete-plan.js')
     const plan = await planDeletion(aws, table, {deleteTable, emptyArchive, cloudFormationRole}, interruption.signal)
     this.print(deletionLines(plan))
     if (flags['dry-run']) return deletionJson(plan, undefined)

@@ -11,10 +11,8 @@ import {
   permissionFlags,
   protectionFlags,
   statedFlags,
-} from '../lib/cli/flags/cloudformation.js'
-import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
-import {exportPolicyWithConsent, exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
-import type {DeployResult} from '../lib/cli/results/stack.js'
+} from '../lib/cli/stack/cloudformation-flags.js'
+import {optionFlags, typedOptions} from '../lib/cli/stack/deploy-flags.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
 import {
   deployJson,
@@ -24,6 +22,8 @@ import {
   unfinishedLines,
 } from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
+import {exportPolicyWithConsent, exportWithConsent, readOptions} from '../lib/cli/stack/option-input.js'
+import type {DeployResult} from '../lib/cli/stack/results.js'
 
 export default class Deploy extends WholeStackCommand<typeof Deploy> {
   static override summary = 'Create or update a stack on AWS'

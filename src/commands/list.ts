@@ -2,8 +2,8 @@ import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {listFlags} from '../lib/cli/output/listing.js'
-import type {ListResult} from '../lib/cli/results/stack.js'
 import {findStacks, refusedLines, stackListing} from '../lib/cli/stack/list.js'
+import type {ListResult} from '../lib/cli/stack/results.js'
 
 const {stack: _, ...accountFlags} = wholeStackFlags
 

@@ -1,7 +1,7 @@
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import type {StatusResult} from '../lib/cli/results/stack.js'
+import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT, ZaelError} from '../lib/core/errors.js'
 

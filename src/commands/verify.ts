@@ -3,7 +3,7 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {parseInstant} from '../lib/cli/flags/time-range.js'
 import {confirm} from '../lib/cli/output/confirm.js'
-import type {VerifyResult} from '../lib/cli/results/verify.js'
+import type {VerifyResult} from '../lib/cli/verify/results.js'
 import {compareRecords, repairRecords} from '../lib/cli/verify/run.js'
 import {EXIT} from '../lib/core/errors.js'
 

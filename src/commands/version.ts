@@ -1,5 +1,5 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
-import type {VersionResult} from '../lib/cli/results/help.js'
+import type {VersionResult} from '../lib/cli/help/results.js'
 
 export default class VersionCommand extends BaseCommand<typeof VersionCommand> {
   static override summary = 'Show the versions of zael and Node'

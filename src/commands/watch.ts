@@ -1,11 +1,11 @@
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import {type WatchRequest, watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
 import type {OutputFormat} from '../lib/cli/output/output-format.js'
-import type {Streamed} from '../lib/cli/results/shared.js'
-import type {WatchResult} from '../lib/cli/results/watch.js'
+import type {Streamed} from '../lib/cli/output/results.js'
 import {InvalidInput} from '../lib/core/errors.js'
+import {type WatchRequest, watchFlags, watchRequest} from '../lib/live/flags.js'
+import type {WatchResult} from '../lib/live/results.js'
 
 export default class Watch extends StackCommand<typeof Watch> {
   static override summary = 'Watch bucket levels, consumption and health live'
@@ -31,10 +31,10 @@ export default class Watch extends StackCommand<typeof Watch> {
     const request = watchRequest(this.flags)
     const {once, top, ascii, namespace, actions} = this.flags
     if (this.flags.prometheus) return this.#measure(stack, request)
-    if (once && actions) throw (await import('../lib/cli/watch/run.js')).actionsUnavailable()
+    if (once && actions) throw (await import('../lib/live/run.js')).actionsUnavailable()
     if (once) {
-      const {takeSnapshot} = await import('../lib/cli/watch/open.js')
-      const {printSnapshot} = await import('../lib/cli/watch/print.js')
+      const {takeSnapshot} = await import('../lib/live/open.js')
+      const {printSnapshot} = await import('../lib/live/print.js')
       const watched = await takeSnapshot(stack, request, top)
       await this.printAll(options => printSnapshot(watched, {...options, width: lineWidth()}))
       return {}
@@ -45,7 +45,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       })
     }
     this.#isStream = true
-    const {runWatch} = await import('../lib/cli/watch/run.js')
+    const {runWatch} = await import('../lib/live/run.js')
     const {
       exitCode,
       summary,
@@ -68,7 +68,7 @@ export default class Watch extends StackCommand<typeof Watch> {
   async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
     if (this.format !== 'table') throw onlyMetrics(this.format)
     const {namespace, listen} = this.flags
-    const {printMetrics, runMetricsServer} = await import('../lib/cli/watch/run-metrics.js')
+    const {printMetrics, runMetricsServer} = await import('../lib/live/metrics/run-metrics.js')
     const place = {namespace, ourVersion: this.config.version}
     if (listen === undefined) await printMetrics(stack, request, place)
     else {

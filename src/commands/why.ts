@@ -1,10 +1,10 @@
 import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
+import type {WhyResult} from '../lib/cli/acquire/results.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import type {WhyResult} from '../lib/cli/results/acquire.js'
-import type {Streamed} from '../lib/cli/results/shared.js'
+import type {Streamed} from '../lib/cli/output/results.js'
 
 export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'

@@ -4,9 +4,9 @@
  *
  * @packageDocumentation
  */
-export type {LimitStatus} from './core/bucket.js'
-export type {Consumption} from './core/consumption.js'
+export type {LimitStatus} from './core/buckets/bucket.js'
 export {type ErrorKind, EXIT, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
+export type {Consumption} from './core/limits/consumption.js'
 export type {
   CalendarCheck,
   CalendarReset,
@@ -17,9 +17,9 @@ export type {
   ScaledWindow,
   ScheduleEntry,
   SessionReset,
-} from './core/limit.js'
-export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export {formatLimit, parseLimit, parseLimits} from './core/syntax/limit-text.js'
+} from './core/limits/limit.js'
+export {formatLimit, parseLimit, parseLimits} from './core/limits/limit-text.js'
+export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/resolve.js'
 export type {Window} from './core/window.js'
 export {
   Aborted,
@@ -39,6 +39,9 @@ export {
   ValidationFailed,
 } from './dynamo/errors.js'
 export type {AcquireDecision, AdmittedDecision, RefusedDecision} from './limiter/decision.js'
+export type {Lease, LeasePart} from './limiter/lease.js'
+export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/levels/reads.js'
+export {RateLimiter} from './limiter/rate-limiter.js'
 export {
   LeaseEnded,
   LimiterClosed,
@@ -47,19 +50,17 @@ export {
   type RefusalStatus,
   RequestTooLarge,
   ResourceDisabled,
-} from './limiter/errors.js'
-export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/headers.js'
-export type {Lease, LeasePart} from './limiter/lease.js'
-export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/observation/decision-event.js'
-export type {AcquireRequest, BucketName, RateLimiterOptions, Settle} from './limiter/options.js'
-export {RateLimiter} from './limiter/rate-limiter.js'
-export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
+} from './limiter/refusal/errors.js'
+export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/refusal/headers.js'
+export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
+export type {AcquireRequest, BucketName, RateLimiterOptions, Settle} from './limiter/request/options.js'
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
 export type {MetadataChange} from './repository/entities/update.js'
-export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change.js'
+export type {SyncOptions, SyncResult} from './repository/limits/bucket-sync.js'
+export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change-options.js'
 export type {SystemSettings} from './repository/limits/checks.js'
 export type {BoostedLimit, Configs} from './repository/limits/configs.js'
 export type {InheritedLimits} from './repository/limits/inherited.js'
@@ -68,8 +69,8 @@ export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {PurgeOptions} from './repository/namespaces/purge.js'
 export type {Namespace} from './repository/namespaces/states.js'
+export type {OperationOptions, OperationResult} from './repository/operations/apply-operation.js'
 export type {LearntLimits, Lesson} from './repository/operations/learn.js'
-export type {OperationOptions, OperationResult} from './repository/operations/operate.js'
 export {
   type LimitsChange,
   type NamespaceRepository,
@@ -79,7 +80,6 @@ export {
   type UsageSum,
   type WindowUsage,
 } from './repository/repository.js'
-export type {SyncOptions, SyncResult} from './repository/sync/bucket-sync.js'
 export type {CountsByKind, RecordKind, Removed} from './repository/table/kind-counter.js'
 export type {ConnectionOptions} from './repository/table/open-table.js'
 export type {PageRequest, RecordPage} from './repository/table/query.js'

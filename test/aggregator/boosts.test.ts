@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {Denied} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'

@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
-import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
+import {STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
 import {type Item, n} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'

@@ -1,5 +1,5 @@
 import {afterEach, beforeEach, expect, it} from 'vitest'
-import {refillBucket} from '../../src/lib/core/bucket.js'
+import {refillBucket} from '../../src/lib/core/buckets/bucket.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'

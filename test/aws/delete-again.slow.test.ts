@@ -1,7 +1,7 @@
 import {CreateStackCommand, DeleteStackCommand} from '@aws-sdk/client-cloudformation'
 import {CreateBucketCommand, HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
-import {readStack, readStackResources} from '../../src/lib/infra/stacks/reader.js'
+import {readStack, readStackResources} from '../../src/lib/infra/stack/reader.js'
 import {type AwsRequest, type Intervention, xmlRefusal} from './aws-proxy.js'
 import {denial, type IamProxy, iamProxy} from './iam-proxy.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'

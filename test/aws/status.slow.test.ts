@@ -2,7 +2,7 @@ import {PutMetricDataCommand, SetAlarmStateCommand} from '@aws-sdk/client-cloudw
 import {ListEventSourceMappingsCommand, UpdateEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import {GetQueueUrlCommand, SendMessageCommand} from '@aws-sdk/client-sqs'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {neededActions} from '../../src/lib/infra/doctor/needed-actions.js'
+import {neededActions} from '../../src/lib/infra/health/needed-actions.js'
 import {loadPermissionFacts} from '../../src/lib/infra/permissions/facts.js'
 import {encodeVersion, type VersionRecord} from '../../src/lib/schema/version-record.js'
 import {schemaProblems} from '../e2e/schemas.js'

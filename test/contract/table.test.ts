@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
+import {loadTableDefinition} from '../../src/lib/dynamo/table-definition.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
-import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {describeOnEngine, type TestTable, useTable} from '../helpers/table.js'
 import {firstAcquireItem} from '../schema/samples.js'
 

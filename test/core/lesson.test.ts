@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {earnedBetween} from '../../src/lib/core/kind-refill.js'
+import {earnedBetween} from '../../src/lib/core/buckets/kind-refill.js'
 import {balanceClearingWith, loweredTogether, type Rate, refill} from '../../src/lib/core/token-math.js'
 
 /** The balance of a plain limit that clears after a wait. */

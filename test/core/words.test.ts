@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {durationMs, formatDuration, parseDuration} from '../../src/lib/core/duration.js'
+import {type LimitsByLevel, resolveLimits} from '../../src/lib/core/limits/resolve.js'
 import {
   checkConfigResource,
   checkEntityId,
@@ -11,7 +11,7 @@ import {
   isNamespaceId,
   isTroublesomeForPython,
 } from '../../src/lib/core/names.js'
-import {type LimitsByLevel, resolveLimits} from '../../src/lib/core/resolve.js'
+import {durationMs, formatDuration, parseDuration} from '../../src/lib/core/text/duration.js'
 import {parseWindowKey, WINDOWS, windowEndMs, windowKey, windowStart} from '../../src/lib/core/window.js'
 
 describe('names', () => {

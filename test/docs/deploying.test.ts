@@ -3,7 +3,7 @@ import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {embeddedMetrics, noCounts} from '../../src/lib/aggregator/metrics.js'
-import type {TemplateNode} from '../../src/lib/schema/template/template-yaml.js'
+import type {TemplateNode} from '../../src/lib/files/template-yaml.js'
 import {ROOT, run} from '../e2e/zael.js'
 import {stackWith} from '../infra/template/stack-model.js'
 

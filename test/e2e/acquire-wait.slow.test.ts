@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'

@@ -1,7 +1,7 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {beforeAll, expect, inject, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {RunningHere} from './running-zael.js'

@@ -1,5 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'

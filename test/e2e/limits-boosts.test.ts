@@ -1,5 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'
-import {useOldTable} from '../migrations/old-table-scene.js'
+import {useOldTable} from '../migrate/old-table-scene.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 

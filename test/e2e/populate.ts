@@ -1,4 +1,4 @@
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'

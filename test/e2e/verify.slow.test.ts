@@ -1,7 +1,7 @@
 import {beforeAll, expect, it} from 'vitest'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {VerifyScene} from '../verify/scene.js'
+import {VerifyScene} from '../insight/verify/scene.js'
 import {tableCli} from './table-cli.js'
 
 describeOnEngine('zael verify', () => {

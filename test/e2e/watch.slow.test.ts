@@ -1,8 +1,8 @@
 import {setImmediate} from 'node:timers/promises'
 import {afterEach, beforeAll, expect, inject, it, vi} from 'vitest'
+import {SORT_KEYS} from '../../src/lib/live/model/model.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {SORT_KEYS} from '../../src/lib/watch/model.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {populate} from './populate.js'
@@ -181,7 +181,7 @@ describeOnEngine('zael watch', () => {
     }
   })
 
-  // The others read twice as `rate` does, and are ordered as in test/watch/rank.test.ts.
+  // The others read twice as `rate` does, and are ordered as in test/live/model/rank.test.ts.
   it.each(SORT_KEYS.filter(key => key !== 'empty' && key !== 'pressure'))(
     '--sort %s goes in both directions',
     async sort => {

@@ -1,7 +1,7 @@
 import {posix} from 'node:path'
 
 export interface SourceFile {
-  /** From the root of the repository, with forward slashes: `src/lib/core/limit.ts`. */
+  /** From the root of the repository, with forward slashes: `src/lib/core/limits/limit.ts`. */
   readonly path: string
   readonly text: string
 }

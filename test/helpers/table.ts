@@ -3,9 +3,9 @@ import {afterAll, beforeAll, describe, inject} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {loadTableDefinition, type TableOptions} from '../../src/lib/dynamo/table-definition.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../src/lib/dynamo/transports/create.js'
-import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table-definition.js'
 
 /** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
 export const describeOnEngine = describe.skipIf(inject('engineEndpoint') === '')

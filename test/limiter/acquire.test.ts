@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it, vi} from 'vitest'
-import {BucketQueue} from '../../src/lib/limiter/bucket-queue.js'
-import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import {BucketQueue} from '../../src/lib/limiter/queue/bucket-queue.js'
+import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 

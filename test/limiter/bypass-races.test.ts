@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {STAMP_MS} from '../../src/lib/core/limit-kind.js'
+import {STAMP_MS} from '../../src/lib/core/limits/limit-kind.js'
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'

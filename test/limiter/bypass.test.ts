@@ -1,7 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import type {PolicyScope} from '../../src/lib/repository/limits/change.js'
+import type {PolicyScope} from '../../src/lib/repository/limits/change-options.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'

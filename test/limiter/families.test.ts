@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
+import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {NamespaceTable} from '../../src/lib/repository/table/table.js'

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {calendarCheck} from '../../src/lib/calendar/calendar-check.js'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {calendarCheck} from '../../src/lib/core/calendar/calendar-check.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

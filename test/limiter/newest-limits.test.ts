@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {Audit} from '../../src/lib/repository/audit/audit.js'
@@ -7,7 +7,7 @@ import {Entities} from '../../src/lib/repository/entities/entities.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {syncLimits} from '../repository/sync/sync-limits.js'
+import {syncLimits} from '../repository/limits/sync-limits.js'
 import {failure, isAdmitted, request} from './visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const

@@ -1,6 +1,6 @@
 import {runInNewContext} from 'node:vm'
 import {beforeEach, describe, expect, it} from 'vitest'
-import type {DecisionEvent} from '../../src/lib/limiter/observation/decision-event.js'
+import type {DecisionEvent} from '../../src/lib/limiter/request/decision-event.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -1,8 +1,8 @@
 import {expect, it} from 'vitest'
 import {acquireJson} from '../../src/lib/cli/acquire/presenter.js'
-import {acquireResult} from '../../src/lib/cli/results/acquire.js'
-import {RateLimitExceeded, type RefusalStatus} from '../../src/lib/limiter/errors.js'
-import {explainRefusal} from '../../src/lib/limiter/refusal.js'
+import {acquireResult} from '../../src/lib/cli/acquire/results.js'
+import {explainRefusal} from '../../src/lib/limiter/queue/refuse.js'
+import {RateLimitExceeded, type RefusalStatus} from '../../src/lib/limiter/refusal/errors.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {milli} from '../helpers/limiter.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import type {Correction} from '../../src/lib/limiter/settling/correction.js'
-import {owedInDoubt, ridersOf} from '../../src/lib/limiter/settling/riders.js'
+import type {Correction} from '../../src/lib/limiter/queue/correction.js'
+import {owedInDoubt, ridersOf} from '../../src/lib/limiter/queue/riders.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {milli} from '../helpers/limiter.js'
 

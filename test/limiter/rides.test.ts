@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {makeLimit} from '../../src/lib/core/limit.js'
+import {makeLimit} from '../../src/lib/core/limits/limit.js'
 import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'

@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {ResourceDisabled} from '../../src/lib/limiter/errors.js'
+import {ResourceDisabled} from '../../src/lib/limiter/refusal/errors.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'

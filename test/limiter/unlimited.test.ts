@@ -1,8 +1,8 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {warnUnlimited} from '../../src/lib/limiter/errors.js'
+import {warnUnlimited} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {syncLimits} from '../repository/sync/sync-limits.js'
+import {syncLimits} from '../repository/limits/sync-limits.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'
 
 const resource = {level: 'resource', resource: 'gpt-4'} as const

@@ -1,6 +1,6 @@
-import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/errors.js'
-import type {AcquireRequest} from '../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
+import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import type {Scene} from '../helpers/limiter.js'
 

@@ -1,7 +1,7 @@
 import {getEventListeners} from 'node:events'
 import {beforeEach, describe, expect, it} from 'vitest'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
-import type {AcquireRequest} from '../../src/lib/limiter/options.js'
+import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, request, warningsOf} from './visit.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Denied, Throttled, TransactionCancelled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {type ApplyProgress, applyPlan} from '../../src/lib/manifest/apply.js'

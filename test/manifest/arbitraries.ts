@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limit.js'
+import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limits/limit.js'
+import {formatLimit} from '../../src/lib/core/limits/limit-text.js'
 import {checkEntityId, checkLimitName, checkResourceName} from '../../src/lib/core/names.js'
-import {formatLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {Manifest, ManifestEntity, ManifestScope} from '../../src/lib/manifest/manifest.js'
 import type {Policies} from '../../src/lib/schema/config-record.js'
 

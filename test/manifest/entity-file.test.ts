@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {parseEntityFile} from '../../src/lib/manifest/entity-file.js'
 
 const csv = (...lines: string[]) => parseEntityFile(lines.join('\n'), 'csv', {file: 'list.csv'})

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'

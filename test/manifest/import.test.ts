@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {parseEntityFile} from '../../src/lib/manifest/entity-file.js'
 import {planImport, runImport} from '../../src/lib/manifest/import.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'

@@ -1,7 +1,7 @@
 import {createHash} from 'node:crypto'
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 

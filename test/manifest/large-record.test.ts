@@ -4,8 +4,8 @@ import {planManifest} from '../../src/lib/manifest/plan.js'
 import {ScopeSet, statedSet} from '../../src/lib/manifest/scopes.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {manyManaged, storedParts} from '../repository/limits/support.js'
 import {putAll} from '../repository/namespace-items.js'
-import {manyManaged, storedParts} from '../repository/provisioner/support.js'
 import {apply, manifestOf, newNamespace, type TestNamespace} from './support.js'
 
 const limitsOf = (capacity: number) => [{name: 'rpm', capacity, refillAmount: capacity, refillPeriodSeconds: 60}]

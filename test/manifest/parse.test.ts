@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
-import type {Problem} from '../../src/lib/documents/problems.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
+import type {Problem} from '../../src/lib/files/document-problems.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 
 /** Position and message of every problem, in order. */

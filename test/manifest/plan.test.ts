@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {adoptedScopes, diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {exportForm} from '../../src/lib/manifest/export.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'

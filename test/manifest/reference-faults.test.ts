@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {openManifestNamespace} from '../../src/lib/manifest/manifest.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'

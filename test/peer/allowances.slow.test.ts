@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {type PeerScene, usePeers} from './peers.js'

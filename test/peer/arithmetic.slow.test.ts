@@ -1,10 +1,10 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {kindedRateOf} from '../../src/lib/calendar/limit-kind.js'
-import {type BucketState, type LimitState, tryConsumeBucket} from '../../src/lib/core/bucket.js'
-import type {Limit} from '../../src/lib/core/limit.js'
-import type {Quota} from '../../src/lib/core/limit-kind.js'
-import {shareOfBucket} from '../../src/lib/core/shards.js'
-import {Picker, seeded} from '../calendar/random-schedules.js'
+import {type BucketState, type LimitState, tryConsumeBucket} from '../../src/lib/core/buckets/bucket.js'
+import {shareOfBucket} from '../../src/lib/core/buckets/shards.js'
+import {kindedRateOf} from '../../src/lib/core/calendar/kind-definition.js'
+import type {Limit} from '../../src/lib/core/limits/limit.js'
+import type {Quota} from '../../src/lib/core/limits/limit-kind.js'
+import {Picker, seeded} from '../core/calendar/random-schedules.js'
 import {describeWithPeers, PythonProcess} from './python-client.js'
 
 const CASES = 40

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
-import {listOf, manyManaged} from '../repository/provisioner/support.js'
+import {listOf, manyManaged} from '../repository/limits/support.js'
 import {usePeers} from './peers.js'
 import {describeWithPeers} from './python-client.js'
 

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {ensureVersion} from '../../src/lib/repository/table/version.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'

@@ -1,5 +1,5 @@
 import {beforeAll, beforeEach, describe, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {type PeerScene, usePeers} from './peers.js'
 import {describeWithPeers, limit, quota} from './python-client.js'

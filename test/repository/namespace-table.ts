@@ -1,6 +1,6 @@
 import {randomBytes} from 'node:crypto'
-import type {LimitState} from '../../src/lib/core/bucket.js'
-import {type Limit, rateOf} from '../../src/lib/core/limit.js'
+import type {LimitState} from '../../src/lib/core/buckets/bucket.js'
+import {type Limit, rateOf} from '../../src/lib/core/limits/limit.js'
 import {shareOfRate, toMilli} from '../../src/lib/core/token-math.js'
 import {sleepMs} from '../../src/lib/dynamo/retry.js'
 import type {Operation, OperationInput, OperationOutput, Transport} from '../../src/lib/dynamo/transport.js'

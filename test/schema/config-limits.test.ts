@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import type {Limit} from '../../src/lib/core/limit.js'
-import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import type {Limit} from '../../src/lib/core/limits/limit.js'
+import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {limitDetails, limitOfDetails} from '../../src/lib/schema/audit-record.js'
 import {encodeConfigLimits, isOtherForm, readConfigLimits, withoutLimits} from '../../src/lib/schema/config-limits.js'

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {RefusalStatus} from '../../src/lib/limiter/errors.js'
+import type {RefusalStatus} from '../../src/lib/limiter/refusal/errors.js'
 import {encodeOperation} from '../../src/lib/repository/operations/record.js'
 import {Families} from './oracles/families.js'
 import {Lessons} from './oracles/lessons.js'

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
-import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import type {Change} from '../helpers/memory-table/table.js'

@@ -1,4 +1,4 @@
-import type {Limit} from '../../src/lib/core/limit.js'
+import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {planFamilies} from './family-plan.js'
 import {
   chargesAfterAnnouncement,

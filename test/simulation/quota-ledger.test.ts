@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {formatWindows} from '../../src/lib/calendar/stored-schedule.js'
+import {formatWindows} from '../../src/lib/core/calendar/stored-schedule.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {Verdicts} from './oracles/verdicts.js'
 import {QuotaLedger} from './quotas/ledger.js'

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
-import type {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import {type Limit, makeLimit} from '../../src/lib/core/limits/limit.js'
+import type {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {Verdicts} from './oracles/verdicts.js'
 import {QuotaRefusals} from './quotas/refusals.js'

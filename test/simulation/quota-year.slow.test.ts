@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {makeLimit} from '../../src/lib/core/limit.js'
+import {makeLimit} from '../../src/lib/core/limits/limit.js'
 import {plain} from './rare.js'
 import {run} from './run.js'
 import type {Scenario, Step} from './scenario.js'

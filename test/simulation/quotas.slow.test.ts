@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
+import {type Limit, makeLimit} from '../../src/lib/core/limits/limit.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {readShards, splitBucket} from '../../src/lib/repository/buckets/split.js'

@@ -1,5 +1,5 @@
-import type {Limit} from '../../src/lib/core/limit.js'
-import type {PolicyScope} from '../../src/lib/repository/limits/change.js'
+import type {Limit} from '../../src/lib/core/limits/limit.js'
+import type {PolicyScope} from '../../src/lib/repository/limits/change-options.js'
 import type {AccessSwitch, ConfigScope} from '../../src/lib/schema/config-record.js'
 
 /** Whole tokens per limit. */

@@ -1,4 +1,4 @@
-import type {Limit} from '../../src/lib/core/limit.js'
+import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {type Deed, FAULT_KINDS, type Fault, type LeaseAction, type Step, type Tokens} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {AGGREGATOR, OTHERS} from './world/world.js'

@@ -1,9 +1,9 @@
 import {boolean} from '@oclif/core/flags'
+import {letterJson, letterListing, NO_LOCAL_LETTERS} from '../../lib/cli/aggregator/dead-letters.js'
+import type {AggregatorDeadLettersResult} from '../../lib/cli/aggregator/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
-import type {AggregatorDeadLettersResult} from '../../lib/cli/results/aggregator.js'
-import {letterJson, letterListing, NO_LOCAL_LETTERS} from '../../lib/cli/stack/dead-letters.js'
 
 /** Seconds that the messages are hidden from others, unless the command ends earlier. */
 const HIDDEN_SECONDS = 30
@@ -38,7 +38,7 @@ export default class AggregatorDeadLetters extends StackCommand<typeof Aggregato
       this.print([NO_LOCAL_LETTERS])
       return {stack, queue: null, letters: [], total: 0, next: null}
     }
-    const {DeadLetterQueue} = await import('../../lib/infra/dead-letters/queue.js')
+    const {DeadLetterQueue} = await import('../../lib/infra/health/dead-letter-queue.js')
     const queue = await DeadLetterQueue.open(aws, stack)
     const total = await queue.count()
     const letters = await queue.peek(HIDDEN_SECONDS, this.flags.all ? undefined : this.flags.limit)

@@ -1,10 +1,10 @@
 import {boolean} from '@oclif/core/flags'
+import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/aggregator/dead-letters.js'
+import type {AggregatorRedriveResult} from '../../lib/cli/aggregator/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
-import type {AggregatorRedriveResult} from '../../lib/cli/results/aggregator.js'
-import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/stack/dead-letters.js'
 import {EXIT, ZaelError} from '../../lib/core/errors.js'
 
 export default class AggregatorRedrive extends StackCommand<typeof AggregatorRedrive> {
@@ -38,8 +38,8 @@ export default class AggregatorRedrive extends StackCommand<typeof AggregatorRed
       return redriveJson(stack, null, [])
     }
     const [{DeadLetterQueue}, {redrive}] = await Promise.all([
-      import('../../lib/infra/dead-letters/queue.js'),
-      import('../../lib/infra/dead-letters/redrive.js'),
+      import('../../lib/infra/health/dead-letter-queue.js'),
+      import('../../lib/infra/health/redrive.js'),
     ])
     const queue = await DeadLetterQueue.open(aws, stack)
     const total = await queue.count()

@@ -1,14 +1,14 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
+import {actionFlag} from '../../lib/cli/audit/flags.js'
+import {auditEventJson, auditLine, auditListing} from '../../lib/cli/audit/presenter.js'
+import type {AuditListResult} from '../../lib/cli/audit/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditEventJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
-import {actionFlag} from '../../lib/cli/flags/audit.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
-import type {AuditListResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
@@ -42,7 +42,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {since, until, action, limit, all, cursor, follow} = this.flags
     const {entity} = this.args
     const range = since === undefined && until === undefined ? {} : timeRange(this.flags, stack.table.clock(), Infinity)
-    const {findEvents, watchEvents} = await import('../../lib/inspect/audit-search.js')
+    const {findEvents, watchEvents} = await import('../../lib/insight/lookup/audit-search.js')
     const repository = await stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})

@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
+import {auditEventJson, auditFacts} from '../../lib/cli/audit/presenter.js'
+import type {AuditShowResult} from '../../lib/cli/audit/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditEventJson, auditFacts} from '../../lib/cli/data/audit-presenter.js'
-import type {AuditShowResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'
@@ -29,7 +29,7 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   ]
 
   protected async work(stack: StackContext): Promise<AuditShowResult> {
-    const {findEvent} = await import('../../lib/inspect/audit-search.js')
+    const {findEvent} = await import('../../lib/insight/lookup/audit-search.js')
     const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
     this.print(auditFacts(record))
     return auditEventJson(record)

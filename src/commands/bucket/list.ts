@@ -1,10 +1,10 @@
 import {string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {bucketListing} from '../../lib/cli/data/bucket-presenter.js'
+import {bucketListing} from '../../lib/cli/bucket/presenter.js'
+import type {BucketListResult} from '../../lib/cli/bucket/results.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
-import type {BucketListResult} from '../../lib/cli/results/bucket.js'
-import type {Streamed} from '../../lib/cli/results/shared.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
 
 export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
@@ -26,7 +26,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
 
   protected async work(stack: StackContext): Promise<BucketListResult | Streamed> {
     const {resource, limit, all, cursor} = this.flags
-    const {bucketsFor, walkBuckets} = await import('../../lib/inspect/bucket-search.js')
+    const {bucketsFor, walkBuckets} = await import('../../lib/insight/lookup/bucket-search.js')
     const namespace = await stack.namespace()
     const nowMs = stack.table.clock()
     const units = await namespace.configs.units()

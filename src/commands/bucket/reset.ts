@@ -2,10 +2,10 @@ import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {resetBucket, resetQuestion} from '../../lib/cli/data/bucket-operations.js'
-import {idempotencyKey} from '../../lib/cli/flags/idempotency-key.js'
+import {idempotencyKey} from '../../lib/cli/bucket/idempotency-key.js'
+import {resetBucket, resetQuestion} from '../../lib/cli/bucket/operations.js'
+import type {BucketResetResult} from '../../lib/cli/bucket/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {BucketResetResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
@@ -40,7 +40,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     const {resource, only: limits, 'idempotency-key': idempotencyKey, yes} = this.flags
     const request = {entity, resource, limits, idempotencyKey}
     const repository = await stack.namespace()
-    const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
+    const {bucketsOf} = await import('../../lib/insight/lookup/bucket-search.js')
     // Throws for a missing bucket before asking for confirmation.
     if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
     await confirm(resetQuestion(request), {yes})

@@ -2,9 +2,9 @@ import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {bucketTitle, shardListing} from '../../lib/cli/data/bucket-presenter.js'
+import {bucketTitle, shardListing} from '../../lib/cli/bucket/presenter.js'
+import type {BucketShowResult} from '../../lib/cli/bucket/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {BucketShowResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketShow extends StackCommand<typeof BucketShow> {
   static override summary = 'Show the bucket levels of an entity, shard by shard'
@@ -29,7 +29,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
 
   protected async work(stack: StackContext): Promise<BucketShowResult> {
     const {entity} = this.args
-    const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
+    const {bucketsOf} = await import('../../lib/insight/lookup/bucket-search.js')
     const nowMs = stack.table.clock()
     const namespace = await stack.namespace()
     const buckets = await bucketsOf(namespace, entity, this.flags.resource, nowMs)

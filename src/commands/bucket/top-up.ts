@@ -2,10 +2,10 @@ import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {topUpJson, topUpLines} from '../../lib/cli/data/bucket-operations.js'
-import {idempotencyKey} from '../../lib/cli/flags/idempotency-key.js'
+import {idempotencyKey} from '../../lib/cli/bucket/idempotency-key.js'
+import {topUpJson, topUpLines} from '../../lib/cli/bucket/operations.js'
+import type {BucketTopUpResult} from '../../lib/cli/bucket/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {BucketTopUpResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   static override summary = 'Add tokens to a bucket'
@@ -42,7 +42,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   protected async work(stack: StackContext): Promise<BucketTopUpResult> {
     const {entity, resource, amounts} = this.args
     const {'idempotency-key': key, yes} = this.flags
-    const {parseAmounts, tokensIn} = await import('../../lib/core/syntax/amounts.js')
+    const {parseAmounts, tokensIn} = await import('../../lib/core/limits/amounts-text.js')
     const parsed = parseAmounts(amounts)
     const repository = await stack.namespace()
     const units = await repository.configs.units()

@@ -1,8 +1,8 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/data/config-presenter.js'
+import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/config/presenter.js'
+import type {ConfigShowResult} from '../../lib/cli/config/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {ConfigShowResult} from '../../lib/cli/results/config.js'
 
 export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override baseFlags = StackCommand.baseFlags

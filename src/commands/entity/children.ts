@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
+import {entityJson, entityListing} from '../../lib/cli/entity/presenter.js'
+import type {EntityChildrenResult} from '../../lib/cli/entity/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {EntityChildrenResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityChildren extends StackCommand<typeof EntityChildren> {
   static override summary = 'List the direct children of an entity'

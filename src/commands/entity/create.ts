@@ -2,9 +2,9 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityCreatedLines, entityJson} from '../../lib/cli/data/entity-presenter.js'
-import {parseMetadata} from '../../lib/cli/flags/metadata.js'
-import type {EntityCreateResult} from '../../lib/cli/results/entity.js'
+import {parseMetadata} from '../../lib/cli/entity/metadata-flags.js'
+import {entityCreatedLines, entityJson} from '../../lib/cli/entity/presenter.js'
+import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'

@@ -2,10 +2,10 @@ import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/data/entity-presenter.js'
-import {kindCounts} from '../../lib/cli/data/kind-counts.js'
+import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity/presenter.js'
+import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {EntityDeleteResult} from '../../lib/cli/results/entity.js'
+import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'

@@ -10,10 +10,10 @@ import {
   importWithProgress,
   planWithProgress,
   readEntityFile,
-} from '../../lib/cli/data/entity-import.js'
-import {importReach} from '../../lib/cli/data/import-reach.js'
+} from '../../lib/cli/entity/import.js'
+import {importReach} from '../../lib/cli/entity/import-reach.js'
+import type {EntityImportResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {EntityImportResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override summary = 'Create and update entities from a CSV or JSON Lines file'

@@ -1,12 +1,12 @@
 import {string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
-import {SearchReport} from '../../lib/cli/data/entity-search.js'
-import {parseMetadata} from '../../lib/cli/flags/metadata.js'
+import {parseMetadata} from '../../lib/cli/entity/metadata-flags.js'
+import {entityJson, entityListing} from '../../lib/cli/entity/presenter.js'
+import type {EntityListResult} from '../../lib/cli/entity/results.js'
+import {SearchReport} from '../../lib/cli/entity/search.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
-import type {EntityListResult} from '../../lib/cli/results/entity.js'
-import type {Streamed} from '../../lib/cli/results/shared.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
 import type {EntityRecord} from '../../lib/schema/entity-record.js'
 
 export default class EntityList extends StackCommand<typeof EntityList> {

@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {EntityShowResult} from '../../lib/cli/results/entity.js'
+import type {EntityShowResult} from '../../lib/cli/entity/results.js'
 
 export default class EntityShow extends StackCommand<typeof EntityShow> {
   static override summary = 'Show an entity, its limits and their current levels'
@@ -22,8 +22,8 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
 
   protected async work(stack: StackContext): Promise<EntityShowResult> {
     const [{entityOverview}, {overviewJson, entityOverviewLines}, namespace] = await Promise.all([
-      import('../../lib/inspect/entity-overview.js'),
-      import('../../lib/cli/data/entity-overview-presenter.js'),
+      import('../../lib/insight/lookup/entity-overview.js'),
+      import('../../lib/cli/entity/overview-presenter.js'),
       stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, stack.table.clock())

@@ -2,9 +2,9 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {changesOf, entityJson, entityUpdatedLines} from '../../lib/cli/data/entity-presenter.js'
-import {parseMetadata} from '../../lib/cli/flags/metadata.js'
-import type {EntityUpdateResult} from '../../lib/cli/results/entity.js'
+import {parseMetadata} from '../../lib/cli/entity/metadata-flags.js'
+import {changesOf, entityJson, entityUpdatedLines} from '../../lib/cli/entity/presenter.js'
+import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const

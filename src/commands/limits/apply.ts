@@ -4,8 +4,8 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsApplyResult} from '../../lib/cli/limits/manifest-results.js'
 import {applyWithProgress, confirmPlan, planWithLoss} from '../../lib/cli/limits/run.js'
-import type {LimitsApplyResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest: set and delete limits so that the table matches it'

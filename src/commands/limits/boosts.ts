@@ -1,8 +1,8 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {boostListing, boostsJson} from '../../lib/cli/limits/boost.js'
+import type {LimitsBoostsResult} from '../../lib/cli/limits/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {LimitsBoostsResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
   static override summary = 'List limits that end by themselves'

@@ -3,7 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {diffJson} from '../../lib/cli/limits/manifest-json.js'
 import {diffLines} from '../../lib/cli/limits/manifest-presenter.js'
-import type {LimitsDiffResult} from '../../lib/cli/results/manifest.js'
+import type {LimitsDiffResult} from '../../lib/cli/limits/manifest-results.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {

@@ -3,10 +3,10 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {limitRows} from '../../lib/cli/limits/limit-rows.js'
 import {printManifest} from '../../lib/cli/limits/manifest-export.js'
+import type {LimitsExportResult} from '../../lib/cli/limits/manifest-results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 import {isRowFormat} from '../../lib/cli/output/output-format.js'
-import type {LimitsExportResult} from '../../lib/cli/results/manifest.js'
-import type {Streamed} from '../../lib/cli/results/shared.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
 
 export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   static override summary = 'Print the current limits as a manifest'
@@ -27,7 +27,7 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   protected async work(stack: StackContext): Promise<LimitsExportResult | Streamed> {
     const repository = await stack.namespace()
     if (isRowFormat(this.format)) {
-      const {walkConfigs} = await import('../../lib/repository/limits/pages.js')
+      const {walkConfigs} = await import('../../lib/repository/limits/limit-pages.js')
       const items = walkConfigs(repository.configs, {})
       return this.listAll({field: 'configs', items, json: configJson, listing: limitRows})
     }

@@ -3,7 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configLines} from '../../lib/cli/limits/presenter.js'
-import type {LimitsGetResult} from '../../lib/cli/results/limits.js'
+import type {LimitsGetResult} from '../../lib/cli/limits/results.js'
 
 export default class LimitsGet extends StackCommand<typeof LimitsGet> {
   static override summary = 'Show the limits configured for one scope'
@@ -21,7 +21,7 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
 
   protected async work(stack: StackContext): Promise<LimitsGetResult> {
     const scope = scopeOf(this.flags)
-    const {getConfigured} = await import('../../lib/repository/limits/pages.js')
+    const {getConfigured} = await import('../../lib/repository/limits/limit-pages.js')
     const record = await getConfigured((await stack.namespace()).configs, scope)
     this.print(configLines(record))
     return configJson(record)

@@ -6,8 +6,8 @@ import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {newNameLines, newNamesJson} from '../../lib/cli/limits/effect.js'
 import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
+import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {LimitsImpactResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
   static override summary = 'Show whom limits would have refused, by recorded usage'
@@ -41,8 +41,8 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
 
   protected async work(stack: StackContext): Promise<LimitsImpactResult> {
     const [{parseLimits}, {calendarCheck}] = await Promise.all([
-      import('../../lib/core/syntax/limit-text.js'),
-      import('../../lib/calendar/calendar-check.js'),
+      import('../../lib/core/limits/limit-text.js'),
+      import('../../lib/core/calendar/calendar-check.js'),
     ])
     const {window, only: replace} = this.flags
     const scope = scopeOf(this.flags)
@@ -52,7 +52,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const preview = await namespace.configs.preview(scope, limits, {replace})
     const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
     const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)
-    const {newNames} = await import('../../lib/inspect/new-names.js')
+    const {newNames} = await import('../../lib/insight/preview/new-names.js')
     const known = new Set(preview.before.map(({name}) => name))
     const added = limits.flatMap(({name}) => (known.has(name) ? [] : [name]))
     const names = await newNames(namespace, scope, added)

@@ -3,10 +3,10 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {checkedNames, scopeFlags} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
+import type {LimitsListResult} from '../../lib/cli/limits/results.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
 import {keepHeapSmallest} from '../../lib/cli/output/small-heap.js'
-import type {LimitsListResult} from '../../lib/cli/results/limits.js'
-import type {Streamed} from '../../lib/cli/results/shared.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List the configured limits by scope'
@@ -28,7 +28,7 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     keepHeapSmallest()
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
-    const {configPage, walkConfigs} = await import('../../lib/repository/limits/pages.js')
+    const {configPage, walkConfigs} = await import('../../lib/repository/limits/limit-pages.js')
     const {configs} = await stack.namespace()
     if (all) {
       const items = walkConfigs(configs, selection)

@@ -5,8 +5,8 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsPlanResult} from '../../lib/cli/limits/manifest-results.js'
 import {planWithLoss} from '../../lib/cli/limits/run.js'
-import type {LimitsPlanResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'

@@ -4,7 +4,7 @@ import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
-import type {LimitsResolveResult} from '../../lib/cli/results/limits.js'
+import type {LimitsResolveResult} from '../../lib/cli/limits/results.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
@@ -36,7 +36,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
         hint: `zael limits resolve ${entity} RESOURCE`,
       })
     }
-    const {resolveFamily} = await import('../../lib/inspect/family-limits.js')
+    const {resolveFamily} = await import('../../lib/insight/lookup/family-limits.js')
     const family = await resolveFamily(await stack.namespace(), entity, resource)
     this.print(await resolveLines(family, lineWidth()))
     return resolveJson(family)

@@ -11,9 +11,9 @@ import {appliedJson, effectJson} from '../../lib/cli/limits/effect.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
+import type {LimitsSetResult} from '../../lib/cli/limits/results.js'
 import {previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {LimitsSetResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
@@ -62,8 +62,8 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   protected async work(stack: StackContext): Promise<LimitsSetResult> {
     const {only: replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false, yes = false} = this.flags
     const {'audit-retention-days': auditRetentionDays} = this.flags
-    const {parseLimits} = await import('../../lib/core/syntax/limit-text.js')
-    const {calendarCheck} = await import('../../lib/calendar/calendar-check.js')
+    const {parseLimits} = await import('../../lib/core/limits/limit-text.js')
+    const {calendarCheck} = await import('../../lib/core/calendar/calendar-check.js')
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
     const until = untilOf(this.flags, stack.table.clock())

@@ -9,11 +9,11 @@ import {consentQuestion, joinQuestions, keptQuestion} from '../../lib/cli/limits
 import {appliedJson, changeLines, copyLines, effectJson, effectMade, effectOf} from '../../lib/cli/limits/effect.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
+import type {LimitsUnsetResult} from '../../lib/cli/limits/results.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {LimitsUnsetResult} from '../../lib/cli/results/limits.js'
 import {InvalidInput} from '../../lib/core/errors.js'
-import type {Limit} from '../../lib/core/limit.js'
+import type {Limit} from '../../lib/core/limits/limit.js'
 import type {ConfigScope} from '../../lib/schema/config-record.js'
 
 export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
@@ -58,7 +58,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       })
     }
     const namespace = await stack.namespace()
-    const {getRemovable} = await import('../../lib/repository/limits/pages.js')
+    const {getRemovable} = await import('../../lib/repository/limits/limit-pages.js')
     const removed = name === undefined ? await getRemovable(namespace.configs, scope) : undefined
     const {limits: before = [], copiedUntilMs} = removed ?? (await namespace.configs.get(scope)) ?? {}
     const after = before.filter(limit => removed === undefined && limit.name !== name)
@@ -96,7 +96,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   ): Promise<LimitsUnsetResult> {
     const namespace = await stack.namespace()
     const {limits = [], copiedUntilMs} = (await namespace.configs.get(scope)) ?? {}
-    const {withoutBoosts} = await import('../../lib/repository/limits/boosting.js')
+    const {withoutBoosts} = await import('../../lib/repository/limits/boosted-limits.js')
     const isEnded = ({name}: Limit) => names?.includes(name) ?? true
     const {limits: after} = withoutBoosts({scope, limits, copiedUntilMs}, isEnded)
     const effect = await effectOf(

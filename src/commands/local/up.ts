@@ -1,8 +1,8 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {LocalUpResult} from '../../lib/cli/results/local.js'
 import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
+import type {LocalUpResult} from '../../lib/cli/stack/local-results.js'
 
 const PROJECTIONS = {'keys-only': 'KEYS_ONLY', all: 'ALL'} as const
 

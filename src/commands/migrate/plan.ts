@@ -4,8 +4,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
+import type {MigratePlanResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
-import type {MigratePlanResult} from '../../lib/cli/results/migrate.js'
 
 export default class MigratePlan extends StackCommand<typeof MigratePlan> {
   static override baseFlags = wholeStackFlags
@@ -33,7 +33,7 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
 
   protected async work({stack, table}: StackContext): Promise<MigratePlanResult> {
     const survey = await surveyWithProgress(table, this.config.version)
-    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
     this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)

@@ -3,10 +3,10 @@ import {boolean, option, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/resolve-presenter.js'
+import type {MigrateResolveResult} from '../../lib/cli/migrate/results.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {safeLine} from '../../lib/cli/output/paint.js'
-import type {MigrateResolveResult} from '../../lib/cli/results/migrate.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {
@@ -55,7 +55,7 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
       })
     }
     if (spelled === undefined) return this.#all(stack, table)
-    const {resolveConflict} = await import('../../lib/migrations/resolve.js')
+    const {resolveConflict} = await import('../../lib/migrate/resolve.js')
     const {key} = await resolveConflict(table, spelled, keep, {ourVersion})
     const outcome = keep === 'old' ? 'the old record replaced the new one' : 'the new record is kept'
     this.log(`Resolved ${key}: ${outcome}`)

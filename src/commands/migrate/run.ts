@@ -5,10 +5,10 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {offerLimits} from '../../lib/cli/migrate/limitless-presenter.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
+import type {MigrateRunResult} from '../../lib/cli/migrate/results.js'
 import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {MigrateRunResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 const STEPS = ['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catch-up', 'version'] as const
@@ -72,7 +72,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
 
   async #plan(stack: string, survey: SurveyOfTable): Promise<MigrateRunResult['plan']> {
     const {'limits-from-buckets': limitsFromBuckets = false, 'rate-limit': rateLimit} = this.flags
-    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE, {limitsFromBuckets})
     this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)

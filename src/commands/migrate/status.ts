@@ -3,8 +3,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {statusJson} from '../../lib/cli/migrate/json.js'
 import {migrationStatusLines} from '../../lib/cli/migrate/presenter.js'
+import type {MigrateStatusResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
-import type {MigrateStatusResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
@@ -24,7 +24,7 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
 
   protected async work({stack, table}: StackContext): Promise<MigrateStatusResult> {
     const survey = await surveyWithProgress(table, this.config.version)
-    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
     this.print(await migrationStatusLines(stack, survey, plan, lineWidth()))
     if (plan.isPending) process.exitCode = EXIT.negative

@@ -2,9 +2,9 @@ import {boolean} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import type {MigrateVerifyResult} from '../../lib/cli/migrate/results.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
-import type {MigrateVerifyResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {

@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {createdLines, namespaceJson} from '../../lib/cli/data/namespace-presenter.js'
-import type {NamespaceCreateResult} from '../../lib/cli/results/namespace.js'
+import {createdLines, namespaceJson} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceCreateResult} from '../../lib/cli/namespace/results.js'
 
 export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate> {
   static override baseFlags = wholeStackFlags

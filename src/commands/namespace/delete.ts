@@ -2,9 +2,9 @@ import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
+import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceDeleteResult} from '../../lib/cli/namespace/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import type {NamespaceDeleteResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete> {
   static override baseFlags = wholeStackFlags

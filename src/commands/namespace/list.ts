@@ -1,8 +1,8 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {namespaceJson, namespaceListing} from '../../lib/cli/data/namespace-presenter.js'
+import {namespaceJson, namespaceListing} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceListResult} from '../../lib/cli/namespace/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {NamespaceListResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceList extends StackCommand<typeof NamespaceList> {
   static override baseFlags = wholeStackFlags

@@ -1,9 +1,9 @@
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {orphanJson, orphanListing} from '../../lib/cli/data/namespace-presenter.js'
+import {orphanJson, orphanListing} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceOrphansResult} from '../../lib/cli/namespace/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {NamespaceOrphansResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrphans> {
   static override baseFlags = wholeStackFlags

@@ -2,10 +2,10 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {kindCounts} from '../../lib/cli/data/kind-counts.js'
-import {purgedLines, purgeJson, purgePlanLines} from '../../lib/cli/data/namespace-presenter.js'
-import {purgeWithProgress} from '../../lib/cli/data/namespace-purge.js'
-import type {NamespacePurgeResult} from '../../lib/cli/results/namespace.js'
+import {purgedLines, purgeJson, purgePlanLines} from '../../lib/cli/namespace/presenter.js'
+import {purgeWithProgress} from '../../lib/cli/namespace/purge.js'
+import type {NamespacePurgeResult} from '../../lib/cli/namespace/results.js'
+import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 
 export default class NamespacePurge extends StackCommand<typeof NamespacePurge> {
   static override baseFlags = wholeStackFlags

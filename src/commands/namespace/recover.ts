@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
-import type {NamespaceRecoverResult} from '../../lib/cli/results/namespace.js'
+import {namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceRecoverResult} from '../../lib/cli/namespace/results.js'
 
 export default class NamespaceRecover extends StackCommand<typeof NamespaceRecover> {
   static override baseFlags = wholeStackFlags

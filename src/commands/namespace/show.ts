@@ -2,9 +2,9 @@ import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {kindCounts} from '../../lib/cli/data/kind-counts.js'
-import {namespaceJson, showLines} from '../../lib/cli/data/namespace-presenter.js'
-import type {NamespaceShowResult} from '../../lib/cli/results/namespace.js'
+import {namespaceJson, showLines} from '../../lib/cli/namespace/presenter.js'
+import type {NamespaceShowResult} from '../../lib/cli/namespace/results.js'
+import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 
 export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
   static override baseFlags = wholeStackFlags

@@ -1,6 +1,9 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import {usageFlags} from '../../lib/cli/usage/flags.js'
 import {
   DEFAULT_RANGE_MS,
   sparkLines,
@@ -8,11 +11,8 @@ import {
   usageListing,
   usageScopeJson,
   usageTitle,
-} from '../../lib/cli/data/usage-presenter.js'
-import {timeRange} from '../../lib/cli/flags/time-range.js'
-import {usageFlags} from '../../lib/cli/flags/usage.js'
-import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
-import type {UsageShowResult} from '../../lib/cli/results/usage.js'
+} from '../../lib/cli/usage/presenter.js'
+import type {UsageShowResult} from '../../lib/cli/usage/results.js'
 
 export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
@@ -39,7 +39,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
-    const {reportUsage} = await import('../../lib/inspect/usage-report.js')
+    const {reportUsage} = await import('../../lib/insight/usage/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
     const {windows, requests, refused, totals, next} = report

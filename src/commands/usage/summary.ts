@@ -1,6 +1,9 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
+import {usageFlags} from '../../lib/cli/usage/flags.js'
 import {
   DEFAULT_RANGE_MS,
   partialText,
@@ -8,12 +11,9 @@ import {
   summaryListing,
   usageScopeJson,
   usageTitle,
-} from '../../lib/cli/data/usage-presenter.js'
-import {readWithProgress} from '../../lib/cli/data/usage-progress.js'
-import {timeRange} from '../../lib/cli/flags/time-range.js'
-import {usageFlags} from '../../lib/cli/flags/usage.js'
-import {listFlags} from '../../lib/cli/output/listing.js'
-import type {UsageSummaryResult} from '../../lib/cli/results/usage.js'
+} from '../../lib/cli/usage/presenter.js'
+import {readWithProgress} from '../../lib/cli/usage/progress.js'
+import type {UsageSummaryResult} from '../../lib/cli/usage/results.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   static override summary = 'Summarise usage: totals, averages and peaks'
@@ -37,7 +37,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
-    const {totalUsage} = await import('../../lib/inspect/usage-report.js')
+    const {totalUsage} = await import('../../lib/insight/usage/usage-report.js')
     const {totals, requests, refused, windows, complete} = await readWithProgress(onProgress =>
       totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
     )

@@ -1,13 +1,13 @@
 import {integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {DEFAULT_RANGE_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
-import {readWithProgress} from '../../lib/cli/data/usage-progress.js'
-import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/data/usage-top-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
-import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import type {UsageTopResult} from '../../lib/cli/results/usage.js'
+import {usageFlags} from '../../lib/cli/usage/flags.js'
+import {DEFAULT_RANGE_MS, usageTitle} from '../../lib/cli/usage/presenter.js'
+import {readWithProgress} from '../../lib/cli/usage/progress.js'
+import type {UsageTopResult} from '../../lib/cli/usage/results.js'
+import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/usage/top-presenter.js'
 
 export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override summary = 'Show the largest consumers of a resource, or of the namespace'
@@ -52,7 +52,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await stack.namespace()
     const scope = {resource, window, range, units: await namespace.configs.units()}
-    const {topConsumers} = await import('../../lib/inspect/usage-top.js')
+    const {topConsumers} = await import('../../lib/insight/usage/usage-top.js')
     const top = await readWithProgress(onProgress =>
       topConsumers(namespace, {resource, window, ...order, most: limit, ...range}, onProgress),
     )

@@ -1,4 +1,4 @@
-import type {HeaderFields, LimitBalance, LimitBalances} from '../limiter/headers.js'
+import type {HeaderFields, LimitBalance, LimitBalances} from '../limiter/refusal/headers.js'
 
 /** Which fields tell what is left: those of the IETF draft, those that a provider of models sends, or none. */
 export type HeaderStyle = 'ietf' | 'openai' | 'anthropic' | 'none'

@@ -1,5 +1,5 @@
 import type {RefusedDecision} from '../limiter/decision.js'
-import {RateLimitExceeded, RequestTooLarge} from '../limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../limiter/refusal/errors.js'
 
 /** The body of an answer that refuses a request: problem details (RFC 9457), `application/problem+json`. */
 export interface ProblemDetails {

@@ -1,4 +1,4 @@
-import type {Consumption} from '../core/consumption.js'
+import type {Consumption} from '../core/limits/consumption.js'
 import type {Lease} from '../limiter/lease.js'
 import type {LimitNames} from './dialects.js'
 import type {TokenEstimate} from './model-call.js'

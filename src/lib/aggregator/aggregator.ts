@@ -1,6 +1,6 @@
 import type {Table} from '../repository/table/table.js'
-import type {ArchiveSink} from './archive.js'
-import {Archiver} from './archiving.js'
+import {Archiver} from './archiver.js'
+import type {ArchiveSink} from './audit-archive.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
 import {BoostKeeper} from './boosts.js'
 import {each} from './each.js'

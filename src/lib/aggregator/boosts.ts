@@ -1,6 +1,6 @@
 import {Denied} from '../dynamo/errors.js'
+import {tidyBoosts} from '../repository/limits/tidy-boosts.js'
 import type {Table} from '../repository/table/table.js'
-import {tidyBoosts} from '../repository/tidy-boosts.js'
 import type {Log} from './batch.js'
 import type {BucketChange} from './bucket-change.js'
 

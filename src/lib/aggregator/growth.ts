@@ -1,4 +1,4 @@
-import {shouldGrow} from '../core/shard-growth.js'
+import {shouldGrow} from '../core/buckets/shard-growth.js'
 import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
 import {fillMissingShards, healShardCount, readShards, splitBucket} from '../repository/buckets/split.js'
 import {Lru} from '../repository/table/lru.js'

@@ -1,10 +1,10 @@
-import {isBypassedAt, sessionEndMs} from '../core/limit-kind.js'
+import {isBypassedAt, sessionEndMs} from '../core/limits/limit-kind.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
-import {pressureRepair} from '../repository/buckets/pressure-repair.js'
 import {newMark, plannedUpdate} from '../repository/buckets/writes.js'
 import type {Table} from '../repository/table/table.js'
 import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
+import {pressureRepair} from './pressure-repair.js'
 
 /** A shard that the batch consumed from. */
 export interface ActiveShard extends ShardId {

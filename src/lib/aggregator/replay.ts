@@ -1,7 +1,7 @@
 import {WINDOWS, type Window} from '../core/window.js'
 import type {Table} from '../repository/table/table.js'
 import {readRollups} from '../repository/usage/rollups.js'
-import {putBack} from './archiving.js'
+import {putBack} from './archiver.js'
 import {Batch, type Log} from './batch.js'
 import {addFromParts} from './recount.js'
 import {Agenda} from './rollup/agenda.js'

@@ -1,5 +1,5 @@
-import type {TableDefinition} from '../schema/table-definition.js'
 import {sleepMs} from './retry.js'
+import type {TableDefinition} from './table-definition.js'
 import type {SendOptions, Transport} from './transport.js'
 
 const POLL_INTERVAL_MS = 100

@@ -1,11 +1,11 @@
-import {type Amounts, type BucketState, instantAt, type LimitState, refillBucket} from '../core/bucket.js'
-import {waitUntilFull} from '../core/kind-refill.js'
-import {wholeRateAt} from '../core/limit-kind.js'
+import {type Amounts, type BucketState, instantAt, type LimitState, refillBucket} from '../core/buckets/bucket.js'
+import {waitUntilFull} from '../core/buckets/kind-refill.js'
+import {availableTogether, shareOfBucket} from '../core/buckets/shards.js'
+import {wholeRateAt} from '../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {availableTogether, shareOfBucket} from '../core/shards.js'
 import {retryAfterMs, toTokens} from '../core/token-math.js'
-import type {Grant} from './grant.js'
-import type {LimitBalance, LimitBalances} from './headers.js'
+import type {LimitBalance, LimitBalances} from './refusal/headers.js'
+import type {Grant} from './request/grant.js'
 
 /**
  * What is left of every limit of the first grant, the entity's own; where a second one, the parent's, has the limit too,

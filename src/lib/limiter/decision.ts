@@ -1,4 +1,5 @@
 import {Aborted} from '../dynamo/errors.js'
+import {Lease} from './lease.js'
 import {
   LimiterClosed,
   longestWait,
@@ -6,10 +7,9 @@ import {
   RateLimiterUnavailable,
   RequestTooLarge,
   type ResourceDisabled,
-} from './errors.js'
-import type {HeaderFields, LimitBalances} from './headers.js'
-import {Lease} from './lease.js'
-import type {DecisionReason, DecisionSummary, RefusingLimit} from './observation/decision-event.js'
+} from './refusal/errors.js'
+import type {HeaderFields, LimitBalances} from './refusal/headers.js'
+import type {DecisionReason, DecisionSummary, RefusingLimit} from './request/decision-event.js'
 import type {AcquireOutcome} from './waiting.js'
 
 /** The request was admitted and charged. */

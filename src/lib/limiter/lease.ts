@@ -1,14 +1,24 @@
-import {type Amounts, negateAmounts} from '../core/bucket.js'
-import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
+import {type Amounts, negateAmounts} from '../core/buckets/bucket.js'
 import {InvalidInput} from '../core/errors.js'
+import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/consumption.js'
 import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
-import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
-import {accept, book, type Grant, type Holding, heldBy, heldSoonBy, isCharged, partsOf, takenBy} from './grant.js'
-import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
-import type {SoonActions} from './settling/soon-actions.js'
+import {LeaseEnded, unknownLimit, warnUnlimited} from './refusal/errors.js'
+import {balanceHeaders, type HeaderFields, type LimitBalances} from './refusal/headers.js'
+import {
+  accept,
+  book,
+  type Grant,
+  type Holding,
+  heldBy,
+  heldSoonBy,
+  isCharged,
+  partsOf,
+  takenBy,
+} from './request/grant.js'
+import type {SoonActions} from './soon-actions.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {

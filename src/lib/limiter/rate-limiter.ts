@@ -1,6 +1,6 @@
-import {type Consumption, checkConsumption} from '../core/consumption.js'
-import {checkMs} from '../core/duration.js'
+import {type Consumption, checkConsumption} from '../core/limits/consumption.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
+import {checkMs} from '../core/text/duration.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import {type LearntLimits, type Lesson, learnBucket} from '../repository/operations/learn.js'
@@ -8,12 +8,26 @@ import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
-import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge, ResourceDisabled} from './errors.js'
-import type {Grant} from './grant.js'
 import {Lease, type LeaseActions} from './lease.js'
-import type {CacheEntries, NamespaceLimiter} from './namespace-limiter.js'
-import {NamespaceLookup} from './namespace-lookup.js'
-import {DecisionObserver} from './observation/observer.js'
+import type {CacheEntries, NamespaceLimiter} from './levels/namespace-limiter.js'
+import {NamespaceLookup} from './levels/namespace-lookup.js'
+import {
+  type Availability,
+  type CheckResult,
+  type ResourceCapacity,
+  readAvailability,
+  resourceCapacity,
+} from './levels/reads.js'
+import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './levels/several-resources.js'
+import {DecisionObserver} from './observer.js'
+import {
+  LimiterClosed,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  RequestTooLarge,
+  ResourceDisabled,
+} from './refusal/errors.js'
+import type {Grant} from './request/grant.js'
 import {
   type AcquireRequest,
   type BucketName,
@@ -23,17 +37,9 @@ import {
   type RateLimiterOptions,
   type Settle,
   settingsOf,
-} from './options.js'
-import {Deadline} from './pending-request.js'
-import {
-  type Availability,
-  type CheckResult,
-  type ResourceCapacity,
-  readAvailability,
-  resourceCapacity,
-} from './reads.js'
-import {SettleWarning, soonActions} from './settling/soon-actions.js'
-import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './several-resources.js'
+} from './request/options.js'
+import {Deadline} from './request/pending-request.js'
+import {SettleWarning, soonActions} from './soon-actions.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
 /** Bound of one read of the stored policy when the table does not answer, in ms. */

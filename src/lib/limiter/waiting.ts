@@ -1,7 +1,7 @@
 import {onAbort} from '../dynamo/abort.js'
 import type {Backoff} from '../dynamo/retry.js'
-import type {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import type {Lease} from './lease.js'
+import type {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './refusal/errors.js'
 
 /** What one attempt at a request comes to. */
 export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge | ResourceDisabled

@@ -1,8 +1,8 @@
 import {ZaelError} from '../core/errors.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
 import type {EntityChange} from '../repository/entities/entities.js'
+import type {SyncResult} from '../repository/limits/bucket-sync.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {SyncResult} from '../repository/sync/bucket-sync.js'
 import type {EntityRecordChange} from './entity-change.js'
 import type {PlannedChange, ScopeChange} from './plan.js'
 

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../core/errors.js'
-import {formatCount, formatPlural} from '../core/text.js'
+import {formatCount, formatPlural} from '../core/text/text.js'
 import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
 import {fromJson, type Json} from '../schema/json-attribute.js'

@@ -1,7 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
-import {baseOf, type Limit} from '../core/limit.js'
+import {baseOf, type Limit} from '../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../repository/repository.js'

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../core/errors.js'
-import type {Limit} from '../core/limit.js'
+import type {Limit} from '../core/limits/limit.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
 import type {OnUnavailable, Policies} from '../schema/config-record.js'
 import type {Json} from '../schema/json-attribute.js'

@@ -1,6 +1,6 @@
 import {z} from 'zod'
-import type {ProblemPlace} from '../documents/source.js'
-import {asRead, describeValue, isMapping, type Mapping} from '../documents/values.js'
+import {asRead, describeValue, isMapping, type Mapping} from '../files/document-values.js'
+import type {ProblemPlace} from '../files/yaml-source.js'
 import type {Json} from '../schema/json-attribute.js'
 
 const MAX_VALUES = 1000

@@ -1,6 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
-import type {Limit} from '../core/limit.js'
-import type {SeenProvisioner} from '../repository/provisioner/provisioner.js'
+import type {Limit} from '../core/limits/limit.js'
+import type {SeenProvisioner} from '../repository/limits/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
 import type {EntityRecordChange} from './entity-change.js'

@@ -1,5 +1,5 @@
-import type {Limit} from '../core/limit.js'
-import {rebased} from '../repository/limits/boosting.js'
+import type {Limit} from '../core/limits/limit.js'
+import {rebased} from '../repository/limits/boosted-limits.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 
 /** A boost under way, which a manifest does not state. */

@@ -1,7 +1,8 @@
 import {z} from 'zod'
-import {calendarCheck} from '../calendar/calendar-check.js'
+import {calendarCheck} from '../core/calendar/calendar-check.js'
 import {InvalidInput} from '../core/errors.js'
-import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limit.js'
+import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limits/limit.js'
+import {parseLimits} from '../core/limits/limit-text.js'
 import {
   checkConfigResource,
   checkEntityId,
@@ -11,10 +12,9 @@ import {
   DEFAULT_RESOURCE,
   nameForm,
 } from '../core/names.js'
-import {parseLimits} from '../core/syntax/limit-text.js'
-import {checkedNameOf, entriesOf, fieldsOf} from '../documents/issues.js'
-import {notOneOf} from '../documents/problems.js'
-import {asRead, asText, describeValue, WrittenScalar} from '../documents/values.js'
+import {checkedNameOf, entriesOf, fieldsOf} from '../files/document-issues.js'
+import {notOneOf} from '../files/document-problems.js'
+import {asRead, asText, describeValue, WrittenScalar} from '../files/document-values.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
 import {entryOfForm} from '../schema/audit-record.js'
 import type {AccessSwitch} from '../schema/config-record.js'

@@ -1,4 +1,4 @@
-import {baseOf, type Limit} from '../core/limit.js'
+import {baseOf, type Limit} from '../core/limits/limit.js'
 import {type ConfigRecord, countingAt} from '../schema/config-record.js'
 
 /** Limits that exist only for the time of a boost are no part of what is configured: stated, they are new. */

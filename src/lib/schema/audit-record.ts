@@ -7,7 +7,7 @@ import {
   type LimitInput,
   makeLimit,
   type ScheduleEntry,
-} from '../core/limit.js'
+} from '../core/limits/limit.js'
 import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {isoSeconds} from './instant.js'

@@ -1,5 +1,5 @@
-import {type BucketState, hasKinds, type LimitState} from '../core/bucket.js'
-import type {Bypassable, LimitKind} from '../core/limit-kind.js'
+import {type BucketState, hasKinds, type LimitState} from '../core/buckets/bucket.js'
+import type {Bypassable, LimitKind} from '../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
 import {bool, type Item, n, s, texts} from './attribute-value.js'

@@ -1,5 +1,5 @@
-import type {LimitWindow} from '../calendar/schedule.js'
-import {formatResets, formatWindows, parseResets, parseWindows} from '../calendar/stored-schedule.js'
+import type {LimitWindow} from '../core/calendar/schedule.js'
+import {formatResets, formatWindows, parseResets, parseWindows} from '../core/calendar/stored-schedule.js'
 import {
   DEFAULT_ZONE,
   isCalendarReset,
@@ -7,7 +7,7 @@ import {
   type Limit,
   QUOTA_PERIOD_SECONDS,
   type ScheduleEntry,
-} from '../core/limit.js'
+} from '../core/limits/limit.js'
 import {bool, type Item, n, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {readBoolean, readNumber, readString} from './read.js'

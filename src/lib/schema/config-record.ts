@@ -1,6 +1,6 @@
-import type {Limit} from '../core/limit.js'
+import type {Limit} from '../core/limits/limit.js'
+import type {Level} from '../core/limits/resolve.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
-import type {Level} from '../core/resolve.js'
 import {type AttributeValue, bool, type Item, type Key, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {encodeConfigLimits, limitAttributesIn, limitOfAttribute, readConfigLimits} from './config-limits.js'

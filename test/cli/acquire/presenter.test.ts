@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import {acquireJson, acquireLines, amountWords, retryText, whyCommand} from '../../../src/lib/cli/acquire/presenter.js'
 import {withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
-import type {AcquireAttempt} from '../../../src/lib/inspect/attempt.js'
-import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
+import type {AcquireAttempt} from '../../../src/lib/insight/why/attempt.js'
+import type {RefusalStatus} from '../../../src/lib/limiter/refusal/errors.js'
 
 const status = (change: Partial<RefusalStatus>): RefusalStatus => ({
   name: 'rpm',

@@ -3,11 +3,11 @@ import {remedies} from '../../../src/lib/cli/acquire/remedies.js'
 import {whyAllJson, whyAllLines, whyShortLines} from '../../../src/lib/cli/acquire/why-all-presenter.js'
 import {whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
-import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
+import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limits/limit.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
-import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
-import {NOT_REFUSED} from '../../../src/lib/inspect/refused.js'
+import {NOT_REFUSED} from '../../../src/lib/insight/usage/refused.js'
+import type {ExplainedLimit, Explanation} from '../../../src/lib/insight/why/explain.js'
 
 const AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 

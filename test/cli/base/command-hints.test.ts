@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {withCommandHint} from '../../../src/lib/cli/base/command-hints.js'
 import {asFailure} from '../../../src/lib/cli/base/failure.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import {RequestTooLarge, unknownLimit} from '../../../src/lib/limiter/errors.js'
+import {RequestTooLarge, unknownLimit} from '../../../src/lib/limiter/refusal/errors.js'
 import {entityExists} from '../../../src/lib/repository/entities/errors.js'
 import {missing, nothingApplies} from '../../../src/lib/repository/limits/checks.js'
 import {namespaceState} from '../../../src/lib/repository/namespaces/errors.js'
@@ -42,7 +42,7 @@ it('errors of the library name no command: services have no terminal', () => {
   const commands =
     /zael (acquire|audit|bucket|deploy|doctor|entity|limits|list|local|migrate|namespace|status|usage|why)\b/
   const library = readSources().filter(({path}) =>
-    /^src\/lib\/(core|schema|dynamo|repository|limiter|testing)\//.test(path),
+    /^src\/lib\/(core|schema|dynamo|repository|limiter|local\/testing)\//.test(path),
   )
   expect(library.length).toBeGreaterThan(50)
   const named = library.flatMap(({path, text}) =>

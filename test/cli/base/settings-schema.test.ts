@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {parseSettings} from '../../../src/lib/cli/base/settings-schema.js'
 import type {InvalidInput} from '../../../src/lib/core/errors.js'
-import type {Problem} from '../../../src/lib/documents/problems.js'
+import type {Problem} from '../../../src/lib/files/document-problems.js'
 
 function failureOf(text: string): InvalidInput {
   try {

@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {describe, expect, it} from 'vitest'
 import {rootHelp} from '../../../src/lib/cli/help/root-help.js'
-import {packageFile} from '../../../src/lib/schema/template/package-file.js'
+import {packageFile} from '../../../src/lib/files/package-file.js'
 
 const read = async (name: string) => JSON.parse(await readFile(packageFile(name), 'utf8'))
 const {oclif} = await read('package.json')

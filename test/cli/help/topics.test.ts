@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {HELP_TOPICS} from '../../../src/lib/cli/help/topics.js'
 import {EXIT} from '../../../src/lib/core/errors.js'
-import {formatLimit, parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 
 function entriesOf(name: string) {
   return HELP_TOPICS.find(topic => topic.name === name)?.entries ?? []

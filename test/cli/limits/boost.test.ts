@@ -1,8 +1,8 @@
 import {expect, it} from 'vitest'
-import {windowsUntil} from '../../../src/lib/calendar/windows-until.js'
 import {endLines} from '../../../src/lib/cli/limits/boost.js'
-import {withBoost} from '../../../src/lib/core/limit.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {windowsUntil} from '../../../src/lib/core/calendar/windows-until.js'
+import {withBoost} from '../../../src/lib/core/limits/limit.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 
 const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
 

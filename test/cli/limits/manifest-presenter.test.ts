@@ -10,7 +10,7 @@ import {
   validLine,
 } from '../../../src/lib/cli/limits/manifest-presenter.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {ApplyResult} from '../../../src/lib/manifest/apply.js'
 import {parseManifest} from '../../../src/lib/manifest/parse.js'
 import type {Plan, PlannedChange, ScopeChange} from '../../../src/lib/manifest/plan.js'

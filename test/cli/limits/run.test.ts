@@ -1,7 +1,7 @@
 import {PassThrough} from 'node:stream'
 import {expect, it} from 'vitest'
 import {changeWithProgress} from '../../../src/lib/cli/limits/run.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
-import {switchExceptions} from '../../../src/lib/inspect/switch-exceptions.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {switchExceptions} from '../../../src/lib/insight/preview/switch-exceptions.js'
 import {NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
 import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

@@ -8,9 +8,9 @@ import {
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
-import {makePopulation} from '../../migrations/fixtures/make-population.js'
-import {itemsOf} from '../../migrations/fixtures/old-table.js'
-import {useOldTable, VERSION} from '../../migrations/old-table-scene.js'
+import {makePopulation} from '../../migrate/fixtures/make-population.js'
+import {itemsOf} from '../../migrate/fixtures/old-table.js'
+import {useOldTable, VERSION} from '../../migrate/old-table-scene.js'
 
 describeOnEngine('Ctrl-C', () => {
   const population = makePopulation({entities: 3})

@@ -1,10 +1,10 @@
 import {describe, expect, it} from 'vitest'
 import {migrationPlanJson, statusJson} from '../../../src/lib/cli/migrate/json.js'
 import {migrationPlanLines, migrationStatusLines} from '../../../src/lib/cli/migrate/presenter.js'
-import {planMigration} from '../../../src/lib/migrations/plan.js'
-import type {Survey} from '../../../src/lib/migrations/survey.js'
+import {planMigration} from '../../../src/lib/migrate/plan.js'
+import type {Survey} from '../../../src/lib/migrate/survey.js'
 import {schemaProblems} from '../../e2e/schemas.js'
-import {row, surveyOf, wholeTable} from '../../migrations/surveys.js'
+import {row, surveyOf, wholeTable} from '../../migrate/surveys.js'
 
 const status = async (survey: Survey, width: number) =>
   `\n${(await migrationStatusLines('prod', survey, planMigration(survey, 1000), width)).join('\n')}\n`

@@ -2,10 +2,10 @@ import {describe, expect, it} from 'vitest'
 import {cleanedLines} from '../../../src/lib/cli/migrate/cleanup-presenter.js'
 import {stepText} from '../../../src/lib/cli/migrate/run.js'
 import {runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
-import {NOTHING_LIMITLESS} from '../../../src/lib/migrations/limitless/tally.js'
-import type {MigrationResult} from '../../../src/lib/migrations/run.js'
-import type {Verification} from '../../../src/lib/migrations/verify.js'
-import {STEPS} from '../../../src/lib/migrations/walk/steps.js'
+import {NOTHING_LIMITLESS} from '../../../src/lib/migrate/limitless/tally.js'
+import type {MigrationResult} from '../../../src/lib/migrate/run.js'
+import type {Verification} from '../../../src/lib/migrate/verify-migration.js'
+import {STEPS} from '../../../src/lib/migrate/walk/steps.js'
 
 const nothing = {count: 0, shown: []}
 const noDecisions = {split: 0, keptAsLabelled: 0, superseded: 0}

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {percentCell, plainTable} from '../../../src/lib/cli/output/text-table.js'
-import {textWidth} from '../../../src/lib/core/text-width.js'
+import {textWidth} from '../../../src/lib/core/text/text-width.js'
 import {tabled} from '../../helpers/lines.js'
 
 const PIPE = {header: false, width: undefined, isTerminal: false}

@@ -5,7 +5,7 @@ import {
   deletionQuestion,
   stackDeletedLines,
 } from '../../../src/lib/cli/stack/delete-presenter.js'
-import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
+import type {DeletionPlan} from '../../../src/lib/infra/deploy/delete-plan.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
 // Lines have no columns to fit into a width: they are the same at 80 and at 120.

@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import {interruptedDeletion, unfinishedDeletion} from '../../../src/lib/cli/stack/delete-run.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import type {DeletedPart} from '../../../src/lib/infra/delete/delete.js'
-import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
+import type {DeletedPart} from '../../../src/lib/infra/deploy/delete.js'
+import type {DeletionPlan} from '../../../src/lib/infra/deploy/delete-plan.js'
 
 const PLAN: DeletionPlan = {
   name: 'prod',

@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {deployJson, deployPlanLines, eventLines, finishedLines} from '../../../src/lib/cli/stack/deploy-presenter.js'
 import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../../src/lib/infra/deploy/planned-change.js'
-import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
+import type {StackEvent} from '../../../src/lib/infra/stack/events.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
 // Lines have no columns to fit into a width: they are the same at 80 and at 120.

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {refusedLines, stackListing} from '../../../src/lib/cli/stack/list.js'
-import type {ListedStack} from '../../../src/lib/infra/stacks/list.js'
+import type {ListedStack} from '../../../src/lib/infra/stack/list-stacks.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
 
 const STACKS: ListedStack[] = [

@@ -2,8 +2,8 @@ import {once} from 'node:events'
 import {type AddressInfo, createServer} from 'node:net'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/stream-shards.js'
-import {openStreams} from '../../aggregator/local-stream/poll-support.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {openStreams} from '../../local/stream/poll-support.js'
 
 describeOnEngine('a stream', () => {
   const table = useTable({stream: true})

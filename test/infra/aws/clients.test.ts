@@ -3,7 +3,7 @@ import type {AddressInfo} from 'node:net'
 import {DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
 import {describe, expect, it} from 'vitest'
 import {openAws} from '../../../src/lib/infra/aws/clients.js'
-import {listStacks} from '../../../src/lib/infra/stacks/list.js'
+import {listStacks} from '../../../src/lib/infra/stack/list-stacks.js'
 
 const KEYS = {AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b'}
 

@@ -4,7 +4,7 @@ import {ExecuteChangeSetCommand} from '@aws-sdk/client-cloudformation'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {type Aws, awsUntilAborted, openAws} from '../../../src/lib/infra/aws/clients.js'
 import {sendChange} from '../../../src/lib/infra/aws/send-change.js'
-import {readStack} from '../../../src/lib/infra/stacks/reader.js'
+import {readStack} from '../../../src/lib/infra/stack/reader.js'
 
 /* A CloudFormation whose answers the test gives. */
 let aws: Aws

@@ -1,4 +1,4 @@
-import {parseTemplate, type TemplateNode} from '../../../src/lib/schema/template/template-yaml.js'
+import {parseTemplate, type TemplateNode} from '../../../src/lib/files/template-yaml.js'
 import {stackWith} from '../template/stack-model.js'
 import type {Properties} from './account.js'
 import {nameProperty} from './resource-names.js'

@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import {createChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
 import {deployFailed, needsIndexRebuild} from '../../../src/lib/infra/deploy/errors.js'
-import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
-import {ownerOf} from '../../../src/lib/infra/stacks/reader.js'
+import type {StackEvent} from '../../../src/lib/infra/stack/events.js'
+import {ownerOf} from '../../../src/lib/infra/stack/reader.js'
 import {fakeAws, instantWait} from '../fake-aws.js'
 
 const STACK_ID = 'arn:aws:cloudformation:us-east-2:123456789012:stack/two/0a1b'

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import type {HealthParts} from '../../../src/lib/infra/health/parts.js'
 import {parameterDrift} from '../../../src/lib/infra/health/stack.js'
-import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
+import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {healthWith, WELL} from './sample-health.js'
 
 const findings = (other: Partial<HealthParts>) =>

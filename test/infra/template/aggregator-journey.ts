@@ -1,6 +1,6 @@
 import {createAggregator} from '../../../src/lib/aggregator/aggregator.js'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'

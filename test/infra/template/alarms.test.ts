@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {embeddedMetrics, noCounts} from '../../../src/lib/aggregator/metrics.js'
-import type {TemplateNode} from '../../../src/lib/schema/template/template-yaml.js'
+import type {TemplateNode} from '../../../src/lib/files/template-yaml.js'
 import {stackWith} from './stack-model.js'
 
 const off = 'false'

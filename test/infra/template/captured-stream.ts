@@ -4,8 +4,8 @@ import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import type {StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
 import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/stream-shards.js'
 import {readString} from '../../../src/lib/schema/read.js'
-import {openStreams} from '../../aggregator/local-stream/poll-support.js'
 import type {TestTable} from '../../helpers/table.js'
+import {openStreams} from '../../local/stream/poll-support.js'
 
 /** All changes of a table so far, in the format of a Lambda event. */
 export async function capturedStream({transport, name: TableName}: TestTable): Promise<StreamRecord[]> {

@@ -1,4 +1,4 @@
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
@@ -7,7 +7,7 @@ import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {tableOver} from '../../aggregator/fixtures/stream.js'
 import {PATIENT_MS, type TestTable} from '../../helpers/table.js'
-import {manyManaged} from '../../repository/provisioner/support.js'
+import {manyManaged} from '../../repository/limits/support.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
 /** Calls by method name. */

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {parseLambdaSettings} from '../../../src/lib/infra/lambda/environment.js'
-import type {TemplateNode} from '../../../src/lib/schema/template/template-yaml.js'
+import {parseLambdaSettings} from '../../../src/lib/aggregator/environment.js'
+import type {TemplateNode} from '../../../src/lib/files/template-yaml.js'
 import {stackWith, TEMPLATE} from './stack-model.js'
 
 const off = 'false'

@@ -1,5 +1,5 @@
 import {readFileSync} from 'node:fs'
-import {parseTemplate, type TemplateNode} from '../../../src/lib/schema/template/template-yaml.js'
+import {parseTemplate, type TemplateNode} from '../../../src/lib/files/template-yaml.js'
 
 export const TEMPLATE_TEXT = readFileSync(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
 

@@ -1,12 +1,12 @@
 import {describe, expect, it} from 'vitest'
-import {parameterText} from '../../../src/lib/infra/options/option.js'
-import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import {
   compactTemplate,
   parseTemplate,
   type TemplateNode,
   withoutItemsOf,
-} from '../../../src/lib/schema/template/template-yaml.js'
+} from '../../../src/lib/files/template-yaml.js'
+import {parameterText} from '../../../src/lib/infra/stack/option.js'
+import {STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
 /** CloudFormation accepts a longer template only from a bucket. */

@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 

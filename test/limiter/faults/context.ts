@@ -1,6 +1,6 @@
 import type {Lease} from '../../../src/lib/limiter/lease.js'
-import type {RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {RateLimiterOptions} from '../../../src/lib/limiter/request/options.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {Scene} from '../../helpers/limiter.js'
 import type {TestTable} from '../../helpers/table.js'

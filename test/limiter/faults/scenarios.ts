@@ -1,5 +1,5 @@
-import type {LimiterSeams, RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {LimiterSeams, RateLimiterOptions} from '../../../src/lib/limiter/request/options.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'

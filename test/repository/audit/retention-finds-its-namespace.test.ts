@@ -5,9 +5,9 @@ import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeConfig} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine} from '../../helpers/table.js'
-import {makePopulation} from '../../migrations/fixtures/make-population.js'
-import {itemsOf, writeItems} from '../../migrations/fixtures/old-table.js'
-import {useOldTable} from '../../migrations/old-table-scene.js'
+import {makePopulation} from '../../migrate/fixtures/make-population.js'
+import {itemsOf, writeItems} from '../../migrate/fixtures/old-table.js'
+import {useOldTable} from '../../migrate/old-table-scene.js'
 
 describeOnEngine('D-30: a retention that was written under the literal id "default"', () => {
   const scene = useOldTable(5, population => itemsOf(5, population), makePopulation({entities: 3}))

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configKey} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

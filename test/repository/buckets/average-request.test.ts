@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import type {ShardedBucket} from '../../../src/lib/repository/buckets/buckets.js'
 import {averageRequest} from '../../../src/lib/repository/buckets/view.js'
-import {bucketOf} from '../../watch/support.js'
+import {bucketOf} from '../../live/support.js'
 
 const average = (sharded: ShardedBucket, admitted: number) =>
   Object.fromEntries(averageRequest(sharded, admitted) ?? [['none', 0]])

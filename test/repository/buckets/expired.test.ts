@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import type {BucketState} from '../../../src/lib/core/bucket.js'
-import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom} from '../../../src/lib/core/fullness.js'
+import type {BucketState} from '../../../src/lib/core/buckets/bucket.js'
+import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom} from '../../../src/lib/core/buckets/fullness.js'
 import {adjustUpdate} from '../../../src/lib/repository/buckets/adjust-write.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'

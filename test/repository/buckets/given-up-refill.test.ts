@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {sendMarked} from '../../../src/lib/repository/buckets/marked-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'

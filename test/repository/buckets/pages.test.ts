@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {type BucketScope, readAddressPage, readShardsAt} from '../../../src/lib/repository/buckets/pages.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

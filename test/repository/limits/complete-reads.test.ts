@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Throttled} from '../../../src/lib/dynamo/errors.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

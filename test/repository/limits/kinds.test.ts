@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import type {Limit} from '../../../src/lib/core/limit.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import type {Limit} from '../../../src/lib/core/limits/limit.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'

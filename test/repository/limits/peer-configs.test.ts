@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {exportForm} from '../../../src/lib/manifest/export.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'

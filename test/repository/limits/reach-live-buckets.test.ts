@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {ConditionFailed} from '../../../src/lib/dynamo/errors.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
@@ -8,7 +8,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, putBucket} from '../namespace-table.js'
-import {syncLimits} from '../sync/sync-limits.js'
+import {syncLimits} from './sync-limits.js'
 
 const scopes: ConfigScope[] = [
   {level: 'entity', entity: 'user-1', resource: 'gpt-4'},

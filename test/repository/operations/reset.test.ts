@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import type {Limit} from '../../../src/lib/core/limit.js'
-import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import type {Limit} from '../../../src/lib/core/limits/limit.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import type {OperationInput} from '../../../src/lib/dynamo/transport.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'

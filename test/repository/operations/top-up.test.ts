@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {RequestTooLarge} from '../../../src/lib/limiter/refusal/errors.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {readVersion} from '../../../src/lib/repository/table/version.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'

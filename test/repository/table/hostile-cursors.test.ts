@@ -1,10 +1,10 @@
 import {expect, it} from 'vitest'
+import {verifyTable} from '../../../src/lib/insight/verify/verify.js'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
-import {configPage} from '../../../src/lib/repository/limits/pages.js'
+import {configPage} from '../../../src/lib/repository/limits/limit-pages.js'
 import {type CursorKind, encodeCursor} from '../../../src/lib/repository/table/cursor.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
-import {verifyTable} from '../../../src/lib/verify/verify.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {Denied} from '../../../src/lib/dynamo/errors.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {requireReaders} from '../../../src/lib/repository/table/required-release.js'

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../../src/lib/core/errors.js'
-import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {Claim} from '../oracles/books.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
 import {AFTERMATH_MS, DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'

@@ -1,5 +1,5 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import {verifyTable} from '../../../src/lib/verify/verify.js'
+import {verifyTable} from '../../../src/lib/insight/verify/verify.js'
 import {RESOURCE} from '../scenario.js'
 import type {Writer} from '../world/table-writes.js'
 import {READERS} from '../world/world.js'

@@ -1,6 +1,6 @@
-import {LIFETIME_MULTIPLIER, neededUntilSeconds} from '../../../src/lib/core/bucket.js'
+import {LIFETIME_MULTIPLIER, neededUntilSeconds} from '../../../src/lib/core/buckets/bucket.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import {shareOfRecord} from '../../../src/lib/limiter/known-bucket.js'
+import {shareOfRecord} from '../../../src/lib/limiter/queue/known-bucket.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'

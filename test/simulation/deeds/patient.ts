@@ -1,4 +1,4 @@
-import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import type {Consumption} from '../oracles/oracles.js'

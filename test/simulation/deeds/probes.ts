@@ -1,4 +1,4 @@
-import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/refusal/errors.js'
 import {RESOURCE} from '../scenario.js'
 import {bucketId, type StoredShard, shardChange} from '../world/table-writes.js'
 import {STACK, type World} from '../world/world.js'

@@ -1,5 +1,5 @@
-import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
 import {RESOURCE} from '../scenario.js'

@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('repository/operations/learn.ts', [
     ['a lesson is forgotten', 'return planned?.decision', 'return undefined'],
   ]),
-  ...inFile('core/bucket.ts', [
+  ...inFile('core/buckets/bucket.ts', [
     [
       'requests of a batch share the same tokens',
       'left.set(name, (left.get(name) ?? 0n) - milli)',
@@ -68,10 +68,10 @@ export const MUTANTS: readonly Mutant[] = [
       'return Math.floor(nowMs / 1000) + 1',
     ],
   ]),
-  ...inFile('core/shards.ts', [
+  ...inFile('core/buckets/shards.ts', [
     ['the wait of several shards is too short', 'return lateEnough', 'return Math.ceil(lateEnough / 2)'],
   ]),
-  ...inFile('core/fullness.ts', [
+  ...inFile('core/buckets/fullness.ts', [
     [
       'a bucket counts as full too early',
       'limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs))',
@@ -202,7 +202,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a split creates tokens', '    give.add(tk, n(-milli))\n', ''],
     ['a new shard counts what its donor has counted', 'consumedMilli: 0n, remainder: 0n}', 'remainder: 0n}'],
   ]),
-  ...inFile('core/kind-refill.ts', [
+  ...inFile('core/buckets/kind-refill.ts', [
     [
       'a quota is not restored',
       'resetMs !== undefined && resetMs > fromMs)',
@@ -235,7 +235,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
   ]),
-  ...inFile('core/limit-kind.ts', [
+  ...inFile('core/limits/limit-kind.ts', [
     [
       'a window of the schedule is ignored',
       'return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}',
@@ -285,14 +285,14 @@ export const MUTANTS: readonly Mutant[] = [
       "if (access !== 'disabled') e.remove(names.disabled)\n  else bool(true)",
     ],
   ]),
-  ...inFile('limiter/known-bucket.ts', [
+  ...inFile('limiter/queue/known-bucket.ts', [
     [
       'a soft limit refuses when its time has run out',
       '    if (hasLapsedSoftness(record, amounts, nowMs)) return undefined\n',
       '    hasLapsedSoftness(record, amounts, nowMs)\n',
     ],
   ]),
-  ...inFile('limiter/bucket-queue.ts', [
+  ...inFile('limiter/queue/bucket-queue.ts', [
     [
       'what an abandoned request was charged stays',
       'request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))',
@@ -309,7 +309,7 @@ export const MUTANTS: readonly Mutant[] = [
       'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
     ],
   ]),
-  ...inFile('limiter/refusals/tally.ts', [
+  ...inFile('limiter/refusal/tally.ts', [
     [
       'refusals of a write that was refused are forgotten',
       "else if (outcome === 'not-counted') this.#add(bucket, taken)",
@@ -336,7 +336,7 @@ export const MUTANTS: readonly Mutant[] = [
       'for (const {name, requested, exceeded} of asked.slice(0, 1))',
     ],
   ]),
-  ...inFile('limiter/namespace-limiter.ts', [
+  ...inFile('limiter/levels/namespace-limiter.ts', [
     [
       'a refused parent leaves its child charged',
       'const refunds = grants.map(grant => this.queues.refund(grant.holdings))',
@@ -359,7 +359,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('repository/operations/divide.ts', [
     ['a top-up adds more than was asked for', 'const given = total < room ? total : room', 'const given = room'],
   ]),
-  ...inFile('repository/sync/family-sync.ts', [
+  ...inFile('repository/limits/family-sync.ts', [
     [
       'a move does not reach buckets',
       'if (isSameFamily(record, family) && !isMoved) return undefined',
@@ -375,24 +375,24 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['what was adjusted is not rolled back', 'book(holding, charges, 1n)', 'book(holding, charges, 0n)'],
   ]),
-  ...inFile('limiter/settling/riders.ts', [
+  ...inFile('limiter/queue/riders.ts', [
     [
       'tokens are returned with a request to a bucket that was created since',
       '    if (correction.incarnation !== incarnation) return undefined\n',
       '',
     ],
   ]),
-  ...inFile('limiter/settling/waiting-corrections.ts', [
+  ...inFile('limiter/queue/waiting-corrections.ts', [
     ['what is settled soon is written with every further write', '    this.#soon = []\n', ''],
     ['what is settled soon is forgotten when others are written', '    this.#due.push(...this.#soon)\n', ''],
   ]),
-  ...inFile('limiter/refusal.ts', [
+  ...inFile('limiter/queue/refuse.ts', [
     ['every refusal names 1 ms', 'Math.max(1, ...statuses.map(status => status.retryAfterMs))', '1'],
   ]),
-  ...inFile('limiter/known-bucket.ts', [
+  ...inFile('limiter/queue/known-bucket.ts', [
     ['refusals are remembered for a minute', 'ageMs <= denyCacheMs', 'ageMs <= 60 * denyCacheMs'],
   ]),
-  ...inFile('limiter/corrections.ts', [
+  ...inFile('limiter/queue/corrections.ts', [
     [
       'tokens are returned to a bucket that was created since',
       'incarnation: returning.incarnation, periods',
@@ -410,7 +410,7 @@ export const MUTANTS: readonly Mutant[] = [
       'if (returning && !bucket)',
     ],
   ]),
-  ...inFile('limiter/limit-steps.ts', [
+  ...inFile('limiter/queue/apply-limits.ts', [
     ['the whole capacity is too large', 'if (milli > capacityMilli && ', 'if (milli >= capacityMilli && '],
     [
       'changed limits are never noticed',
@@ -423,7 +423,7 @@ export const MUTANTS: readonly Mutant[] = [
       'const write = {amounts: new Map<string, bigint>(), requests: requestCount(fitting)}',
     ],
   ]),
-  ...inFile('limiter/gather.ts', [
+  ...inFile('limiter/levels/gather.ts', [
     [
       'a gathered request is charged nothing',
       'const write = {amounts: taken, requests',

@@ -7,7 +7,7 @@ import {
   TransactionConflict,
   ValidationFailed,
 } from '../../../src/lib/dynamo/errors.js'
-import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Tokens} from '../scenario.js'
 import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'

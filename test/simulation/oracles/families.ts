@@ -1,5 +1,5 @@
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
+import type {RefusalStatus} from '../../../src/lib/limiter/refusal/errors.js'
 import {type Deed, RESOURCE, type Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {CACHE_PERIOD_MS} from './limits-timeline.js'

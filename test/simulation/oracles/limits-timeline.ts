@@ -1,4 +1,4 @@
-import type {Limit} from '../../../src/lib/core/limit.js'
+import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {decodeConfig} from '../../../src/lib/schema/config-record.js'
 import type {TableWrite} from '../world/table-writes.js'
 

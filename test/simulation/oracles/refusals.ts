@@ -1,4 +1,4 @@
-import type {RefusalStatus, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import type {RefusalStatus, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {bucketId, refusedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 

@@ -1,4 +1,4 @@
-import {type Limit, makeLimit} from '../../../src/lib/core/limit.js'
+import {type Limit, makeLimit} from '../../../src/lib/core/limits/limit.js'
 import {type Planned, plain, SYSTEM} from '../rare.js'
 import {type Deed, RESOURCE, type Step, type Tokens} from '../scenario.js'
 import {kills, someActions, someFaults} from '../traffic.js'

@@ -1,5 +1,5 @@
-import type {Limit} from '../../../src/lib/core/limit.js'
-import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import type {Limit} from '../../../src/lib/core/limits/limit.js'
+import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import {RESOURCE, type Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'

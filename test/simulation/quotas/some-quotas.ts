@@ -1,5 +1,5 @@
-import {compileStored, formatResets} from '../../../src/lib/calendar/stored-schedule.js'
-import {isCalendarReset, type Limit, makeLimit, type ScheduleEntry} from '../../../src/lib/core/limit.js'
+import {compileStored, formatResets} from '../../../src/lib/core/calendar/stored-schedule.js'
+import {isCalendarReset, type Limit, makeLimit, type ScheduleEntry} from '../../../src/lib/core/limits/limit.js'
 import type {Draws} from '../world/draws.js'
 
 /** Where a scenario begins: before clocks change, before months end, on a day like any other. */

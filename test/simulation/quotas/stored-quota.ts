@@ -1,4 +1,4 @@
-import {compileStored} from '../../../src/lib/calendar/stored-schedule.js'
+import {compileStored} from '../../../src/lib/core/calendar/stored-schedule.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 import {bucketId} from '../world/table-writes.js'

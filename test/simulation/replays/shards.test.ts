@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import type {Limit} from '../../../src/lib/core/limit.js'
+import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {run} from '../run.js'
 import {type Deed, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from '../scenario.js'
 import {OTHERS} from '../world/world.js'

@@ -1,4 +1,5 @@
 import {RollupSchedule} from '../../../src/lib/core/window.js'
+import {loadTableDefinition} from '../../../src/lib/dynamo/table-definition.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
@@ -6,7 +7,6 @@ import type {NamespaceTable, Table} from '../../../src/lib/repository/table/tabl
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import {encodeRollups} from '../../../src/lib/schema/registry-records.js'
-import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {MemoryOperations} from '../../helpers/memory-table/operations.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 import {type Fault, type Scenario, USUAL_CACHE_SIZE} from '../scenario.js'

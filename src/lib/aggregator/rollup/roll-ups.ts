@@ -4,7 +4,7 @@ import type {Table} from '../../repository/table/table.js'
 import type {CoarseUsage} from '../../repository/usage/sum.js'
 import type {ConcernedDay} from './concerned.js'
 import {isLate, startWithin} from './due.js'
-import {rollUp} from './roll-up.js'
+import {rollUp} from './sum-up.js'
 
 /** The batch in whose time something is rolled up. */
 export interface RollupBatch {

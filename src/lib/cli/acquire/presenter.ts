@@ -1,10 +1,10 @@
-import type {Consumption} from '../../core/consumption.js'
-import {formatAmount} from '../../core/syntax/amount.js'
-import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
-import type {AcquireAttempt} from '../../inspect/attempt.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
+import type {Consumption} from '../../core/limits/consumption.js'
+import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
+import type {AcquireAttempt} from '../../insight/why/attempt.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
 import {textTable} from '../output/text-table.js'
-import type {AcquireResult} from '../results/acquire.js'
+import type {AcquireResult} from './results.js'
 
 /** Says that a request waits for its next attempt. */
 export function retryText(ms: number): string {

@@ -1,10 +1,10 @@
-import {openWindow, plainAt} from '../../calendar/in-force.js'
-import {isoMinute} from '../../calendar/windows-until.js'
-import {type BoostValues, baseOf, type Limit, MAX_TOKENS, type ScheduleEntry} from '../../core/limit.js'
-import {formatAmount} from '../../core/syntax/amount.js'
-import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatWait, shellWord} from '../../core/text.js'
-import type {ExplainedLimit} from '../../inspect/explain.js'
+import {openWindow, plainAt} from '../../core/calendar/in-force.js'
+import {isoMinute} from '../../core/calendar/windows-until.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
+import {type BoostValues, baseOf, type Limit, MAX_TOKENS, type ScheduleEntry} from '../../core/limits/limit.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatWait, shellWord} from '../../core/text/text.js'
+import type {ExplainedLimit} from '../../insight/why/explain.js'
 import {scopeArguments, scopeWords} from '../base/scope-text.js'
 
 /** A command that would admit the request sooner, and what it does. */

@@ -1,9 +1,9 @@
-import {durationMs} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
-import {formatTokens} from '../../core/text.js'
+import {durationMs} from '../../core/text/duration.js'
+import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
-import type {AcquireAttempt} from '../../inspect/attempt.js'
-import type {AcquireRequest} from '../../limiter/options.js'
+import type {AcquireAttempt} from '../../insight/why/attempt.js'
+import type {AcquireRequest} from '../../limiter/request/options.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
 import type {StackContext} from '../base/context.js'
 import {interruptible} from '../output/interrupt.js'
@@ -53,7 +53,7 @@ export async function tryRequest(
 ): Promise<AcquireAttempt> {
   const [{RateLimiter}, {attemptAcquire, previewAcquire}] = await Promise.all([
     import('../../limiter/rate-limiter.js'),
-    import('../../inspect/attempt.js'),
+    import('../../insight/why/attempt.js'),
   ])
   const {sleep} = backoff
   const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, strict: true, timeoutMs: TIMEOUT_MS})

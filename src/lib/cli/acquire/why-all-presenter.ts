@@ -1,6 +1,6 @@
-import {formatPlural, formatTokens, formatWait} from '../../core/text.js'
-import type {ExplainedLimit, Explanation} from '../../inspect/explain.js'
-import type {WhyAllResult} from '../results/acquire.js'
+import {formatPlural, formatTokens, formatWait} from '../../core/text/text.js'
+import type {ExplainedLimit, Explanation} from '../../insight/why/explain.js'
+import type {WhyAllResult} from './results.js'
 import {refusedLately, verdict, whyJson, whyLines} from './why-presenter.js'
 
 /** What is to be said about an entity: one or several resources at one instant. */

@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {asSentence} from '../../core/text.js'
+import {asSentence} from '../../core/text/text.js'
 import type {AwaitedEnd} from '../output/listen-for-end.js'
 import type {WhyReport} from './why-all-presenter.js'
 

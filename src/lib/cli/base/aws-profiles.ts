@@ -2,7 +2,7 @@ import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
-import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import type {Setting} from './settings.js'
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
-import {didYouMean, nearestNames} from '../../core/nearest.js'
-import {formatAmount} from '../../core/syntax/amount.js'
-import {shellWord} from '../../core/text.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
+import {shellWord} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeArguments} from './scope-text.js'
 

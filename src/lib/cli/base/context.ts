@@ -123,7 +123,7 @@ export async function openAwsServices(
 ): Promise<Aws | undefined> {
   const [{openAws}, {hasCloudFormation}] = await Promise.all([
     import('../../infra/aws/clients.js'),
-    import('../../infra/stacks/cloudformation-probe.js'),
+    import('../../infra/stack/cloudformation-probe.js'),
   ])
   // The signal may have been aborted during the imports; the listener below would not be called for that.
   signal?.throwIfAborted()

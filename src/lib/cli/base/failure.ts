@@ -1,11 +1,11 @@
 import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {printableLines} from '../../core/printable.js'
+import {printableLines} from '../../core/text/printable.js'
 import {jsonText} from '../output/json-text.js'
 import {paint, safeLine} from '../output/paint.js'
-import type {ErrorResult} from '../results/error.js'
 import {withCommandHint} from './command-hints.js'
+import type {ErrorResult} from './error-results.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {

@@ -1,5 +1,5 @@
 import type {Config} from '@oclif/core/config'
-import {shellWord} from '../../core/text.js'
+import {shellWord} from '../../core/text/text.js'
 import {SETTING_RULES, type SettingKey} from './setting-rules.js'
 import {type Settings, typedSettings} from './settings.js'
 

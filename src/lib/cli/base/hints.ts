@@ -1,6 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
-import {didYouMean, nearestNames} from '../../core/nearest.js'
-import {shellWord} from '../../core/text.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
+import {shellWord} from '../../core/text/text.js'
 import {commandHint} from './command-hints.js'
 import type {StackContext} from './context.js'
 import type {Setting, Settings} from './settings.js'

@@ -1,5 +1,5 @@
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {shellWord} from '../../core/text.js'
+import {shellWord} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 
 /** A scope as part of a sentence. */

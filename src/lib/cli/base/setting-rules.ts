@@ -1,4 +1,4 @@
-import {nearestNames} from '../../core/nearest.js'
+import {nearestNames} from '../../core/text/nearest.js'
 import {isLoopback} from '../../dynamo/connection.js'
 import {OUTPUT_FORMATS} from '../output/output-format.js'
 

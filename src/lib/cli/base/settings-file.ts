@@ -1,5 +1,5 @@
 import {dirname, join} from 'node:path'
-import {readText} from '../../documents/read.js'
+import {readText} from '../../files/read-document.js'
 import type {SettingsFileKind} from './setting-rules.js'
 
 /** Settings file of a project, next to its code. */

@@ -1,9 +1,9 @@
 import {isMap, isScalar, type Node, Scalar, type YAMLMap} from 'yaml'
 import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
-import {composeYaml} from '../../documents/compose.js'
-import {notOneOf, type Problem, reportProblems} from '../../documents/problems.js'
-import {newMapping} from '../../documents/values.js'
+import {notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
+import {newMapping} from '../../files/document-values.js'
+import {composeYaml} from '../../files/yaml-compose.js'
 import {
   projectSettingProblem,
   SETTING_KEYS,

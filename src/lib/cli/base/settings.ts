@@ -1,6 +1,6 @@
 import {join} from 'node:path'
 import {InvalidInput} from '../../core/errors.js'
-import {shellWord} from '../../core/text.js'
+import {shellWord} from '../../core/text/text.js'
 import {SETTING_KEYS, SETTING_RULES, type SettingKey, type SettingRule, settingProblem} from './setting-rules.js'
 import {findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
 

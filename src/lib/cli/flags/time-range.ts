@@ -1,6 +1,6 @@
 import {string} from '@oclif/core/flags'
-import {durationMs} from '../../core/duration.js'
 import {InvalidInput} from '../../core/errors.js'
+import {durationMs} from '../../core/text/duration.js'
 
 const helpGroup = 'TIME'
 

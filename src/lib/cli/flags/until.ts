@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/flags'
-import {instantsAt, timeZone} from '../../calendar/time-zone.js'
-import {durationMs, parseDuration} from '../../core/duration.js'
+import {instantsAt, timeZone} from '../../core/calendar/time-zone.js'
 import {InvalidInput} from '../../core/errors.js'
+import {durationMs, parseDuration} from '../../core/text/duration.js'
 import {parseDate} from './time-range.js'
 
 /** Settings that have no end. */

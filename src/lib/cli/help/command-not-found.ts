@@ -1,7 +1,7 @@
 import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
-import {nearestPhrases, type PhraseCandidate} from '../../core/nearest.js'
-import {shellWord} from '../../core/text.js'
+import {nearestPhrases, type PhraseCandidate} from '../../core/text/nearest.js'
+import {shellWord} from '../../core/text/text.js'
 import {fail, failureJson} from '../base/failure.js'
 import {HELP_TOPICS} from './topics.js'
 

@@ -1,5 +1,5 @@
 import {readFile} from 'node:fs/promises'
-import {packageFile} from '../../schema/template/package-file.js'
+import {packageFile} from '../../files/package-file.js'
 import {HELP_TOPICS} from './topics.js'
 
 /** The parts of package.json and of oclif's manifest that the first page of the help is made of. */

@@ -1,6 +1,6 @@
 import type {Command} from '@oclif/core/command'
 import type {Config, Topic} from '@oclif/core/interfaces'
-import type {HelpEntryJson, HelpResult} from '../results/help.js'
+import type {HelpEntryJson, HelpResult} from './results.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
 /** A subject of help; a `group` of commands is what oclif calls a topic. */

@@ -1,14 +1,14 @@
-import {nextResetMs} from '../../calendar/next-reset.js'
-import {boostedOf, isSessionReset, type Limit} from '../../core/limit.js'
-import {formatAmount} from '../../core/syntax/amount.js'
-import {afterBoost, plainRate} from '../../core/syntax/boost-text.js'
-import {formatMinute, formatTokens, shellWord} from '../../core/text.js'
+import {nextResetMs} from '../../core/calendar/next-reset.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
+import {afterBoost, plainRate} from '../../core/limits/boost-text.js'
+import {boostedOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
+import {formatMinute, formatTokens, shellWord} from '../../core/text/text.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import {scopeArguments, scopeWords} from '../base/scope-text.js'
 import type {Listing} from '../output/listing.js'
-import type {LimitsBoostsResult} from '../results/limits.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
+import type {LimitsBoostsResult} from './results.js'
 
 /** Boosts, one row per limit, the next end first. */
 export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLimit> {

@@ -1,13 +1,13 @@
-import {baseOf, type Limit} from '../../core/limit.js'
-import {plainRate} from '../../core/syntax/boost-text.js'
-import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text.js'
-import type {AlteredLimit} from '../../inspect/altered-limits.js'
-import type {ChangeReach} from '../../inspect/change-reach.js'
+import {plainRate} from '../../core/limits/boost-text.js'
+import {baseOf, type Limit} from '../../core/limits/limit.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
+import type {AlteredLimit} from '../../insight/preview/altered-limits.js'
+import type {ChangeReach} from '../../insight/preview/change-reach.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope-text.js'
-import type {ChangeEffectJson} from '../results/limits.js'
 import {limitJson} from './json.js'
+import type {ChangeEffectJson} from './results.js'
 
 /** Altered limits listed one by one. */
 const MOST_ALTERED = 5

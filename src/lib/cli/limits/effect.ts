@@ -1,17 +1,17 @@
 import {isDeepStrictEqual} from 'node:util'
-import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatList, formatPlural} from '../../core/text.js'
-import type {AppliedScope, LevelEffect, MeantChange, ScopeLimits} from '../../inspect/change-effect.js'
-import type {ChangeReach} from '../../inspect/change-reach.js'
-import type {NewName} from '../../inspect/new-names.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
+import type {AppliedScope, LevelEffect, MeantChange, ScopeLimits} from '../../insight/preview/change-effect.js'
+import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {NewName} from '../../insight/preview/new-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeArguments, scopeWords} from '../base/scope-text.js'
 import {type Facts, factLines} from '../output/facts.js'
-import type {ChangeEffectJson} from '../results/limits.js'
 import {alteredJson, alteredText, lossText, lostJson} from './consent.js'
 import {type ChangeOutcome, limitChanges, limitJson, scopeJson} from './json.js'
 import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
+import type {ChangeEffectJson} from './results.js'
 
 /** What a change comes to: at its level, for live buckets, and in names. Found out before it is made. */
 export interface ChangeEffect {
@@ -31,9 +31,9 @@ export async function effectOf(
   nowMs: number,
 ): Promise<ChangeEffect> {
   const [{levelEffect}, {changeReach}, {newNames}] = await Promise.all([
-    import('../../inspect/change-effect.js'),
-    import('../../inspect/change-reach.js'),
-    import('../../inspect/new-names.js'),
+    import('../../insight/preview/change-effect.js'),
+    import('../../insight/preview/change-reach.js'),
+    import('../../insight/preview/new-names.js'),
   ])
   const known = new Set(change.before.map(({name}) => name))
   const added = change.after.flatMap(({name}) => (known.has(name) ? [] : [name]))
@@ -57,7 +57,7 @@ export async function effectMade(
 ): Promise<ChangeEffect> {
   const limits = ({before, after}: Omit<ScopeLimits, 'scope'>) => [before, after]
   if (isDeepStrictEqual(limits(previewed), limits(made))) return effect
-  const {levelEffect} = await import('../../inspect/change-effect.js')
+  const {levelEffect} = await import('../../insight/preview/change-effect.js')
   return {...effect, level: await levelEffect(namespace, made)}
 }
 

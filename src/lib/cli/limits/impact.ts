@@ -1,11 +1,11 @@
 import {boolean} from '@oclif/core/flags'
-import {rateText} from '../../core/syntax/boost-text.js'
-import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text.js'
-import type {ScopeLimits} from '../../inspect/change-effect.js'
-import type {EntityImpact, Impact, ImpactRange} from '../../inspect/impact.js'
+import {rateText} from '../../core/limits/boost-text.js'
+import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text/text.js'
+import type {ScopeLimits} from '../../insight/preview/change-effect.js'
+import type {EntityImpact, Impact, ImpactRange} from '../../insight/preview/impact.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type Listing, listingLines} from '../output/listing.js'
-import type {ImpactJson} from '../results/limits.js'
+import type {ImpactJson} from './results.js'
 
 /** For commands that show a change. */
 export const impactFlags = {
@@ -25,7 +25,7 @@ export async function readImpact(
   nowMs: number,
   range: ImpactRange = {window: 'hourly', sinceMs: Math.max(0, nowMs - IMPACT_MS), untilMs: Math.floor(nowMs) + 1},
 ): Promise<{impact: Impact; range: ImpactRange}> {
-  const {impactOf} = await import('../../inspect/impact.js')
+  const {impactOf} = await import('../../insight/preview/impact.js')
   return {impact: await impactOf(namespace, changes, range), range}
 }
 

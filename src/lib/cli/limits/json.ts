@@ -1,10 +1,10 @@
-import {baseOf, type Limit} from '../../core/limit.js'
-import {boostField} from '../../core/syntax/boost-text.js'
-import {formatLimit} from '../../core/syntax/limit-text.js'
+import {boostField} from '../../core/limits/boost-text.js'
+import {baseOf, type Limit} from '../../core/limits/limit.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
-import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
-import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
+import type {LimitChangeJson, LimitJson, ScopeJson} from '../output/results.js'
+import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from './results.js'
 
 /** A limit in JSON; `text` is the syntax of `zael limits set`. */
 export function limitJson(limit: Limit): LimitJson {

@@ -1,10 +1,10 @@
 import type {ZaelError} from '../../core/errors.js'
-import type {ChangeReach} from '../../inspect/change-reach.js'
+import type {ChangeReach} from '../../insight/preview/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import {adoptedScopes, type ManifestDrift, type Plan, type PlannedChange} from '../../manifest/plan.js'
-import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
 import {alteredJson, lostJson} from './consent.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
+import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from './manifest-results.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
 function plannedChangeJson(change: PlannedChange): PlannedChangeJson {

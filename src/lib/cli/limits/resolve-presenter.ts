@@ -1,12 +1,12 @@
-import {rateText} from '../../core/syntax/boost-text.js'
-import type {FamilyLimits, SharedCharge} from '../../inspect/family-limits.js'
+import {rateText} from '../../core/limits/boost-text.js'
+import type {FamilyLimits, SharedCharge} from '../../insight/lookup/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import {factLines} from '../output/facts.js'
+import type {SharedChargeJson} from '../output/results.js'
 import {textTable} from '../output/text-table.js'
-import type {LimitsResolveResult, ResolutionJson} from '../results/limits.js'
-import type {SharedChargeJson} from '../results/shared.js'
 import {limitJson, scopeJson} from './json.js'
 import {cascadeText, configuredText} from './presenter.js'
+import type {LimitsResolveResult, ResolutionJson} from './results.js'
 
 /** Which limits apply and why, in JSON. */
 export function resolveJson(family: FamilyLimits): LimitsResolveResult {

@@ -1,11 +1,11 @@
 import {EXIT, ZaelError} from '../../core/errors.js'
-import {formatCount} from '../../core/text.js'
-import type {ChangeReach} from '../../inspect/change-reach.js'
+import {formatCount} from '../../core/text/text.js'
+import type {ChangeReach} from '../../insight/preview/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {Plan} from '../../manifest/plan.js'
+import type {SyncOptions} from '../../repository/limits/bucket-sync.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
-import type {SyncOptions} from '../../repository/sync/bucket-sync.js'
 import {confirm} from '../output/confirm.js'
 import {interruptible, nothingChanged} from '../output/interrupt.js'
 import {listenForEnd} from '../output/listen-for-end.js'
@@ -53,7 +53,7 @@ export async function planWithLoss(
 ): Promise<JudgedPlan> {
   const [{planManifest}, {lossReach}] = await Promise.all([
     import('../../manifest/plan.js'),
-    import('../../inspect/change-reach.js'),
+    import('../../insight/preview/change-reach.js'),
   ])
   return withProgress(
     async (line, signal) => {

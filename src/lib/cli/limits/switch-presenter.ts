@@ -1,13 +1,13 @@
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatPlural, shellWord} from '../../core/text.js'
-import type {SwitchException, SwitchExceptions} from '../../inspect/switch-exceptions.js'
+import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
+import type {SwitchException, SwitchExceptions} from '../../insight/preview/switch-exceptions.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope-text.js'
 import {factLines, nextLines, updatedText} from '../output/facts.js'
-import type {SwitchResult} from '../results/switch.js'
 import {scopeJson} from './json.js'
 import {policyText} from './presenter.js'
+import type {SwitchResult} from './switch-results.js'
 
 /** What was set, and where other switches count more. */
 export interface Reach {

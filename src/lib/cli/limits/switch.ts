@@ -1,14 +1,14 @@
 import {ZaelError} from '../../core/errors.js'
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
-import {newNameNotice} from '../../inspect/known-names.js'
-import {switchExceptions} from '../../inspect/switch-exceptions.js'
-import type {PolicyScope} from '../../repository/limits/change.js'
+import {newNameNotice} from '../../insight/lookup/known-names.js'
+import {switchExceptions} from '../../insight/preview/switch-exceptions.js'
+import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ProgressStream} from '../output/progress.js'
-import type {SwitchResult} from '../results/switch.js'
 import {changeWithProgress} from './run.js'
 import {type Reach, switchJson, switchLines} from './switch-presenter.js'
+import type {SwitchResult} from './switch-results.js'
 
 /** What to set; `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined

@@ -1,9 +1,9 @@
-import {formatPlural} from '../../core/text.js'
-import type {CleanUpResult} from '../../migrations/cleanup.js'
-import type {Verification} from '../../migrations/verify.js'
+import {formatPlural} from '../../core/text/text.js'
+import type {CleanUpResult} from '../../migrate/cleanup.js'
+import type {Verification} from '../../migrate/verify-migration.js'
 import {nextLines} from '../output/facts.js'
 import {plainTable} from '../output/text-table.js'
-import type {MigrateCleanupResult} from '../results/migrate.js'
+import type {MigrateCleanupResult} from './results.js'
 import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
 /** What a clean-up deleted, and what it kept. */

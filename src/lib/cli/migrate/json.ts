@@ -1,8 +1,8 @@
-import type {MigrationPlan} from '../../migrations/plan.js'
-import type {Survey} from '../../migrations/survey.js'
+import type {MigrationPlan} from '../../migrate/plan.js'
+import type {Survey} from '../../migrate/survey.js'
 import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
-import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
 import {limitlessJson} from './limitless-presenter.js'
+import type {MigratePlanResult, MigrateStatusResult} from './results.js'
 import {NO_OLD_ITEMS} from './samples.js'
 
 const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0, operation: 0}

@@ -1,13 +1,13 @@
-import type {Limit} from '../../core/limit.js'
-import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount, formatPlural} from '../../core/text.js'
-import type {Limitless, LimitlessResource} from '../../migrations/limitless/tally.js'
-import type {LimitsWritten} from '../../migrations/walk/write-limits.js'
-import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy/key.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import type {Limitless, LimitlessResource} from '../../migrate/limitless/tally.js'
+import type {LimitsWritten} from '../../migrate/walk/write-limits.js'
+import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
 import {limitJson} from '../limits/json.js'
 import {agree} from '../output/confirm.js'
 import {textTable} from '../output/text-table.js'
-import type {LimitlessJson, MigrateRunResult} from '../results/migrate.js'
+import type {LimitlessJson, MigrateRunResult} from './results.js'
 
 /** Resources and exceptions that are printed; JSON has all that are known. */
 const PRINTED = 20

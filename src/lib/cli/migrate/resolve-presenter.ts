@@ -1,9 +1,9 @@
-import {formatPlural} from '../../core/text.js'
-import type {Side} from '../../migrations/resolve.js'
-import type {ResolveAllResult} from '../../migrations/resolve-all.js'
-import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
+import {formatPlural} from '../../core/text/text.js'
+import type {Side} from '../../migrate/resolve.js'
+import type {ResolveAllResult} from '../../migrate/resolve-all.js'
+import type {RecordDifference, Sample} from '../../migrate/walk/report.js'
 import {nextLines} from '../output/facts.js'
-import type {MigrateResolveResult} from '../results/migrate.js'
+import type {MigrateResolveResult} from './results.js'
 import {sampleJson, sampleLines} from './samples.js'
 
 /** The conflicts that are about to be resolved. */

@@ -1,10 +1,9 @@
-import {formatCount, formatPlural} from '../../core/text.js'
-import type {MigrationResult} from '../../migrations/run.js'
-import type {Verification} from '../../migrations/verify.js'
-import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/report.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import type {MigrationResult} from '../../migrate/run.js'
+import type {Verification} from '../../migrate/verify-migration.js'
+import type {Decisions, RecordDifference, Sample} from '../../migrate/walk/report.js'
 import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
-import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from '../results/migrate.js'
 import {
   limitlessJson,
   limitlessLines,
@@ -12,6 +11,7 @@ import {
   limitsWrittenLines,
   writeLimitsCommand,
 } from './limitless-presenter.js'
+import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from './results.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
 /** What a run did, what is left, and the next command. */

@@ -1,16 +1,16 @@
 import {hostname} from 'node:os'
-import {parseDuration} from '../../core/duration.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {formatCount, formatSpan} from '../../core/text.js'
-import type {CleanUpResult} from '../../migrations/cleanup.js'
-import type {Side} from '../../migrations/resolve.js'
-import type {ResolveAllOptions, ResolveAllResult} from '../../migrations/resolve-all.js'
-import type {MigrationResult} from '../../migrations/run.js'
-import type {Survey} from '../../migrations/survey.js'
-import type {Verification, VerifyOptions} from '../../migrations/verify.js'
-import type {StepProgress} from '../../migrations/walk/pass.js'
-import type {StepId} from '../../migrations/walk/steps.js'
-import type {WriteLimitsOptions} from '../../migrations/walk/write-limits.js'
+import {parseDuration} from '../../core/text/duration.js'
+import {formatCount, formatSpan} from '../../core/text/text.js'
+import type {CleanUpResult} from '../../migrate/cleanup.js'
+import type {Side} from '../../migrate/resolve.js'
+import type {ResolveAllOptions, ResolveAllResult} from '../../migrate/resolve-all.js'
+import type {MigrationResult} from '../../migrate/run.js'
+import type {Survey} from '../../migrate/survey.js'
+import type {Verification, VerifyOptions} from '../../migrate/verify-migration.js'
+import type {StepProgress} from '../../migrate/walk/pass.js'
+import type {StepId} from '../../migrate/walk/steps.js'
+import type {WriteLimitsOptions} from '../../migrate/walk/write-limits.js'
 import type {Table} from '../../repository/table/table.js'
 import {barText, withProgress} from '../output/progress.js'
 
@@ -39,7 +39,7 @@ export function followMsOf(follow: string | undefined, until: StepId | undefined
 
 /** Reads the whole table and counts its records by layout. */
 export async function surveyWithProgress(table: Table, ourVersion: string): Promise<Survey> {
-  const {surveyTable} = await import('../../migrations/survey.js')
+  const {surveyTable} = await import('../../migrate/survey.js')
   return withProgress(
     (line, signal) => surveyTable(table, {ourVersion, signal, onProgress: items => line.count('Items read', items)}),
     () => interrupted('Interrupted. Nothing was written.'),
@@ -48,7 +48,7 @@ export async function surveyWithProgress(table: Table, ourVersion: string): Prom
 
 /** Migrates; Ctrl-C may stop it at any time. */
 export async function migrateWithProgress(table: Table, stack: string, request: RunRequest): Promise<MigrationResult> {
-  const {migrateTable} = await import('../../migrations/run.js')
+  const {migrateTable} = await import('../../migrate/run.js')
   let current = {name: '', step: 'indexes', sinceMs: 0}
   return withProgress(
     (line, signal) => {
@@ -88,13 +88,13 @@ export async function verifyWithProgress(
   table: Table,
   options: {readonly ourVersion: string; readonly all?: boolean | undefined},
 ): Promise<Verification> {
-  const {verifyMigration} = await import('../../migrations/verify.js')
+  const {verifyMigration} = await import('../../migrate/verify-migration.js')
   return comparing(options, request => verifyMigration(table, request))
 }
 
 /** Finds what a clean-up would delete; throws when something prevents it. */
 export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
-  const {compareForCleanUp} = await import('../../migrations/cleanup.js')
+  const {compareForCleanUp} = await import('../../migrate/cleanup.js')
   return comparing({ourVersion}, request => compareForCleanUp(table, request))
 }
 
@@ -118,7 +118,7 @@ export async function cleanUpWithProgress(
     readonly confirm: (verification: Verification) => Promise<void>
   },
 ): Promise<CleanUpResult> {
-  const {cleanUp} = await import('../../migrations/cleanup.js')
+  const {cleanUp} = await import('../../migrate/cleanup.js')
   let deleted: number | undefined
   return withProgress(
     (line, signal) =>
@@ -159,7 +159,7 @@ export async function resolveAllWithProgress(
   keep: Side,
   request: Pick<ResolveAllOptions, 'ourVersion' | 'confirm'>,
 ): Promise<ResolveAllResult> {
-  const {resolveAll} = await import('../../migrations/resolve-all.js')
+  const {resolveAll} = await import('../../migrate/resolve-all.js')
   let resolved: number | undefined
   return withProgress(
     (line, signal) => {

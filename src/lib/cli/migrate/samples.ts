@@ -1,7 +1,7 @@
-import {formatCount, formatPlural} from '../../core/text.js'
-import type {Verification} from '../../migrations/verify.js'
-import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
-import type {DifferenceSampleJson, OldItemCountsJson} from '../results/migrate.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import type {Verification} from '../../migrate/verify-migration.js'
+import type {RecordDifference, Sample} from '../../migrate/walk/report.js'
+import type {DifferenceSampleJson, OldItemCountsJson} from './results.js'
 
 /** Records below a title, and how many more there are; no lines when there are none. */
 export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {

@@ -1,7 +1,7 @@
 import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
 import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
-import {printableText} from '../../core/printable.js'
+import {printableText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 

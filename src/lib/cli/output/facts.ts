@@ -1,6 +1,6 @@
-import {printableText} from '../../core/printable.js'
-import {formatCount} from '../../core/text.js'
-import {padText, textWidth} from '../../core/text-width.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatCount} from '../../core/text/text.js'
+import {padText, textWidth} from '../../core/text/text-width.js'
 import {paint} from './paint.js'
 
 /** Names and values about one thing; `undefined` for what does not apply. */

@@ -1,4 +1,4 @@
-import {escapeHidden} from '../../core/printable.js'
+import {escapeHidden} from '../../core/text/printable.js'
 
 /** JSON that affects no terminal: hidden characters of strings are `\\u` escapes, which every parser reads as the same. */
 export function jsonText(value: unknown, indent?: number): string {

@@ -1,7 +1,7 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
-import {didYouMean, nearestNames} from '../../core/nearest.js'
-import {printableText} from '../../core/printable.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
+import {printableText} from '../../core/text/printable.js'
 import type {Cell, TextColumn} from './table-layout.js'
 import {longTable, type TextTableOptions, textTable} from './text-table.js'
 

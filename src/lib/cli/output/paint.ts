@@ -1,6 +1,6 @@
 import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
-import {printableText} from '../../core/printable.js'
+import {printableText} from '../../core/text/printable.js'
 
 /**
  * Stands for the escape character of our own colours until the line is printed. It is random, so no text from outside

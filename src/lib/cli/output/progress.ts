@@ -1,7 +1,7 @@
 import type {ZaelError} from '../../core/errors.js'
-import {printableText} from '../../core/printable.js'
-import {formatCount} from '../../core/text.js'
-import {cutText, textWidth} from '../../core/text-width.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatCount} from '../../core/text/text.js'
+import {cutText, textWidth} from '../../core/text/text-width.js'
 import {interruptible} from './interrupt.js'
 
 /** Where progress is drawn. */

@@ -1,4 +1,4 @@
-import {textStart} from '../../core/text-width.js'
+import {textStart} from '../../core/text/text-width.js'
 import {safeLine} from './paint.js'
 
 /** The part of a terminal that is drawn over. */

@@ -1,6 +1,6 @@
-import {printableText} from '../../core/printable.js'
-import {formatNumber} from '../../core/text.js'
-import {textWidth} from '../../core/text-width.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatNumber} from '../../core/text/text.js'
+import {textWidth} from '../../core/text/text-width.js'
 
 /** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
 export type Cell = string | number | boolean | null | undefined

@@ -1,5 +1,5 @@
 import Table from 'cli-table3'
-import {cutText, graphemesOf, textWidth} from '../../core/text-width.js'
+import {cutText, graphemesOf, textWidth} from '../../core/text/text-width.js'
 import {paint} from './paint.js'
 import {type Cell, cellText, GAP, type TableLayout} from './table-layout.js'
 

@@ -1,5 +1,5 @@
-import {formatPercent} from '../../core/text.js'
-import {cutText, padText} from '../../core/text-width.js'
+import {formatPercent} from '../../core/text/text.js'
+import {cutText, padText} from '../../core/text/text-width.js'
 import {paint} from './paint.js'
 import {
   type Cell,

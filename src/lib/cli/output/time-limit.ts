@@ -1,5 +1,5 @@
-import {formatDuration} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
+import {formatDuration} from '../../core/text/duration.js'
 
 /** Does work within a time limit in ms (`undefined`: none). At the limit the signal aborts and the error is thrown at once. */
 export async function withinTime<T>(ms: number | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {

@@ -1,6 +1,6 @@
 import {Document, isScalar, stringify, visit} from 'yaml'
-import {escapeHidden} from '../../core/printable.js'
-import {plainYaml} from '../../documents/plain-yaml.js'
+import {escapeHidden} from '../../core/text/printable.js'
+import {plainYaml} from '../../files/plain-yaml.js'
 
 /** YAML that affects no terminal: strings with hidden characters are quoted and have escapes, which read as the same. */
 export function yamlText(value: unknown, options: {lineWidth?: number; compat?: 'yaml-1.1'} = {}): string {

@@ -1,10 +1,10 @@
-import {formatCount, formatList} from '../../core/text.js'
-import type {Deleted} from '../../infra/delete/delete.js'
-import type {DeletionPlan} from '../../infra/delete/plan.js'
-import type {StackResource} from '../../infra/stacks/reader.js'
+import {formatCount, formatList} from '../../core/text/text.js'
+import type {Deleted} from '../../infra/deploy/delete.js'
+import type {DeletionPlan} from '../../infra/deploy/delete-plan.js'
+import type {StackResource} from '../../infra/stack/reader.js'
 import {paint} from '../output/paint.js'
-import type {DeleteResult} from '../results/stack.js'
 import {resourceName} from './names.js'
+import type {DeleteResult} from './results.js'
 
 /** What a deletion would delete and what it would keep. */
 export function deletionLines(plan: DeletionPlan): string[] {

@@ -1,10 +1,10 @@
 import {ZaelError} from '../../core/errors.js'
-import {formatList} from '../../core/text.js'
+import {formatList} from '../../core/text/text.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../../infra/aws/clients.js'
-import type {Deleted, DeletedPart, DeletionWatcher} from '../../infra/delete/delete.js'
-import type {DeletionPlan} from '../../infra/delete/plan.js'
+import type {Deleted, DeletedPart, DeletionWatcher} from '../../infra/deploy/delete.js'
+import type {DeletionPlan} from '../../infra/deploy/delete-plan.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Interruption} from '../output/interrupt.js'
 import {eventLines} from './deploy-presenter.js'
@@ -17,7 +17,7 @@ export async function deleteWithEvents(
   plan: DeletionPlan,
   {flags, interruption, logToStderr}: DeletionMode,
 ): Promise<Deleted> {
-  const {deletePlanned} = await import('../../infra/delete/delete.js')
+  const {deletePlanned} = await import('../../infra/deploy/delete.js')
   const gone = new Set<DeletedPart>()
   const started = {plan, gone, flags}
   const watcher: DeletionWatcher = {

@@ -4,8 +4,8 @@ import {readResourceIndex} from '../../repository/table/resource-index.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
 import type {Interruption} from '../output/interrupt.js'
-import type {DeployResult} from '../results/stack.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
+import type {DeployResult} from './results.js'
 
 /** Result of a deployment to a local engine. */
 export interface LocalDeployment {
@@ -32,7 +32,7 @@ export async function deployLocally(
 ): Promise<LocalDeployment> {
   const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
-    import('../../infra/options/resource-index.js'),
+    import('../../infra/stack/resource-index.js'),
     import('../../infra/deploy/errors.js'),
   ])
   const table = untilAborted(givenTable, interruption.signal)

@@ -1,14 +1,14 @@
-import {printableText} from '../../core/printable.js'
-import {formatCount, formatPlural} from '../../core/text.js'
-import {cutText} from '../../core/text-width.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import {cutText} from '../../core/text/text-width.js'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
-import type {StackEvent} from '../../infra/stacks/events.js'
+import type {StackEvent} from '../../infra/stack/events.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import type {DeployResult} from '../results/stack.js'
 import {resourceName} from './names.js'
+import type {DeployResult} from './results.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
   add: ['+', 'green', ''],

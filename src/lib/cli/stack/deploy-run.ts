@@ -86,8 +86,8 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
   const table = untilAborted(givenTable, signal)
   const {stack, stackId, hasEmptyTable} = plan
   const [{deleteStack, deleteTable, unprotectTable}, {readTable}, {hasEmptyLeftover}] = await Promise.all([
-    import('../../infra/delete/delete.js'),
-    import('../../infra/delete/plan.js'),
+    import('../../infra/deploy/delete.js'),
+    import('../../infra/deploy/delete-plan.js'),
     import('../../infra/deploy/plan.js'),
   ])
   // A first deployment with --deletion-protection leaves a table that its rollback could not delete.

@@ -1,5 +1,5 @@
 import type {ConnectionInput} from '../../dynamo/connection.js'
-import type {ListedStack, RefusedRegion, StackList} from '../../infra/stacks/list.js'
+import type {ListedStack, RefusedRegion, StackList} from '../../infra/stack/list-stacks.js'
 import {openAwsServices} from '../base/context.js'
 import type {Listing} from '../output/listing.js'
 
@@ -14,7 +14,7 @@ export async function findStacks(
   using aws = await openAwsServices(input, env)
   if (!aws) return {stacks: await tablesOf(input, env), refused: [], notEnabled: []}
   const [{listStacks, listStacksEverywhere}, {openAws}] = await Promise.all([
-    import('../../infra/stacks/list.js'),
+    import('../../infra/stack/list-stacks.js'),
     import('../../infra/aws/clients.js'),
   ])
   if (!allRegions) return {stacks: await listStacks(aws), refused: [], notEnabled: []}
@@ -25,7 +25,7 @@ async function tablesOf(input: ConnectionInput, env: Environment) {
   const [{createTransport}, {resolveConnection}, {listTables}] = await Promise.all([
     import('../../dynamo/transports/create.js'),
     import('../../dynamo/connection.js'),
-    import('../../infra/stacks/list-tables.js'),
+    import('../../infra/stack/list-tables.js'),
   ])
   const transport = createTransport({connection: resolveConnection(input, env), clock: Date.now})
   try {

@@ -1,4 +1,4 @@
-import {formatCount, formatSpan} from '../../core/text.js'
+import {formatCount, formatSpan} from '../../core/text/text.js'
 import type {DownResult} from '../../local/down.js'
 import type {LogEntry} from '../../local/state-dir/log.js'
 import type {StackState} from '../../local/state-dir/state.js'
@@ -7,7 +7,7 @@ import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import type {LocalUpResult} from '../results/local.js'
+import type {LocalUpResult} from './local-results.js'
 
 type LocalStateJson = Omit<LocalUpResult, 'started' | 'mended'>
 

@@ -1,6 +1,6 @@
-import {printableText} from '../../core/printable.js'
-import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
-import {cutText} from '../../core/text-width.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text/text.js'
+import {cutText} from '../../core/text/text-width.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -12,12 +12,12 @@ import type {
 } from '../../infra/health/parts.js'
 import type {HealthFinding} from '../../infra/health/verdict.js'
 import {passesCheck} from '../../infra/health/verdict.js'
-import type {DriftedResource} from '../../infra/stacks/drift.js'
+import type {DriftedResource} from '../../infra/stack/drift.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import type {StatusResult} from '../results/stack.js'
 import {PART_NAMES, resourceName, constantWords as words} from './names.js'
+import type {StatusResult} from './results.js'
 
 /** Everything about a stack; the last line is the verdict. */
 export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {

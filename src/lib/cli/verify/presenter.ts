@@ -1,11 +1,11 @@
-import {printableText} from '../../core/printable.js'
-import {formatCount, formatPlural} from '../../core/text.js'
-import {FINDING_KINDS, type Finding, type FindingKind} from '../../verify/finding.js'
-import type {RepairOutcome} from '../../verify/repair.js'
-import type {VerifyReport} from '../../verify/verify.js'
+import {printableText} from '../../core/text/printable.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import {FINDING_KINDS, type Finding, type FindingKind} from '../../insight/verify/finding.js'
+import type {RepairOutcome} from '../../insight/verify/repair.js'
+import type {VerifyReport} from '../../insight/verify/verify.js'
 import {nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import type {VerifyFindingJson, VerifyResult} from '../results/verify.js'
+import type {VerifyFindingJson, VerifyResult} from './results.js'
 
 /** Findings of one kind that are shown without --all. */
 const SHOWN = 10

@@ -1,16 +1,16 @@
 import {ZaelError} from '../../core/errors.js'
-import {formatCount} from '../../core/text.js'
+import {formatCount} from '../../core/text/text.js'
+import type {Finding} from '../../insight/verify/finding.js'
+import type {RepairOutcome} from '../../insight/verify/repair.js'
+import type {VerifyReport, VerifyTableOptions} from '../../insight/verify/verify.js'
 import type {Principal} from '../../repository/audit/audit.js'
 import type {Table} from '../../repository/table/table.js'
-import type {Finding} from '../../verify/finding.js'
-import type {RepairOutcome} from '../../verify/repair.js'
-import type {VerifyReport, VerifyTableOptions} from '../../verify/verify.js'
 import {withProgress} from '../output/progress.js'
 import {keepHeapSmall} from '../output/small-heap.js'
 
 /** Compares the records of a table; Ctrl-C tells how to continue. */
 export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
-  const {verifyTable} = await import('../../verify/verify.js')
+  const {verifyTable} = await import('../../insight/verify/verify.js')
   keepHeapSmall()
   let cursor = options.cursor
   return withProgress(
@@ -40,7 +40,7 @@ export async function repairRecords(
   findings: readonly Finding[],
   principal: Principal | undefined,
 ): Promise<Map<Finding, RepairOutcome>> {
-  const {repairFindings} = await import('../../verify/repair.js')
+  const {repairFindings} = await import('../../insight/verify/repair.js')
   let repaired = 0
   return withProgress(
     (line, signal) =>

@@ -1,5 +1,5 @@
 import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
-import {checkTimeoutMs} from '../../core/duration.js'
+import {checkTimeoutMs} from '../../core/text/duration.js'
 import {unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'

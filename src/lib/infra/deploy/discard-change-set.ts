@@ -5,7 +5,7 @@ import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll} from '../aws/poll.js'
-import {readStack} from '../stacks/reader.js'
+import {readStack} from '../stack/reader.js'
 import type {ChangeSet} from './planned-change.js'
 
 /** Error message for a change set that cannot be deleted yet. */

@@ -1,9 +1,9 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {indexes} from '../../schema/attributes.js'
 import {indexKeys} from '../../schema/keys.js'
-import {ownTags} from '../options/tags.js'
-import {firstFailure, type StackEvent} from '../stacks/events.js'
-import {LOST_TABLE_FIX} from '../stacks/fixes.js'
+import {firstFailure, type StackEvent} from '../stack/events.js'
+import {LOST_TABLE_FIX} from '../stack/fixes.js'
+import {ownTags} from '../stack/tags.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
 import type {PlannedResource} from './planned-change.js'
 

@@ -1,11 +1,11 @@
 import {join} from 'node:path'
-import {parametersOf, type StackOptionValues} from '../options/options.js'
-import {bucketPattern} from '../options/resource-names.js'
 import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
 import {loadPermissionFacts} from '../permissions/facts.js'
 import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
+import {parametersOf, type StackOptionValues} from '../stack/options.js'
+import {bucketPattern} from '../stack/resource-names.js'
 import {type ExportedFile, writeExport} from './export.js'
 
 /** What the policies are for. */

@@ -2,11 +2,11 @@ import {writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
-import {compactTemplate} from '../../schema/template/template-yaml.js'
-import {lambdaPackage} from '../lambda/package.js'
-import {parameterText} from '../options/option.js'
-import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
-import {loadStackTemplate} from '../stacks/template.js'
+import {compactTemplate} from '../../files/template-yaml.js'
+import {lambdaPackage} from '../stack/lambda-package.js'
+import {parameterText} from '../stack/option.js'
+import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
+import {loadStackTemplate} from '../stack/template.js'
 
 /** An exported file, for deployments with other tools. */
 export interface ExportedFile {

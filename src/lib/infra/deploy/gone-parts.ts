@@ -1,8 +1,8 @@
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import type {StackResource} from '../stacks/reader.js'
-import {LOGICAL_ID} from '../stacks/template.js'
+import type {StackResource} from '../stack/reader.js'
+import {LOGICAL_ID} from '../stack/template.js'
 import type {RunningCode} from './planned-code.js'
 
 /**

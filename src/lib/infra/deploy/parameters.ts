@@ -1,6 +1,6 @@
 import type {Parameter} from '@aws-sdk/client-cloudformation'
-import {parameterText} from '../options/option.js'
-import {STACK_OPTIONS} from '../options/options.js'
+import {parameterText} from '../stack/option.js'
+import {STACK_OPTIONS} from '../stack/options.js'
 
 /** A parameter that changes; `before` is its default on a new stack. */
 export interface ParameterChange {

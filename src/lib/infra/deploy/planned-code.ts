@@ -1,8 +1,8 @@
 import type {Aws} from '../aws/clients.js'
-import {readCode} from '../lambda/code.js'
-import {lambdaPackage} from '../lambda/package.js'
-import type {StackResource} from '../stacks/reader.js'
-import {LOGICAL_ID} from '../stacks/template.js'
+import {lambdaPackage} from '../stack/lambda-package.js'
+import type {StackResource} from '../stack/reader.js'
+import {LOGICAL_ID} from '../stack/template.js'
+import {readCode} from './lambda-code.js'
 import type {ChangeSet} from './planned-change.js'
 
 /** The code of a stack's function. */

@@ -1,7 +1,7 @@
-import {compactTemplate, withoutItemsOf} from '../../schema/template/template-yaml.js'
+import {compactTemplate, withoutItemsOf} from '../../files/template-yaml.js'
 import type {Aws} from '../aws/clients.js'
 import {ownKey} from '../permissions/own-grants.js'
-import {loadStackTemplate} from '../stacks/template.js'
+import {loadStackTemplate} from '../stack/template.js'
 
 const OWN_NAME = 'TableName: !Ref AWS::StackName'
 

@@ -1,8 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
-import {parameterText} from '../options/option.js'
-import {STACK_OPTIONS} from '../options/options.js'
-import type {DeployedStack, StackResource} from '../stacks/reader.js'
-import {LOGICAL_ID} from '../stacks/template.js'
+import {parameterText} from '../stack/option.js'
+import {STACK_OPTIONS} from '../stack/options.js'
+import type {DeployedStack, StackResource} from '../stack/reader.js'
+import {LOGICAL_ID} from '../stack/template.js'
 
 type Parameters = Readonly<Record<string, string>>
 

@@ -5,8 +5,8 @@ import {
 } from '@aws-sdk/client-lambda'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {lambdaPackage} from '../lambda/package.js'
-import {tagOf} from '../stacks/reader.js'
+import {lambdaPackage} from '../stack/lambda-package.js'
+import {tagOf} from '../stack/reader.js'
 import type {AggregatorPart, MappingPart} from './parts.js'
 
 /** Reads the function of a stack; `null` when there is none. */

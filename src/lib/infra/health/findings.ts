@@ -1,7 +1,7 @@
-import {formatCount, formatPlural} from '../../core/text.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
 
 import {indexes as indexNames} from '../../schema/attributes.js'
-import type {DriftedResource} from '../stacks/drift.js'
+import type {DriftedResource} from '../stack/drift.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
@@ -11,7 +11,7 @@ import {
   removeMaximum,
   repairCommand,
   restreamCommand,
-} from '../stacks/fixes.js'
+} from '../stack/fixes.js'
 import {
   type AggregatorPart,
   type AlarmPart,

@@ -1,6 +1,6 @@
-import type {DriftedResource} from '../stacks/drift.js'
-import type {StackOwner} from '../stacks/reader.js'
-import type {TableThroughput} from '../stacks/throughput.js'
+import type {DriftedResource} from '../stack/drift.js'
+import type {StackOwner} from '../stack/reader.js'
+import type {TableThroughput} from '../stack/table-throughput.js'
 
 /** The CloudFormation stack. */
 export interface StackPart {

@@ -1,6 +1,6 @@
-import {parameterText} from '../options/option.js'
-import {STACK_OPTIONS} from '../options/options.js'
-import {type DeployedStack, deploymentOf} from '../stacks/reader.js'
+import {parameterText} from '../stack/option.js'
+import {STACK_OPTIONS} from '../stack/options.js'
+import {type DeployedStack, deploymentOf} from '../stack/reader.js'
 import type {ParameterDrift, StackPart} from './parts.js'
 
 /** What `zael status` reports about a CloudFormation stack. */

@@ -1,4 +1,4 @@
-import type {TemplateNode} from '../../schema/template/template-yaml.js'
+import type {TemplateNode} from '../../files/template-yaml.js'
 import {type PolicyGrant, passedTo} from './grant.js'
 import {isSuperfluous} from './property-actions.js'
 import {StackArns, type UnnamedResources} from './resource-arns.js'

@@ -1,5 +1,5 @@
-import {parseTemplate, type TemplateNode} from '../../schema/template/template-yaml.js'
-import {loadStackTemplate} from '../stacks/template.js'
+import {parseTemplate, type TemplateNode} from '../../files/template-yaml.js'
+import {loadStackTemplate} from '../stack/template.js'
 import {loadResourceHandlers, type ResourceHandlers} from './resource-handlers.js'
 
 /** What permissions are derived from. */

@@ -1,5 +1,5 @@
 import {readFile} from 'node:fs/promises'
-import {packageFile} from '../../schema/template/package-file.js'
+import {packageFile} from '../../files/package-file.js'
 
 /** What CloudFormation does with a resource; `tag`: it copies the tags of the stack to the resource. */
 export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'tag'

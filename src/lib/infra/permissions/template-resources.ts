@@ -1,4 +1,4 @@
-import type {TemplateNode} from '../../schema/template/template-yaml.js'
+import type {TemplateNode} from '../../files/template-yaml.js'
 
 /** Values of CloudFormation's pseudo parameters. */
 export interface StackPlace {

@@ -3,7 +3,7 @@ import {createRequire} from 'node:module'
 import {basename, dirname, join} from 'node:path'
 import {fileURLToPath} from 'node:url'
 import {ZaelError} from '../../core/errors.js'
-import {packageFile} from '../../schema/template/package-file.js'
+import {packageFile} from '../../files/package-file.js'
 import {findJava} from './java.js'
 import type {EngineKind, LocatedEngine} from './kind.js'
 

@@ -1,6 +1,5 @@
 import {createAggregator} from '../../aggregator/aggregator.js'
-import {folderSink} from '../../aggregator/archive.js'
-import {StreamPoller} from '../../aggregator/local-stream/poller.js'
+import {folderSink} from '../../aggregator/audit-archive.js'
 import type {StreamEvent} from '../../aggregator/stream-event.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {createStreamTransport} from '../../dynamo/transports/stream.js'
@@ -9,6 +8,7 @@ import {releaseRecords} from '../engines/dynoxide-database.js'
 import type {Engine} from '../engines/engine.js'
 import {localAccess} from '../engines/transport.js'
 import type {WriteLog} from '../state-dir/log.js'
+import {StreamPoller} from '../stream/poller.js'
 import type {AggregatorStatus} from './control.js'
 
 /** A running aggregator. */

@@ -1,12 +1,12 @@
 import {ZaelError} from '../../core/errors.js'
 import {createTable} from '../../dynamo/create-table.js'
 import {TableMissing} from '../../dynamo/errors.js'
+import type {TableOptions} from '../../dynamo/table-definition.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
-import type {TableOptions} from '../../schema/table-definition.js'
 
 /**
  * Gives an engine what a new stack has: the table of the template with stream and expiry, its version record and the
@@ -37,7 +37,7 @@ async function ensureTable(
     return false
   }
   // The template needs the YAML parser, which only the first start has to load.
-  const {loadTableDefinition} = await import('../../schema/table-definition.js')
+  const {loadTableDefinition} = await import('../../dynamo/table-definition.js')
   const definition = await loadTableDefinition({...shape, tableName: table.name})
   if (stored === undefined) await createTable(table.transport, definition)
   else await ensureExpiry(table, definition.ttlAttribute)

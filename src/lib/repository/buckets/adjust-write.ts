@@ -1,5 +1,5 @@
-import type {Amounts} from '../../core/bucket.js'
-import type {QuotaPeriod} from '../../core/kind-refill.js'
+import type {Amounts} from '../../core/buckets/bucket.js'
+import type {QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/bucket.js'
+import type {LimitState} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {queryItems} from '../../dynamo/paging.js'

@@ -1,4 +1,4 @@
-import type {Amounts} from '../../core/bucket.js'
+import type {Amounts} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'

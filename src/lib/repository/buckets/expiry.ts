@@ -1,5 +1,5 @@
-import {expiresAtSeconds, LIFETIME_MULTIPLIER, type LimitState} from '../../core/bucket.js'
-import type {Level} from '../../core/resolve.js'
+import {expiresAtSeconds, LIFETIME_MULTIPLIER, type LimitState} from '../../core/buckets/bucket.js'
+import type {Level} from '../../core/limits/resolve.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 
 /**

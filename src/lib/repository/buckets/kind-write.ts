@@ -5,8 +5,8 @@ import {
   LIFETIME_MULTIPLIER,
   neededUntilSeconds,
   nextBoundary,
-} from '../../core/bucket.js'
-import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
+} from '../../core/buckets/bucket.js'
+import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limits/limit-kind.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

@@ -1,5 +1,5 @@
+import {GROWTH_UNITS_PER_SECOND, type WriteCount, writesPerSecond} from '../../core/buckets/shard-growth.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {GROWTH_UNITS_PER_SECOND, type WriteCount, writesPerSecond} from '../../core/shard-growth.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
 

@@ -1,7 +1,7 @@
-import type {LimitState} from '../../core/bucket.js'
-import {isInPeriod} from '../../core/kind-refill.js'
-import {grantCountOf, wholeRateAt} from '../../core/limit-kind.js'
-import {planQuotaGrant, type QuotaGrant, type QuotaSibling, shareOfLimit} from '../../core/shards.js'
+import type {LimitState} from '../../core/buckets/bucket.js'
+import {isInPeriod} from '../../core/buckets/kind-refill.js'
+import {planQuotaGrant, type QuotaGrant, type QuotaSibling, shareOfLimit} from '../../core/buckets/shards.js'
+import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {shareOf} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 

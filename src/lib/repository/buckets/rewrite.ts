@@ -1,4 +1,4 @@
-import type {Amounts} from '../../core/bucket.js'
+import type {Amounts} from '../../core/buckets/bucket.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
 import {requireSupported} from '../table/unsupported-feature.js'

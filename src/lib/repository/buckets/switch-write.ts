@@ -1,4 +1,4 @@
-import {STAMP_MS} from '../../core/limit-kind.js'
+import {STAMP_MS} from '../../core/limits/limit-kind.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {bool, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

@@ -1,5 +1,5 @@
-import type {Amounts, LimitState} from '../../core/bucket.js'
-import {isSoftAt} from '../../core/limit-kind.js'
+import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
+import {isSoftAt} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'

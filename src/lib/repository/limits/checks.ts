@@ -1,8 +1,8 @@
-import {calendarCheck} from '../../calendar/calendar-check.js'
+import {calendarCheck} from '../../core/calendar/calendar-check.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {type Limit, makeLimit} from '../../core/limit.js'
+import {type Limit, makeLimit} from '../../core/limits/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
-import {formatList} from '../../core/text.js'
+import {formatList} from '../../core/text/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
 

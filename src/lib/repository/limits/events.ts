@@ -1,4 +1,4 @@
-import type {Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limits/limit.js'
 import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {
   type ConfigRecord,

@@ -1,4 +1,4 @@
-import type {Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {type ConfigScope, configKey, countingAt, decodeConfig, levelOf} from '../../schema/config-record.js'
@@ -7,9 +7,9 @@ import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
-import {withBoosts} from './boosts.js'
+import {withBoosts} from './boost-records.js'
 import {nameOf} from './checks.js'
-import {unchangedCheck} from './writes.js'
+import {unchangedCheck} from './config-writes.js'
 
 /** The limits that apply at a scope as long as it has none of its own. */
 export interface InheritedLimits {

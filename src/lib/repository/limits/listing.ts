@@ -5,9 +5,9 @@ import {type ConfigRecord, decodeConfig, isIndexedConfig} from '../../schema/con
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
-import {Provisioner} from '../provisioner/provisioner.js'
 import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
+import {Provisioner} from './provisioner.js'
 
 /** Records that are read at once: four requests of a hundred keys. */
 const CONFIGS_PER_STEP = 400

@@ -1,6 +1,6 @@
-import type {Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {LEVELS, type Level} from '../../core/limits/resolve.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {LEVELS, type Level} from '../../core/resolve.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import type {Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limits/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'

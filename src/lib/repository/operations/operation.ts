@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {MAX_TOKENS} from '../../core/limit.js'
+import {MAX_TOKENS} from '../../core/limits/limit.js'
 import {checkLimitName} from '../../core/names.js'
 import type {OperationBasis, PlannedOperation} from './plan.js'
 import type {TokensByLimit} from './record.js'

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {type Limit, MAX_TOKENS} from '../../core/limit.js'
+import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketPlan, SeenBucket} from '../buckets/plan.js'

@@ -1,5 +1,5 @@
-import {type LimitKind, resetTarget} from '../../core/limit-kind.js'
-import {shareOfLimit} from '../../core/shards.js'
+import {shareOfLimit} from '../../core/buckets/shards.js'
+import {type LimitKind, resetTarget} from '../../core/limits/limit-kind.js'
 import {floorDivide, MILLI} from '../../core/token-math.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket} from '../buckets/plan.js'
 import {limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './plan.js'

@@ -1,6 +1,6 @@
 import {randomBytes} from 'node:crypto'
-import {checkTimeoutMs} from '../../core/duration.js'
 import {InvalidInput} from '../../core/errors.js'
+import {checkTimeoutMs} from '../../core/text/duration.js'
 import {resolveConnection} from '../../dynamo/connection.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {ServerClock} from '../../dynamo/server-clock.js'

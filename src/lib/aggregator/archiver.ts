@@ -1,0 +1,81 @@
+import {forEachConcurrently} from '../dynamo/concurrency.js'
+import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
+import {ExpressionBuilder} from '../dynamo/expression.js'
+import {retrying} from '../dynamo/retry.js'
+import type {Table} from '../repository/table/table.js'
+import {n} from '../schema/attribute-value.js'
+import {attributes} from '../schema/attributes.js'
+import {keyOf, wireKey, withoutKey} from '../schema/keys.js'
+import {type ArchiveSink, archiveEvents, type ExpiredEvent} from './audit-archive.js'
+import type {Batch} from './batch.js'
+
+/** Seconds until an event that could not be archived expires again; DynamoDB may take longer to remove it. */
+export const EXPIRES_AGAIN_SECONDS = 6 * 3600
+
+/** Ms without an attempt after a failed one: an archive that does not answer delays one batch a minute, not every batch. */
+const PAUSE_MS = 60_000
+
+const CONCURRENCY = 16
+
+/**
+ * Archives the expired audit events of batches. Those that the archive does not take go back into the table, as they were,
+ * and expire again later: a failing archive neither holds up the stream nor loses an event, however long it fails.
+ */
+export class Archiver {
+  readonly #table: Table
+  readonly #sink: ArchiveSink
+  #nextAttemptMs = Number.NEGATIVE_INFINITY
+
+  constructor(table: Table, sink: ArchiveSink) {
+    this.#table = table
+    this.#sink = sink
+  }
+
+  /** To be called after the steps that may fail records: their failures decide which events are archived now. */
+  async archive(batch: Batch): Promise<void> {
+    const events = batch.takeExpired()
+    if (events.length === 0) return
+    if (await this.#store(batch, events)) {
+      batch.counts.archived += events.length
+      return
+    }
+    async function* source(): AsyncGenerator<ExpiredEvent, void> {
+      yield* events
+    }
+    await forEachConcurrently(source(), Math.min(CONCURRENCY, events.length), async event => {
+      try {
+        await putBack(this.#table, event)
+        batch.counts.unarchived++
+      } catch (error) {
+        batch.fail([event.record.dynamodb.SequenceNumber], 'putting an event back', {}, error)
+      }
+    })
+  }
+
+  async #store(batch: Batch, events: readonly ExpiredEvent[]): Promise<boolean> {
+    if (this.#table.clock() < this.#nextAttemptMs) return false
+    const stored = await batch.attempt('archive', {events: events.length}, async () => {
+      await archiveEvents(this.#sink, events)
+      return true
+    })
+    if (stored) return true
+    this.#nextAttemptMs = this.#table.clock() + PAUSE_MS
+    return false
+  }
+}
+
+/** Stores an expired event again, with nothing changed but its expiry. Idempotent. */
+export async function putBack(table: Table, {record}: Pick<ExpiredEvent, 'record'>): Promise<void> {
+  const {Keys, OldImage = {}} = record.dynamodb
+  const expiry = attributes.audit.expiresAt
+  const e = new ExpressionBuilder()
+  for (const [name, value] of Object.entries(withoutKey({...OldImage, ...Keys})))
+    if (name !== expiry) e.set(name, value)
+  e.set(expiry, n(Math.floor(table.clock() / 1000) + EXPIRES_AGAIN_SECONDS))
+  // Not PutItem: the aggregator's role may put audit events of namespaces only, and there are events from before these.
+  const update = {TableName: table.name, Key: wireKey(keyOf(Keys)), ...e.update()}
+  await retrying(() => table.transport.send('UpdateItem', update), {
+    ...table.backoff,
+    retryable: isRetryableWhenIdempotent,
+  })
+}

@@ -1,0 +1,94 @@
+import {createHash, randomUUID} from 'node:crypto'
+import {mkdir, open, rename, rm} from 'node:fs/promises'
+import {dirname, join} from 'node:path'
+import {promisify} from 'node:util'
+import {gzip} from 'node:zlib'
+import {attributes} from '../schema/attributes.js'
+import {type AuditRecord, auditJson, decodeAudit, isAuditKey} from '../schema/audit-record.js'
+import {isoSeconds} from '../schema/instant.js'
+import {keyOf} from '../schema/keys.js'
+import {modernise} from '../schema/legacy-item.js'
+import {splitNamespace} from '../schema/legacy-key.js'
+import {readString} from '../schema/read.js'
+import {MalformedRecord, occurredAtMs, type StreamRecord, streamLabel} from './stream-event.js'
+
+/** Where archived events go. Must be idempotent: a retry puts the same key again. */
+export interface ArchiveSink {
+  put(key: string, body: Uint8Array, options: {contentType: string; contentEncoding: string}): Promise<void>
+}
+
+/** Keeps the archive in a folder. Files are written atomically and synced to disk. */
+export function folderSink(folder: string): ArchiveSink {
+  return {
+    async put(key, body) {
+      const path = join(folder, key)
+      await mkdir(dirname(path), {recursive: true})
+      const draft = `${path}.${randomUUID()}.tmp`
+      try {
+        const file = await open(draft, 'wx')
+        await file
+          .writeFile(body)
+          .then(() => file.sync())
+          .finally(() => file.close())
+        await rename(draft, path)
+      } catch (error) {
+        await rm(draft, {force: true})
+        throw error
+      }
+    },
+  }
+}
+
+/** An audit event that the table's TTL has removed. */
+export interface ExpiredEvent {
+  readonly record: StreamRecord
+  /** `undefined` for an event from before there were namespaces. */
+  readonly namespace: string | undefined
+  readonly event: AuditRecord
+}
+
+/** Only deletions by the service are expiries; events deleted by a user are not archived. */
+export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined {
+  const {eventName, userIdentity, dynamodb} = record
+  const isExpiry = userIdentity?.type === 'Service' && userIdentity.principalId === 'dynamodb.amazonaws.com'
+  if (eventName !== 'REMOVE' || !isExpiry) return undefined
+  if (!isAuditKey(keyOf(dynamodb.Keys))) return undefined
+  if (!dynamodb.OldImage) throw new MalformedRecord('it has no image of the expired event')
+  const {namespace} = splitNamespace(readString(dynamodb.Keys, attributes.key.partition) ?? '')
+  const event = decodeAudit(modernise({...dynamodb.OldImage, ...dynamodb.Keys}, 'none'))
+  if (!event) throw new MalformedRecord('its key is not that of an audit event')
+  return {record, namespace, event}
+}
+
+/**
+ * Writes the events of one batch as one object of gzipped JSON lines. The object's name is derived from the batch's
+ * position in the stream and from its content, so a batch that is delivered again replaces its own object. If it is
+ * delivered again in other portions, an event is in two objects, with the same `event_id`.
+ */
+export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredEvent[]): Promise<void> {
+  const [first] = events
+  if (!first) return
+  const text = events.map(event => `${JSON.stringify(lineOf(event))}\n`).join('')
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 16)
+  const label = streamLabel(first.record.eventSourceARN).replaceAll(':', '-')
+  const name = `audit-${label}-${first.record.dynamodb.SequenceNumber}-${hash}.jsonl.gz`
+  const options = {contentType: 'application/x-ndjson', contentEncoding: 'gzip'}
+  // Node's gzip writes no timestamp: equal text gives equal bytes.
+  await sink.put(`audit/${folderOf(events)}/${name}`, await promisify(gzip)(text), options)
+}
+
+function lineOf({event, namespace}: ExpiredEvent): Record<string, unknown> {
+  return {...auditJson(event), namespace: namespace ?? null}
+}
+
+/** By the day of the earliest event. */
+function folderOf(events: readonly ExpiredEvent[]): string {
+  const instants = events.map(({event, record}) => {
+    const written = Date.parse(event.timestamp)
+    return Number.isNaN(written) ? occurredAtMs(record) : written
+  })
+  const [year, month, day] = isoSeconds(Math.min(...instants))
+    .slice(0, 10)
+    .split('-')
+  return `year=${year}/month=${month}/day=${day}`
+}

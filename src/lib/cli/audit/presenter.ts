@@ -1,0 +1,85 @@
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
+import {policiesInDetails} from '../../schema/config-record.js'
+import type {Json} from '../../schema/json-attribute.js'
+import {factLines} from '../output/facts.js'
+import type {Listing} from '../output/listing.js'
+import {paint} from '../output/paint.js'
+import type {AuditEventJson} from './results.js'
+
+/** Events as rows. */
+export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {
+  return {
+    rows: records,
+    columns: [
+      {name: 'time', header: 'TIME (UTC)', fit: 'whole', value: ({timestamp}) => timestamp},
+      {name: 'action', value: ({action}) => action},
+      {name: 'entity', value: ({entity}) => entity, isExtra: isOfOne},
+      {name: 'resource', value: ({resource}) => resource},
+      {name: 'principal', header: 'BY', fit: 'spare', value: ({principal}) => principal},
+      {name: 'details', value: detailsText},
+      {name: 'id', value: ({eventId}) => eventId, isExtra: true},
+    ],
+    empty: 'There are no audit events in that time.',
+  }
+}
+
+/** One event in one line, for `--follow`. */
+export function auditLine(record: AuditRecord): string {
+  const {timestamp, action, entity, resource, principal} = record
+  const about = [entity, resource].filter(name => name !== undefined).join(' ')
+  const by = principal === undefined ? [] : [`by ${principal}`]
+  return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record))].join('  ').trimEnd()
+}
+
+/** Everything about one event. */
+export function auditFacts(record: AuditRecord): string[] {
+  const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
+  const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details)
+  return factLines(`Event ${eventId}`, {
+    time: timestamp,
+    action,
+    entity,
+    resource,
+    by: principal,
+    'kept until': ttlSeconds === undefined ? undefined : new Date(ttlSeconds * 1000).toISOString(),
+    details,
+  })
+}
+
+/** An event in JSON. */
+export function auditEventJson(record: AuditRecord): AuditEventJson {
+  const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
+  const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
+  return {id, time, action, entity, resource, principal, details, expiresAt}
+}
+
+/** Details in one line, sorted by name: the table keeps no order. */
+function detailsText({action, details}: AuditRecord): string {
+  const {policies, others} = action === 'limits_set' ? policiesInDetails(details) : {policies: [], others: details}
+  const entries = Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1))
+  return [
+    ...policies.map(({name, before, after}) => `${name}: ${[before, after].flatMap(policyWord).join(' → ')}`),
+    ...entries.map(([name, value]) => `${name}: ${valueText(value)}`),
+  ].join('; ')
+}
+
+function policyWord(value: Json | undefined): string[] {
+  if (value === undefined) return []
+  if (value === null) return ['not set']
+  return [typeof value === 'boolean' ? (value ? 'yes' : 'no') : valueText(value)]
+}
+
+function valueText(value: Json): string {
+  if (typeof value === 'string') return value
+  if (!Array.isArray(value)) return JSON.stringify(value)
+  const limits = value.flatMap(each => limitOfDetails(each) ?? [])
+  if (limits.length !== value.length) return JSON.stringify(value)
+  return limits.map((limit, at) => `${formatLimit(limit)}${boostText(value[at])}`).join(', ') || 'none'
+}
+
+/** What applies instead of a limit until an end, in parentheses. */
+function boostText(details: Json | undefined): string {
+  const boost = details && limitBoostOfDetails(details)
+  return boost ? ` (${formatLimit(boost.limit)} until ${boost.until})` : ''
+}

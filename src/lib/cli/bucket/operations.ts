@@ -1,0 +1,93 @@
+import {formatCount, formatTokens} from '../../core/text/text.js'
+import type {OperationOptions, OperationResult} from '../../repository/operations/apply-operation.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {LimitUnits} from '../usage/presenter.js'
+import type {BucketResetResult, BucketTopUpResult} from './results.js'
+
+/** The bucket that was changed, and what it is shown by. */
+interface ChangedBucket {
+  readonly entity: string
+  readonly resource: string
+  readonly result: OperationResult
+  readonly units: LimitUnits
+}
+
+/** Which bucket to reset, and which of its limits; all unless some are named. */
+export interface ResetRequest extends OperationOptions {
+  readonly entity: string
+  readonly resource: string
+  readonly limits?: readonly string[] | undefined
+}
+
+/** What a reset will do, for the question before it. */
+export function resetQuestion({entity, resource, limits}: ResetRequest): string {
+  const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
+  return `This refills ${which} of ${entity} for ${resource} and clears its debt`
+}
+
+/** Resets a bucket, and shows what has changed. */
+export async function resetBucket(
+  namespace: NamespaceRepository,
+  request: ResetRequest,
+): Promise<{readonly lines: string[]; readonly result: BucketResetResult}> {
+  const {entity, resource, ...options} = request
+  const result = await namespace.resetBucket(entity, resource, options)
+  const changed = {entity, resource, result, units: await namespace.configs.units()}
+  return {lines: resetLines(changed, options.limits === undefined), result: resetJson(changed)}
+}
+
+/** The result of a reset, of some limits or of all. */
+export function resetLines({entity, resource, result, units}: ChangedBucket, isWhole: boolean): string[] {
+  if (result.isRepeated) return repeatedLines({entity, resource, result, units}, 'reset')
+  const {shards, amounts} = result
+  const parts = shards === 1 ? '' : ` (${formatCount(shards)} shards)`
+  const what = isWhole ? `The bucket of ${entity} for ${resource} is full` : `Reset for ${entity} and ${resource}`
+  return [`${what}${parts}: ${amountsText(amounts, units)}`]
+}
+
+/** The result of a top-up; `asked` are the whole tokens asked for. */
+export function topUpLines(changed: ChangedBucket, asked: Readonly<Record<string, number>>): string[] {
+  const {entity, resource, result, units} = changed
+  if (result.isRepeated) return repeatedLines(changed, 'topped up')
+  const {shards, amounts} = result
+  const parts = shards > 1 ? ` (${formatCount(shards)} shards)` : ''
+  const short = Object.keys(asked).filter(name => (amounts[name] ?? 0) < (asked[name] as number))
+  return [
+    `Topped up ${entity} for ${resource}${parts}: ${amountsText(amounts, units)}`,
+    ...(short.length === 0
+      ? []
+      : [`${short.join(', ')}: less than asked for, because a limit that refills holds its capacity at most`]),
+  ]
+}
+
+function repeatedLines({entity, resource, result, units}: ChangedBucket, what: string): string[] {
+  const {idempotencyKey, amounts} = result
+  return [
+    `Nothing was changed: under the key ${idempotencyKey} ${entity} was ${what} for ${resource} before ` +
+      `(${amountsText(amounts, units)})`,
+  ]
+}
+
+function amountsText(amounts: Readonly<Record<string, number>>, units: LimitUnits): string {
+  const names = Object.keys(amounts).sort()
+  const each = names.map(name => {
+    const tokens = amounts[name] as number
+    return `${name} ${tokens < 0 ? '' : '+'}${formatTokens(tokens, units.get(name))}`
+  })
+  return each.join(', ')
+}
+
+/** A reset in JSON. */
+function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
+  const {idempotencyKey, isRepeated, shards, ghosts, amounts} = result
+  return {entity, resource, idempotencyKey, isRepeated, shards, reset: isRepeated ? 0 : shards, ghosts, amounts}
+}
+
+/** A top-up in JSON. */
+export function topUpJson(
+  {entity, resource, result}: Omit<ChangedBucket, 'units'>,
+  asked: Readonly<Record<string, number>>,
+): BucketTopUpResult {
+  const {idempotencyKey, isRepeated, shards, amounts} = result
+  return {entity, resource, idempotencyKey, isRepeated, shards, asked, amounts}
+}

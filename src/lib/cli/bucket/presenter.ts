@@ -1,0 +1,170 @@
+import {formatSpan, formatTokens} from '../../core/text/text.js'
+import {type BucketView, type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
+import {percentCell} from '../output/text-table.js'
+import type {LimitUnits} from '../usage/presenter.js'
+
+/** One row: a limit on one shard, or on all shards together. */
+interface LevelRow extends Partial<LimitLevel> {
+  readonly entity: string
+  readonly resource: string
+  readonly shard: number | 'all'
+  readonly view: ShardView | undefined
+  readonly access: string
+}
+
+/** The title above the rows. */
+export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
+  const [bucket] = buckets
+  if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
+  const {resource, shardCount, parent, cascade} = bucket
+  const shards = shardCount === 1 ? '' : `, ${shardCount} shards`
+  const charged = cascade && parent !== null ? `, also charged to ${parent}` : ''
+  const access = switchWord(bucket)
+  return `Bucket of ${entity} · ${resource}${shards}${charged}${access === undefined ? '' : `, ${access}`}`
+}
+
+/** Every shard of an entity's buckets; with sums where a bucket has several shards. */
+export function shardListing(
+  buckets: readonly BucketView[],
+  nowMs: number,
+  isCsv: boolean,
+  units: LimitUnits = new Map(),
+): Listing<LevelRow> {
+  return {
+    rows: buckets.flatMap(bucket => [
+      ...(bucket.shardCount > 1 ? bucket.limits.map(limit => rowOf(bucket, undefined, limit)) : []),
+      ...bucket.shards.flatMap(shard => {
+        const limits = shard.limits.map(limit => rowOf(bucket, shard, limit))
+        return limits.length === 0 ? [rowOf(bucket, shard)] : limits
+      }),
+    ]),
+    columns: [
+      {name: 'entity', value: ({entity}) => entity, isExtra: !isCsv},
+      {name: 'resource', value: ({resource}) => resource, isExtra: buckets.length === 1 && !isCsv},
+      // The title has it where there is only one bucket.
+      accessColumn(buckets.length === 1 ? [] : buckets),
+      {name: 'shard', align: 'right', value: ({shard, view}) => (view?.isGhost ? `${shard} (ghost)` : String(shard))},
+      ...levelColumns(units, buckets),
+      resetsColumn(buckets, nowMs),
+      {
+        name: 'pressure',
+        align: 'right',
+        fit: 'spare',
+        value: ({view}) => percentCell(view?.writePressure),
+        raw: ({view}) => view?.writePressure,
+      },
+      {name: 'writes', value: ({view}) => view?.writes, isExtra: true},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+      {name: 'expires', fit: 'spare', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
+    ],
+    empty: 'There is no bucket: nothing has been consumed yet, or it has expired.',
+  }
+}
+
+/**
+ * One row per bucket and limit, all shards together. Columns that only some buckets need are left out where none of them
+ * does; not when more buckets follow.
+ */
+export function bucketListing(
+  buckets: readonly BucketView[],
+  nowMs: number,
+  units: LimitUnits = new Map(),
+  isMore = false,
+): Listing<LevelRow & {readonly shards: number}> {
+  return {
+    rows: buckets.flatMap(bucket =>
+      bucket.limits.map(limit => ({...rowOf(bucket, bucket.shards[0], limit), shards: bucket.shardCount})),
+    ),
+    columns: [
+      {name: 'entity', value: ({entity}) => entity},
+      {name: 'resource', value: ({resource}) => resource, isExtra: true},
+      shownIf(isMore, accessColumn(buckets)),
+      ...levelColumns(units, buckets).map(column => (column.name === 'topped-up' ? shownIf(isMore, column) : column)),
+      shownIf(isMore, resetsColumn(buckets, nowMs)),
+      {name: 'shards', value: ({shards}) => shards},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+    ],
+    empty: 'There are no buckets: nothing has been consumed yet, or all have expired.',
+  }
+}
+
+/** The same column; shown in any case where more rows follow that may need it. */
+const shownIf = <Row>(isMore: boolean, column: ListingColumn<Row>): ListingColumn<Row> =>
+  isMore ? {...column, isExtra: false} : column
+
+/** Limits that `units` names are shown as money; in CSV they are numbers. */
+function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
+  const amount = (name: 'level' | 'capacity' | 'debt' | 'toppedUp') => ({
+    name,
+    align: 'right' as const,
+    value: (row: LevelRow) => {
+      const [tokens, unit] = [row[name], units.get(row.name ?? '')]
+      return tokens === undefined || unit === undefined ? tokens : formatTokens(Math.floor(tokens), unit)
+    },
+    raw: (row: LevelRow) => row[name],
+  })
+  return [
+    {name: 'limit', value: ({name}: LevelRow) => name},
+    amount('level'),
+    amount('capacity'),
+    {
+      name: 'full',
+      align: 'right' as const,
+      value: (row: LevelRow) => percentCell(fullness(row)),
+      raw: (row: LevelRow) => fullness(row),
+    },
+    {...amount('debt'), fit: 'spare' as const},
+    {
+      ...amount('toppedUp'),
+      name: 'topped-up',
+      header: 'TOPPED UP',
+      isExtra: !buckets.some(({limits}) => limits.some(({toppedUp}) => toppedUp !== undefined)),
+    },
+    {
+      name: 'refill',
+      fit: 'spare' as const,
+      header: 'REFILL/S',
+      value: ({refillPerSecond}: LevelRow) => refillPerSecond,
+    },
+  ]
+}
+
+function rowOf(bucket: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
+  const {entity, resource} = bucket
+  return {entity, resource, shard: view?.shard ?? 'all', view, access: switchWord(bucket) ?? 'enabled', ...limit}
+}
+
+/** Shown where a limit is a quota: of which kind, and when it is full again. */
+function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
+  const value = ({quota, resetsAt}: LevelRow) => {
+    if (!quota) return undefined
+    const when = resetsAt === undefined ? 'with next use' : `in ${formatSpan(Date.parse(resetsAt) - nowMs)}`
+    return quota === 'session' ? `session, ${when}` : when
+  }
+  const isExtra = !buckets.some(({limits}) => limits.some(({quota}) => quota))
+  return {name: 'resets', isExtra, value, raw: ({resetsAt}: LevelRow) => resetsAt}
+}
+
+/** Shown where one of the buckets is disabled or bypassed. */
+function accessColumn(buckets: readonly BucketView[]) {
+  const isExtra = buckets.every(bucket => switchWord(bucket) === undefined)
+  return {name: 'access', isExtra, value: ({access}: LevelRow) => access}
+}
+
+/** The level as a share of the capacity; 0 when in debt. */
+function fullness({level, capacity}: LevelRow): number | undefined {
+  if (level === undefined || capacity === undefined || capacity === 0) return undefined
+  return Math.max(0, level) / capacity
+}
+
+function ageOf(view: ShardView | undefined): string | undefined {
+  return view?.refillAgeMs === null || view === undefined ? undefined : formatSpan(view.refillAgeMs)
+}
+
+function expiryOf(view: ShardView | undefined, nowMs: number): string | undefined {
+  if (!view || view.isGhost) return undefined
+  if (view.expiresAt === null) return 'never'
+  const leftMs = Date.parse(view.expiresAt) - nowMs
+  return leftMs > 0 ? `in ${formatSpan(leftMs)}` : 'soon'
+}

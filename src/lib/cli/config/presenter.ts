@@ -1,0 +1,48 @@
+import {SETTING_KEYS} from '../base/setting-rules.js'
+import type {Setting, SettingSource, Settings, SettingsFiles} from '../base/settings.js'
+import {PROJECT_FILE} from '../base/settings-file.js'
+import {factLines} from '../output/facts.js'
+import type {Listing} from '../output/listing.js'
+import type {ConfigShowResult} from './results.js'
+
+const SOURCES: Readonly<Record<SettingSource, string>> = {
+  flag: 'flag',
+  environment: 'variable',
+  project: 'project file',
+  user: 'user file',
+  aws: 'AWS variable',
+  default: 'default',
+}
+
+/** The current settings as rows. */
+export function settingsListing(settings: Settings): Listing<Setting> {
+  return {
+    rows: SETTING_KEYS.map(key => settings[key]),
+    columns: [
+      {name: 'setting', value: ({key}) => key},
+      {name: 'value', value: ({value}) => value},
+      {name: 'source', value: ({source}) => SOURCES[source], raw: ({source}) => source},
+      {name: 'from', value: ({from}) => from},
+    ],
+    empty: '',
+  }
+}
+
+/** The settings files that exist, and where others would be read from. */
+export function settingsFileLines({project, user}: SettingsFiles, folder: string, userPath: string): string[] {
+  return factLines('Files', {
+    project: project?.path ?? `no ${PROJECT_FILE} in ${folder} or above`,
+    user: user?.path ?? `no ${userPath}`,
+  })
+}
+
+/** The settings in JSON. */
+export function settingsJson(settings: Settings, {project, user}: SettingsFiles): ConfigShowResult {
+  return {
+    settings: SETTING_KEYS.map(key => {
+      const {value = null, source, from = null} = settings[key]
+      return {key, value, source, from}
+    }),
+    files: {project: project?.path ?? null, user: user?.path ?? null},
+  }
+}

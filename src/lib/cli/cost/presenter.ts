@@ -1,0 +1,148 @@
+import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../core/text/text.js'
+import {wrapped} from '../../core/text/wrap.js'
+import type {CostChange} from '../../insight/cost/changes.js'
+import {LIST_DATE, LIST_REGION} from '../../insight/cost/prices.js'
+import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
+import {paint} from '../output/paint.js'
+import type {Cell, TextColumn} from '../output/table-layout.js'
+import {textTable} from '../output/text-table.js'
+import type {CostResult} from './results.js'
+
+/** The report in JSON. */
+export function costJson(report: CostReport): CostResult {
+  const {stack, region, averaged, decisionsPerDay, dollarsPerDay, dollarsPerMillion, indexWrites, notes, read} = report
+  return {
+    stack,
+    region,
+    days: report.days.map(({date, isComplete, counts, dollars, isUnread, isMeasured}) => ({
+      date,
+      complete: isComplete,
+      admitted: counts?.admitted ?? null,
+      refused: counts?.refused ?? null,
+      dollars,
+      source: dollars === null ? null : isMeasured ? 'measured' : 'estimated',
+      unread: isUnread,
+    })),
+    averaged,
+    decisionsPerDay,
+    parts: report.parts.map(({name, quantity, unit, dollars, perMillion, source}) => {
+      return {name, quantity, unit, dollarsPerDay: dollars, dollarsPerMillion: perMillion, source}
+    }),
+    dollarsPerDay,
+    dollarsPerMillion,
+    indexWrites,
+    changes: report.changes.map(({option, saves, effect}) => ({option, savesPerDay: saves, effect})),
+    notes,
+    prices: {region: LIST_REGION, asOf: LIST_DATE, file: report.prices.file, used: report.prices.prices},
+    read,
+  }
+}
+
+/** The report for people. */
+export async function costLines(report: CostReport, width: number | undefined): Promise<string[]> {
+  const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
+    ...(await textTable(columns, rows, {header: true, width})),
+  ]
+  const text = (lines: readonly string[]) =>
+    lines.flatMap(line => (width === undefined ? [line] : wrapped(line, width)))
+  return [
+    ...text([title(report)]),
+    ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
+    '',
+    ...text([decisionsText(report)]),
+    '',
+    ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
+    ...(report.changes.length === 0 ? [] : ['', 'What options of zael deploy would save']),
+    ...(report.changes.length === 0 ? [] : await table(CHANGE_COLUMNS, report.changes.map(changeRow))),
+    ...text(noteLines(report)),
+    '',
+    ...text(footer(report)),
+  ]
+}
+
+function title({stack, region, averaged}: CostReport): string {
+  const of = averaged.length === 1 ? averaged[0] : `${formatCount(averaged.length)} days`
+  const days = averaged.length === 0 ? 'no figures of its traffic' : `an average day of ${of} (UTC)`
+  return `Cost of stack ${stack}, ${region ?? 'on this machine'}: ${averaged.length === 1 ? `${of} (UTC)` : days}`
+}
+
+const right = {align: 'right'} as const
+
+const PART_COLUMNS: readonly TextColumn[] = [
+  {name: 'part', header: 'PART', fit: 'whole'},
+  {name: 'dollars', header: '$ A DAY', fit: 'whole', ...right},
+  {name: 'million', header: '$ A MILLION', fit: 'whole', ...right},
+  {name: 'quantity', header: 'A DAY', ...right},
+  {name: 'unit', header: ''},
+  {name: 'source', header: 'SOURCE'},
+]
+
+function partRow({name, dollars, perMillion, quantity, unit, source}: ReportedPart): Cell[] {
+  return [name, money(dollars), money(perMillion), amount(quantity), unit, source]
+}
+
+/** Fixed costs have no share of a million. */
+function totalRow({dollarsPerDay, dollarsPerMillion}: CostReport): Cell[] {
+  return ['total', money(dollarsPerDay), money(dollarsPerMillion), undefined, undefined, undefined]
+}
+
+function decisionsText({decisionsPerDay, dollarsPerMillion}: CostReport): string {
+  if (decisionsPerDay === null) return 'Decisions a day: not known'
+  const each =
+    dollarsPerMillion === null ? '' : `; a million of them costs $${money(dollarsPerMillion)} without fixed costs`
+  return `Decisions a day: ${formatNumber(decisionsPerDay, 'nearest', 0)}${each}`
+}
+
+const DAY_COLUMNS: readonly TextColumn[] = [
+  {name: 'day', header: 'DAY', fit: 'whole'},
+  {name: 'admitted', header: 'ADMITTED', ...right},
+  {name: 'refused', header: 'REFUSED', ...right},
+  {name: 'traffic', header: '$ OF TRAFFIC', fit: 'whole', ...right},
+  {name: 'source', header: 'SOURCE'},
+]
+
+function dayRow({date, isComplete, counts, dollars, isMeasured, isUnread}: DayCost): Cell[] {
+  const source = dollars === null ? (isUnread ? 'not read' : 'no data') : isMeasured ? 'measured' : 'estimated'
+  const decisions = counts ? [counts.admitted, counts.refused].map(count => formatCount(Math.round(count))) : []
+  return [date, decisions[0], decisions[1], money(dollars), isComplete ? source : `${source}, so far`]
+}
+
+const CHANGE_COLUMNS: readonly TextColumn[] = [
+  {name: 'option', header: 'OPTION', fit: 'whole'},
+  {name: 'saves', header: '$ A DAY', fit: 'whole', ...right},
+  {name: 'effect', header: 'EFFECT'},
+]
+
+const changeRow = ({option, saves, effect}: CostChange): Cell[] => [option, money(saves), effect]
+
+function noteLines({notes}: CostReport): string[] {
+  const lines = notes.flatMap(({message, fix}) => [
+    `  ${message}`,
+    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
+  ])
+  return lines.length === 0 ? [] : ['', 'Notes', ...lines]
+}
+
+function footer({prices: {file}, read: {units, metrics}}: CostReport): string[] {
+  const listed = `US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`
+  const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'metric')} of CloudWatch`
+  return [
+    file === null
+      ? `Prices: ${listed}`
+      : `Prices: ${file === '-' ? 'standard input' : file}; what it does not name: ${listed}`,
+    `This report has read ${formatNumber(units, 'nearest', 1)} units of the table${asked}; nothing was written.`,
+  ]
+}
+
+/** Dollars without their sign, which is in the header; little is not nothing. */
+function money(dollars: number | null): string | undefined {
+  if (dollars === null) return undefined
+  if (dollars > 0 && dollars < 0.005) return '<0.01'
+  return dollars.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2})
+}
+
+/** Whole above ten. */
+function amount(quantity: number | null): string | undefined {
+  if (quantity === null) return undefined
+  return quantity >= 10 ? formatCount(Math.round(quantity)) : formatShortNumber(quantity)
+}

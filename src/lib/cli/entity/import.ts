@@ -1,0 +1,200 @@
+import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
+import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
+import type {ImportPlan, ImportResult, KeptCopy} from '../../manifest/import.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import {scopeWords} from '../base/scope-text.js'
+import {alteredJson, alteredLive, alteredText, lossText, lostJson} from '../limits/consent.js'
+import {limitJson, scopeJson} from '../limits/json.js'
+import {listenForEnd} from '../output/listen-for-end.js'
+import {ProgressLine, withProgress} from '../output/progress.js'
+import type {EntityImportResult} from './results.js'
+
+const MAX_BYTES = 64 * 2 ** 20
+
+/** Updates and failures that are listed one by one. */
+const MOST_SHOWN = 10
+
+/** Reads a list of entities; its format is that of its ending unless it is given. */
+export async function readEntityFile(file: string, given: EntityFileFormat | undefined): Promise<ListedEntities> {
+  const ending = /\.(csv|jsonl|ndjson)$/i.exec(file)?.[1]?.toLowerCase()
+  const format = given ?? (ending === 'csv' ? 'csv' : ending === undefined ? undefined : 'jsonl')
+  if (format === undefined) {
+    throw new InvalidInput('import.format', `The format of ${file} is not known.`, {
+      hint: 'Name it .csv or .jsonl, or add --format csv or --format jsonl.',
+    })
+  }
+  const [{readText}, {parseEntityFile}] = await Promise.all([
+    import('../../files/read-document.js'),
+    import('../../manifest/entity-file.js'),
+  ])
+  const code = 'import.file'
+  const hint = 'See `zael entity import --help` for the columns.'
+  const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
+  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  return parseEntityFile(text, format, {file})
+}
+
+/** Compares the list with the table. */
+export async function planWithProgress(namespace: NamespaceRepository, listed: ListedEntities): Promise<ImportPlan> {
+  const {planImport} = await import('../../manifest/import.js')
+  return withProgress(
+    (line, signal) => {
+      return planImport(namespace, listed, {signal, onProgress: done => line.bar('Comparing', done, listed.size)})
+    },
+    () => new ZaelError('interrupted', 'import.interrupted', 'Interrupted; nothing was written.'),
+  )
+}
+
+/** What came of an import, and the exit code that says so. */
+interface ImportRun {
+  readonly result: ImportResult
+  /** Stopped by a signal before everything was tried. */
+  readonly isInterrupted: boolean
+  readonly exitCode: number
+}
+
+/** Makes the changes. The first signal lets those in flight finish, a second one ends the process at once. */
+export async function importWithProgress(namespace: NamespaceRepository, plan: ImportPlan): Promise<ImportRun> {
+  const {runImport} = await import('../../manifest/import.js')
+  const line = new ProgressLine(process.stderr)
+  const end = listenForEnd()
+  try {
+    const result = await runImport(namespace, plan, {
+      signal: end.signal,
+      onProgress: done => line.bar('Importing', done, changesIn(plan)),
+    })
+    const {failures, left} = result
+    const isInterrupted = end.signal.aborted && left > 0
+    const isFailed = failures.length > 0 || left > 0
+    return {result, isInterrupted, exitCode: isInterrupted ? await end.reached : isFailed ? EXIT.failed : EXIT.ok}
+  } finally {
+    end.stop()
+    line.clear()
+  }
+}
+
+const changesIn = ({entities, limits}: ImportPlan): number => entities.length + limits.length
+
+/** Limits are counted as they are stored. */
+const limitsText = (count: number, rest = ''): string =>
+  `${formatPlural(count, 'set of limits', 'sets of limits')}${rest} (one per entity and resource)`
+
+const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
+  entities.filter(change => change.action === action)
+
+/** What an import would do. */
+export function importPlanLines(file: string, plan: ImportPlan, reach: ChangeReach): string[] {
+  const [lost, altered] = [lossText(reach), alteredText(reach.altered)]
+  const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
+  const shown = update.slice(0, MOST_SHOWN).map(({entity, before, after}) => {
+    const fields = Object.keys(after).map(name => `${name} ${valueText(before, name)} → ${valueText(after, name)}`)
+    return `  ~ ${entity}: ${fields.join(', ')}`
+  })
+  const more = update.length - shown.length
+  return [
+    `${file}: ${formatPlural(plan.listed, 'entity', 'entities')}; ${formatCount(create)} to create, ${formatCount(update.length)} to update, ` +
+      `${limitsText(plan.limits.length, ' to write')}, ${formatPlural(plan.unchanged, 'entity', 'entities')} as they are`,
+    ...shown,
+    ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
+    ...keptLines('Would end with a boost, and would stay for good with this', plannedKept(plan)),
+    ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+  ]
+}
+
+const plannedKept = ({limits}: ImportPlan): KeptCopy[] =>
+  limits.flatMap(({scope, kept}) => (kept.length > 0 ? [{scope, limits: kept}] : []))
+
+/** Limits that were copied for a boost and stay; no line when there are none. */
+function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
+  if (kept.length === 0) return []
+  const more = kept.length - MOST_SHOWN
+  return [
+    `${title}: limits of ${formatPlural(kept.length, 'entity and resource', 'entities and resources')}`,
+    ...kept
+      .slice(0, MOST_SHOWN)
+      .map(({scope, limits}) => `  ! ${scopeWords(scope)}: ${limits.map(formatLimit).join(' ')}`),
+    ...(more > 0 ? [`  … and ${formatCount(more)} more`] : []),
+  ]
+}
+
+function valueText(fields: object, name: string): string {
+  const value = (fields as Record<string, unknown>)[name]
+  return value === undefined || value === null ? '(none)' : typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** What is asked before something changes that is there; `undefined` when an import only adds. */
+export function importQuestion(plan: ImportPlan, reach: ChangeReach): string | undefined {
+  const updates = actions(plan, 'update').length
+  const limits = plan.limits.filter(({before}) => before.length > 0).length
+  const kept = plannedKept(plan).length
+  const [lost, altered] = [lossText(reach), alteredText(alteredLive(reach))]
+  const parts = [
+    ...(updates + limits > 0
+      ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' that are there')}`]
+      : []),
+    ...(kept > 0 ? [`makes ${formatPlural(kept, 'copy', 'copies')} of limits for a boost stay for good`] : []),
+    ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
+    ...(altered === undefined ? [] : [`also changes ${altered}`]),
+  ]
+  return parts.length === 0 ? undefined : `This ${formatList(parts)}`
+}
+
+/** What an import has done, and how to go on where it did not do everything. */
+export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportRun): string[] {
+  const {created, updated, limitsSet, kept, failures, left} = result
+  const made = created + updated + limitsSet
+  const stopped = isInterrupted
+    ? `Stopped after ${formatCount(made)} of ${formatPlural(changesIn(plan), 'change')}. `
+    : ''
+  return [
+    `Created ${formatCount(created)}, updated ${formatCount(updated)}, wrote ${limitsText(limitsSet)}`,
+    ...keptLines('Copied for a boost, and there for good now', kept),
+    ...failures.slice(0, MOST_SHOWN).map(({entity, error}) => `  ${entity}: ${error.message}`),
+    ...(failures.length > MOST_SHOWN ? [`  … and ${formatCount(failures.length - MOST_SHOWN)} more failures`] : []),
+    ...(failures.length > 0 || left > 0
+      ? [
+          `${stopped}${formatCount(failures.length)} failed, ${formatCount(left)} not tried. ` +
+            'Run the same command again: it continues with what is not done.',
+        ]
+      : []),
+  ]
+}
+
+/** The import in JSON. */
+export function importJson(
+  file: string,
+  plan: ImportPlan,
+  reach: ChangeReach,
+  run: ImportRun | undefined,
+): EntityImportResult {
+  const result = run?.result
+  return {
+    file,
+    dryRun: result === undefined,
+    listed: plan.listed,
+    create: actions(plan, 'create').length,
+    update: actions(plan, 'update').length,
+    limits: plan.limits.length,
+    unchanged: plan.unchanged,
+    kept: plannedKept(plan).map(keptJson),
+    lost: {...lostJson(reach), complete: reach.isComplete},
+    altered: alteredJson(reach.altered),
+    result: result
+      ? {
+          outcome: run?.isInterrupted ? 'interrupted' : run?.exitCode === EXIT.ok ? 'complete' : 'failed',
+          ...result,
+          kept: result.kept.map(keptJson),
+          failures: result.failures.map(({entity, error: {code, message}}) => ({entity, code, message})),
+        }
+      : null,
+  }
+}
+
+const keptJson = ({scope, limits}: KeptCopy): EntityImportResult['kept'][number] => ({
+  scope: scopeJson(scope),
+  limits: limits.map(limitJson),
+})

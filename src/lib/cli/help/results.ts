@@ -1,0 +1,88 @@
+import {z} from 'zod'
+import type {ResultOf} from '../output/results.js'
+
+const helpEntrySchema = z
+  .strictObject({
+    name: z.string(),
+    summary: z.string(),
+  })
+  .meta({id: 'HelpEntry'})
+export type HelpEntryJson = ResultOf<typeof helpEntrySchema>
+
+/** zael autocomplete. */
+export const autocompleteResult = z
+  .strictObject({
+    shell: z.enum(['bash', 'zsh', 'fish', 'powershell']),
+    script: z.string(),
+  })
+  .meta({title: 'zael autocomplete'})
+export type AutocompleteResult = ResultOf<typeof autocompleteResult>
+
+/** zael help. */
+export const helpResult = z
+  .union([
+    z.strictObject({
+      name: z.string(),
+      version: z.string(),
+      summary: z.string(),
+      commands: z.array(helpEntrySchema),
+      helpTopics: z.array(helpEntrySchema),
+    }),
+    z.strictObject({
+      name: z.string(),
+      summary: z.string(),
+      commands: z.array(helpEntrySchema),
+    }),
+    z.strictObject({
+      name: z.string(),
+      summary: z.string(),
+      description: z.string().optional(),
+      args: z.array(
+        z.strictObject({
+          name: z.string(),
+          description: z.string().optional(),
+          required: z.boolean(),
+          multiple: z.boolean(),
+        }),
+      ),
+      flags: z.array(
+        z.strictObject({
+          name: z.string(),
+          char: z.string().optional(),
+          description: z.string().optional(),
+          required: z.boolean(),
+          takesValue: z.boolean(),
+        }),
+      ),
+      examples: z.array(
+        z.strictObject({
+          command: z.string(),
+          description: z.string(),
+        }),
+      ),
+    }),
+    z.strictObject({
+      name: z.string(),
+      summary: z.string(),
+      about: z.string(),
+      entries: z.array(
+        z.strictObject({
+          term: z.string(),
+          meaning: z.string(),
+        }),
+      ),
+    }),
+  ])
+  .meta({title: 'zael help'})
+export type HelpResult = ResultOf<typeof helpResult>
+
+/** zael version. */
+export const versionResult = z
+  .strictObject({
+    version: z.string(),
+    platform: z.string(),
+    arch: z.string(),
+    node: z.string(),
+  })
+  .meta({title: 'zael version'})
+export type VersionResult = ResultOf<typeof versionResult>

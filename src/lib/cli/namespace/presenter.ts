@@ -1,0 +1,103 @@
+import type {Registration} from '../../repository/namespaces/namespaces.js'
+import type {Namespace} from '../../repository/namespaces/states.js'
+import type {CountsByKind} from '../../repository/table/kind-counter.js'
+import {factLines} from '../output/facts.js'
+import {type KindCounts, kindCounts, kindLines} from '../output/kind-counts.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
+import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from './results.js'
+
+/** A namespace in JSON. */
+export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace): NamespaceJson {
+  return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
+}
+
+/** A namespace in JSON that no name leads to. */
+export function orphanJson(namespace: Namespace): NamespaceOrphansResult['namespaces'][number] {
+  return {...namespaceJson(namespace), registered: !namespace.isUnregistered}
+}
+
+/** Name and id. */
+export function namespaceTitle({name, id}: Pick<Namespace, 'name' | 'id'>): string {
+  return name === '' ? `the unregistered namespace ${id}` : `namespace "${name}" (${id})`
+}
+
+/** Which namespaces were created. */
+export function createdLines(registrations: readonly Registration[]): string[] {
+  return registrations.map(({namespace, created}) =>
+    created ? `Created ${namespaceTitle(namespace)}` : `${capital(namespaceTitle(namespace))} already exists`,
+  )
+}
+
+const COLUMNS = {
+  name: {name: 'name', value: ({name}) => name},
+  id: {name: 'id', fit: 'whole', value: ({id}) => id},
+  status: {name: 'status', value: statusOf},
+  created: {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
+  deleted: {name: 'deleted', fit: 'whole', value: ({deletedAt}) => deletedAt},
+} as const satisfies Record<string, ListingColumn<Namespace>>
+
+/** Active namespaces. */
+export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace> {
+  const {name, id, status, created} = COLUMNS
+  return {rows, columns: [name, id, created, status], empty: 'There are no namespaces'}
+}
+
+/** Deleted namespaces, which no name points to. */
+export function orphanListing(rows: readonly Namespace[]): Listing<Namespace> {
+  const {name, id, status, created, deleted} = COLUMNS
+  const columns = [name, id, deleted, status, {...created, isExtra: true}]
+  return {rows, columns, empty: 'There are no deleted namespaces'}
+}
+
+/** One namespace, optionally with item counts. */
+export function showLines(namespace: Namespace, counts: KindCounts | undefined): string[] {
+  const facts = factLines(`Namespace "${namespace.name}"`, {
+    id: namespace.id,
+    status: statusOf(namespace),
+    created: namespace.createdAt,
+    deleted: namespace.deletedAt,
+  })
+  return counts ? [...facts, '', 'Items in the index of the namespace:', ...countLines(counts)] : facts
+}
+
+/** The result of a deletion, and how to undo or complete it. */
+export function namespaceDeletedLines(namespace: Namespace): string[] {
+  return [
+    `Deleted ${namespaceTitle(namespace)}; its data is kept`,
+    `  to recover it:        zael namespace recover ${namespace.id}`,
+    `  to delete the data:   zael namespace purge ${namespace.id}`,
+  ]
+}
+
+/** What a purge would delete. */
+export function purgePlanLines(namespace: Namespace, counts: KindCounts): string[] {
+  return [
+    `Purging ${namespaceTitle(namespace)} would permanently delete:`,
+    ...countLines(counts),
+    'A purge reads the whole table once. Each deleted item costs one write in the',
+    'table and one in each index that contains it.',
+  ]
+}
+
+/** What a purge deleted. */
+export function purgedLines(namespace: Namespace, counts: KindCounts): string[] {
+  return [`Purged ${namespaceTitle(namespace)}. Deleted:`, ...countLines(counts)]
+}
+
+/** A purge in JSON, done or planned. */
+export function purgeJson({name, id}: Namespace, dryRun: boolean, byKind: CountsByKind): NamespacePurgeResult {
+  return {name, id, dryRun, counts: kindCounts(byKind)}
+}
+
+function countLines(counts: KindCounts): string[] {
+  return counts.total === 0 ? ['  nothing'] : kindLines(counts)
+}
+
+function statusOf({status, halfDeleted, isUnregistered}: Namespace): string {
+  if (isUnregistered) return 'unregistered'
+  return halfDeleted ? 'half deleted' : status
+}
+
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,78 @@
+import {z} from 'zod'
+import {itemCountsSchema, type ResultOf} from '../output/results.js'
+
+const namespaceStatusSchema = z.enum(['active', 'deleted', 'purging']).meta({id: 'NamespaceStatus'})
+
+const namespaceSchema = z
+  .strictObject({
+    name: z.string(),
+    id: z.string().describe('Opaque; the first part of every key of the namespace'),
+    status: namespaceStatusSchema,
+    halfDeleted: z.boolean().describe('Active by id while its name leads elsewhere: a client died while deleting it'),
+    createdAt: z.string().describe('UTC, ISO 8601'),
+    deletedAt: z.string().nullable().describe('UTC, ISO 8601'),
+  })
+  .meta({id: 'Namespace'})
+export type NamespaceJson = ResultOf<typeof namespaceSchema>
+
+/** zael namespace create. */
+export const namespaceCreateResult = z
+  .strictObject({
+    namespaces: z.array(namespaceSchema.extend({created: z.boolean().describe('False when the name existed already')})),
+  })
+  .meta({title: 'zael namespace create'})
+export type NamespaceCreateResult = ResultOf<typeof namespaceCreateResult>
+
+/** zael namespace delete. */
+export const namespaceDeleteResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace delete'})
+export type NamespaceDeleteResult = ResultOf<typeof namespaceDeleteResult>
+
+/** zael namespace list. */
+export const namespaceListResult = z
+  .strictObject({
+    namespaces: z.array(namespaceSchema),
+    next: z.null().describe('The list is complete'),
+  })
+  .meta({title: 'zael namespace list'})
+export type NamespaceListResult = ResultOf<typeof namespaceListResult>
+
+/** zael namespace orphans. */
+export const namespaceOrphansResult = z
+  .strictObject({
+    namespaces: z.array(
+      namespaceSchema.extend({
+        registered: z
+          .boolean()
+          .describe('False: only records of this id exist, its name is empty (with --unregistered)'),
+      }),
+    ),
+    next: z.null().describe('The list is complete'),
+  })
+  .meta({title: 'zael namespace orphans'})
+export type NamespaceOrphansResult = ResultOf<typeof namespaceOrphansResult>
+
+/** zael namespace purge. */
+export const namespacePurgeResult = z
+  .strictObject({
+    name: z.string(),
+    id: z.string(),
+    dryRun: z.boolean(),
+    counts: itemCountsSchema,
+  })
+  .meta({title: 'zael namespace purge'})
+export type NamespacePurgeResult = ResultOf<typeof namespacePurgeResult>
+
+/** zael namespace recover. */
+export const namespaceRecoverResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace recover'})
+export type NamespaceRecoverResult = ResultOf<typeof namespaceRecoverResult>
+
+/** zael namespace show. */
+export const namespaceShowResult = namespaceSchema
+  .extend({
+    counts: itemCountsSchema
+      .describe('Items by kind')
+      .nullable()
+      .describe('As the index over the namespace knows them; null without --count'),
+  })
+  .meta({title: 'zael namespace show'})
+export type NamespaceShowResult = ResultOf<typeof namespaceShowResult>

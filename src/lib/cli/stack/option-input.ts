@@ -1,0 +1,100 @@
+import {access, readFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {ZaelError} from '../../core/errors.js'
+import type {Aws} from '../../infra/aws/clients.js'
+import type {ExportedFile} from '../../infra/deploy/export.js'
+import type {DeployRequest} from '../../infra/deploy/plan.js'
+import {confirm} from '../output/confirm.js'
+
+/** Typed texts: options by name, tags as KEY=VALUE, tags to remove as KEY. */
+interface Typed {
+  readonly options: Readonly<Record<string, string>>
+  readonly tags: readonly string[]
+  readonly removedTags: readonly string[]
+}
+
+/** Options and tags from a file and from the command line, which wins. */
+export async function readOptions(
+  file: string | undefined,
+  typed: Typed,
+): Promise<Pick<DeployRequest, 'options' | 'tags' | 'removedTags'>> {
+  const [{parseOptionFile}, {parseTypedOptions}, {parseTags, parseRemovedTags}] = await Promise.all([
+    import('../../infra/stack/option-file.js'),
+    import('../../infra/stack/option-schema.js'),
+    import('../../infra/stack/tags.js'),
+  ])
+  const options = parseTypedOptions(typed.options)
+  const typedTags = parseTags(typed.tags)
+  const removedTags = parseRemovedTags(typed.removedTags, typedTags)
+  if (file === undefined) return {options, tags: typedTags, removedTags}
+  const stated = parseOptionFile(await readFile(file, 'utf8').catch(unreadable(file)), file)
+  return {options: {...stated.options, ...options}, tags: {...stated.tags, ...typedTags}, removedTags}
+}
+
+/** How a folder with an earlier export is overwritten. */
+interface Consent {
+  readonly yes: boolean
+  readonly signal: AbortSignal
+}
+
+/** Checks the options and writes the files of a stack to a folder; asks before it overwrites an earlier export. */
+export async function exportWithConsent(
+  folder: string,
+  {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
+  consent: Consent,
+): Promise<ExportedFile[]> {
+  const [{exportStack, EXPORTED_FILES}, {checkCombination}, {parametersOf}] = await Promise.all([
+    import('../../infra/deploy/export.js'),
+    import('../../infra/stack/option-rules.js'),
+    import('../../infra/stack/options.js'),
+  ])
+  checkCombination(stack, parametersOf(options))
+  const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
+  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, consent)
+  return exportStack(folder, options)
+}
+
+/** Checks the options and writes the policies that deploying needs; asks before it overwrites earlier ones. */
+export async function exportPolicyWithConsent(
+  aws: Aws,
+  folder: string,
+  request: Pick<DeployRequest, 'stack' | 'options' | 'cloudFormationRole' | 'templateBucket'>,
+  consent: Consent,
+): Promise<ExportedFile[]> {
+  const [{deployPolicies, writePolicies}, {checkCombination}, {parametersOf}, {readCallerIdentity}] = await Promise.all(
+    [
+      import('../../infra/deploy/export-policy.js'),
+      import('../../infra/stack/option-rules.js'),
+      import('../../infra/stack/options.js'),
+      import('../../infra/aws/caller-identity.js'),
+    ],
+  )
+  const {stack, options, cloudFormationRole, templateBucket} = request
+  checkCombination(stack, parametersOf(options))
+  const {arn, account} = await readCallerIdentity(aws)
+  const [, partition = 'aws'] = arn.split(':')
+  const place = {partition, region: await aws.region(), account, stack}
+  const files = await deployPolicies({place, options, cloudFormationRole, templateBucket})
+  const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
+  if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, consent)
+  return writePolicies(folder, files)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
+  return error => {
+    const isMissing = error.code === 'ENOENT'
+    const why = error.code === 'EISDIR' ? 'it is a folder.' : error.message
+    const message = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${why}`
+    throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', message, {
+      hint: 'Use a YAML or JSON file with lines such as "lambdaMemory: 1024".',
+      details: {file},
+    })
+  }
+}

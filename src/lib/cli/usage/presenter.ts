@@ -1,0 +1,298 @@
+import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/text/gauge.js'
+import {formatCount, formatPlural, formatTokens} from '../../core/text/text.js'
+import type {Window} from '../../core/window.js'
+import type {LimitRefused} from '../../insight/usage/refused.js'
+import type {
+  LimitShare,
+  LimitTotal,
+  RefusedRequests,
+  UsageTotals,
+  UsageWindow,
+} from '../../insight/usage/usage-report.js'
+import type {TimeRange} from '../flags/time-range.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
+import {percentCell} from '../output/text-table.js'
+import type {UsageScopeJson} from './results.js'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** Default time range by window type. */
+export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
+  hourly: DAY_MS,
+  daily: 30 * DAY_MS,
+  monthly: 365 * DAY_MS,
+}
+
+/** Currency by the name of the limit; the others are counted in tokens. */
+export type LimitUnits = ReadonlyMap<string, string>
+
+/** What usage is shown. */
+export interface UsageScope {
+  /** Limits that are shown as money. */
+  readonly units?: LimitUnits | undefined
+  readonly window: Window
+  readonly range: TimeRange
+  readonly entity?: string | undefined
+  readonly resource?: string | undefined
+}
+
+/** Printed instead of an empty table. */
+export const NOTHING_RECORDED =
+  'No usage is recorded for that time. The aggregator records usage; check that it runs: zael status'
+
+/** The title: window type, subject and time range. */
+export function usageTitle({window, range, entity, resource}: UsageScope): string {
+  const of = [entity, resource].filter(name => name !== undefined).join(' · ')
+  const [from, to] = [range.sinceMs, range.untilMs].map(ms => minuteOf(ms))
+  return `${capital(window)} usage${of === '' ? '' : ` of ${of}`}, ${from} to ${to} (times are UTC)`
+}
+
+type ShareRow = Omit<UsageWindow, 'limits' | 'refused'> & Partial<LimitShare>
+
+/** One row per window and limit. CSV has no bar. */
+export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
+  return {
+    rows: windows.flatMap(({limits, refused, ...window}) =>
+      limits.length === 0
+        ? [{...window, refused: {requests: refused.requests, tokens: 0}}]
+        : limits.map(limit => ({...window, ...limit})),
+    ),
+    columns: [
+      {name: 'start', fit: 'whole', value: ({start}) => startText(scope.window, start), raw: ({start}) => start},
+      {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
+      {name: 'resource', value: ({resource}) => resource, isExtra: scope.resource !== undefined && !isCsv},
+      {name: 'limit', value: ({name}) => name},
+      {
+        name: 'used',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.tokens),
+        raw: ({tokens}) => tokens,
+      },
+      {
+        name: 'budget',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.budget),
+        raw: ({budget}) => budget,
+      },
+      {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
+      {name: 'requests', value: ({requests}) => requests},
+      {
+        name: 'overdrawn',
+        value: ({overdrawn}) => overdrawn,
+        isExtra: !isCsv && !windows.some(({limits}) => limits.some(isOverdrawn)),
+      },
+      ...refusedColumns<ShareRow>(scope, isCsv || windows.some(isRefusing), row => row),
+    ],
+    empty: NOTHING_RECORDED,
+  }
+}
+
+const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
+
+/** How often a soft limit was left in debt, after its amount. */
+/** How often a soft limit was left in debt, for the end of a figure. */
+export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
+/** Whether a row has refused requests to show. */
+export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean =>
+  refused.requests > 0
+
+/** Requests that a limit had too little for, and the tokens they asked of it; only where there are any. */
+function refusedColumns<Row>(
+  scope: Pick<UsageScope, 'units'>,
+  isShown: boolean,
+  limitOf: (row: Row) => {readonly name?: string; readonly refused?: LimitRefused},
+): ListingColumn<Row>[] {
+  const requests = (row: Row) => limitOf(row).refused?.requests ?? 0
+  const tokens = (row: Row) => limitOf(row).refused?.tokens ?? 0
+  return [
+    {name: 'refused', align: 'right', value: requests, isExtra: !isShown},
+    {
+      name: 'refused-tokens',
+      header: 'REFUSED TOKENS',
+      align: 'right',
+      value: row => amountCell(scope, limitOf(row).name, tokens(row)),
+      raw: tokens,
+      isExtra: !isShown,
+    },
+  ]
+}
+
+/** How many requests were refused, for the end of a sentence; empty where none was. */
+function refusedText({requests, byParent}: RefusedRequests): string {
+  const own = requests > 0 ? `, ${formatCount(requests)} refused` : ''
+  return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
+}
+
+/** Money as text, tokens as a number. */
+function amountCell(
+  {units}: Pick<UsageScope, 'units'>,
+  limit = '',
+  tokens?: number | null,
+): number | string | null | undefined {
+  const unit = units?.get(limit)
+  return unit === undefined || tokens === null || tokens === undefined ? tokens : formatTokens(Math.round(tokens), unit)
+}
+
+/** Totals, and what 100 % means. */
+export function usageFooter(
+  windows: readonly UsageWindow[],
+  {requests, refused, totals}: UsageTotals,
+  {window, units, isPart}: Pick<UsageScope, 'window' | 'units'> & {readonly isPart: boolean},
+): string[] {
+  if (windows.length === 0) return []
+  const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
+  const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
+  return [
+    '',
+    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
+    ...figures,
+    `100 % is what the limit allows ${PER[window]}: its rate, or its burst if larger.`,
+  ]
+}
+
+const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}
+
+function resourcesOf(
+  totals: readonly LimitTotal[],
+  units: LimitUnits | undefined,
+): {resource: string; limits: string[]}[] {
+  const resources = [...new Set(totals.map(({resource}) => resource))]
+  return resources.map(resource => ({
+    resource,
+    limits: totals
+      .filter(each => each.resource === resource)
+      .map(
+        ({name, tokens, overdrawn}) => `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn)}`,
+      ),
+  }))
+}
+
+/** Totals as rows. */
+export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope, isCsv: boolean): Listing<LimitTotal> {
+  return {
+    rows: totals,
+    columns: [
+      {name: 'resource', value: ({resource}) => resource},
+      {name: 'limit', value: ({name}) => name},
+      {
+        name: 'tokens',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.tokens),
+        raw: ({tokens}) => tokens,
+      },
+      {name: 'overdrawn', value: ({overdrawn}) => overdrawn, isExtra: !totals.some(isOverdrawn)},
+      {name: 'windows', value: ({windows}) => windows},
+      {
+        name: 'average',
+        align: 'right',
+        fit: 'spare',
+        value: each => amountCell(scope, each.name, each.average),
+        raw: ({average}) => average,
+      },
+      {
+        name: 'peak',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.peak.tokens),
+        raw: ({peak}) => peak.tokens,
+      },
+      {
+        name: 'peak-at',
+        fit: 'whole',
+        header: 'PEAK AT',
+        value: ({peak}) => startText(scope.window, peak.start),
+        raw: ({peak}) => peak.start,
+      },
+      {name: 'peak-entity', header: 'BY', value: ({peak}) => peak.entity, isExtra: scope.entity !== undefined},
+      ...refusedColumns<LimitTotal>(scope, isCsv || totals.some(isRefusing), row => row),
+    ],
+    empty: NOTHING_RECORDED,
+  }
+}
+
+/** Totals of a summary. */
+export function summaryFooter({requests, refused}: Omit<UsageTotals, 'totals'>, windows: number): string {
+  return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
+}
+
+/** Warns that a summary covers only part of the time range. */
+export function partialText(windows: number): string {
+  return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
+}
+
+/** One sparkline per resource and limit, oldest window first; windows without usage count as zero. */
+export function sparkLines(
+  windows: readonly UsageWindow[],
+  totals: readonly LimitTotal[],
+  {window, units}: Pick<UsageScope, 'window' | 'units'>,
+): string[] {
+  if (windows.length === 0) return []
+  const starts = everyStart(windows, window)
+  const names = totals.map(({resource, name}) => `${resource} ${name}`)
+  const width = Math.max(...names.map(name => name.length))
+  return totals.map(({resource, name, peak}, at) => {
+    const used = new Map<string, number>()
+    for (const each of windows.filter(one => one.resource === resource)) {
+      const tokens = each.limits.find(limit => limit.name === name)?.tokens ?? 0
+      used.set(each.start, (used.get(each.start) ?? 0) + tokens)
+    }
+    const curve = tokenCurve(starts.map(start => used.get(start) ?? 0))
+    return `${(names[at] ?? '').padEnd(width)}  ${curve}  peak ${formatTokens(peak.tokens, units?.get(name))} at ${startText(window, peak.start)}`
+  })
+}
+
+/** The most recent numbers, relative to their maximum. */
+function tokenCurve(numbers: readonly number[]): string {
+  const shown = numbers.slice(-WIDEST_CURVE)
+  const top = Math.max(1, ...shown)
+  return sparkline(
+    shown.map(each => each / top),
+    shown.length,
+    BLOCKS,
+  )
+}
+
+const WIDEST_CURVE = 60
+
+/** A bar of a share from 0 to 1. */
+export function shareBar(share: number | null | undefined): string {
+  return share === null || share === undefined ? '' : gauge(Math.max(0, share), 1, BAR_WIDTH, WHOLE_BLOCKS)
+}
+
+const BAR_WIDTH = 10
+
+/** Starts of all windows from the oldest to the newest, including those without usage. */
+function everyStart(windows: readonly UsageWindow[], window: Window): string[] {
+  const known = windows.map(({start}) => start).sort()
+  const ends = new Map(windows.map(({start, end}) => [start, end]))
+  const [first, last] = [known[0] ?? '', known.at(-1) ?? '']
+  const starts: string[] = []
+  // In UTC, hours and days have fixed lengths; months do not, so months without usage are left out.
+  const stepMs = window === 'hourly' ? HOUR_MS : window === 'daily' ? DAY_MS : undefined
+  if (stepMs === undefined) return [...ends.keys()].sort()
+  for (let ms = Date.parse(first); ms <= Date.parse(last); ms += stepMs) {
+    starts.push(`${new Date(ms).toISOString().slice(0, 19)}Z`)
+  }
+  return starts
+}
+
+function startText(window: Window, start: string): string {
+  const length = {hourly: 16, daily: 10, monthly: 7}[window]
+  return start.slice(0, length).replace('T', ' ')
+}
+
+const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
+
+/** The scope in JSON. */
+export function usageScopeJson({window, range, entity, resource}: UsageScope): UsageScopeJson {
+  return {
+    window,
+    since: new Date(range.sinceMs).toISOString(),
+    until: new Date(range.untilMs).toISOString(),
+    entity: entity ?? null,
+    resource: resource ?? null,
+  }
+}

@@ -1,0 +1,122 @@
+import {formatCount, formatTokens} from '../../core/text/text.js'
+import {NOT_REFUSED} from '../../insight/usage/refused.js'
+import type {TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
+import {percentCell} from '../output/text-table.js'
+import {isRefusing, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
+import type {UsageTopResult} from './results.js'
+
+/** How consumers are ranked, and whether the resources of an entity are added up. */
+export interface TopOrder {
+  readonly by: string
+  readonly isByEntity: boolean
+}
+
+/** Reads `--by`: `tpm`, `entity` or `entity,tpm`. */
+export function topOrder(by: string): TopOrder {
+  const [first = '', ...rest] = by.split(',').map(word => word.trim())
+  if (first !== 'entity') return {by, isByEntity: false}
+  return {by: rest.length === 0 ? 'requests' : rest.join(','), isByEntity: true}
+}
+
+/** What a listing needs to know besides its rows. */
+type TopScope = Pick<UsageScope, 'units' | 'resource'> & TopOrder & {readonly isCsv: boolean}
+
+/** The largest consumers as rows, the largest first. CSV has a column for each limit. */
+export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<TopConsumer> {
+  const {by, isByEntity, resource, isCsv} = scope
+  return {
+    rows: consumers,
+    columns: [
+      {name: 'entity', value: ({entity}) => entity},
+      {name: 'resource', value: each => each.resource, isExtra: isByEntity || (resource !== undefined && !isCsv)},
+      {
+        name: 'share',
+        header: `SHARE OF ${by.toUpperCase()}`,
+        align: 'right',
+        value: ({share}) => percentCell(share),
+        raw: ({share}) => Math.round(share * 1e6) / 1e6,
+      },
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
+      {name: 'requests', value: ({requests}) => requests},
+      ...(isCsv ? limitColumns(consumers) : textColumns(consumers, scope)),
+    ],
+    empty: by === 'refused' ? 'No refused request is recorded for that time.' : NOTHING_RECORDED,
+  }
+}
+
+/** All limits of a consumer in one cell, for people. */
+function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): ListingColumn<TopConsumer>[] {
+  const isExtra = by !== 'refused' && !consumers.some(isRefusing)
+  const text = (name: string, tokens: number): string => `${name} ${formatTokens(tokens, units?.get(name))}`
+  return [
+    {
+      name: 'tokens',
+      value: ({limits, overdrawn}) =>
+        Array.from(limits, ([name, tokens]) => text(name, tokens) + overdraftText(overdrawn.get(name))).join(', '),
+    },
+    {name: 'refused', align: 'right', value: ({refused}) => refused.requests, isExtra},
+    {
+      name: 'refused-tokens',
+      header: 'REFUSED TOKENS',
+      value: ({refused}) => Array.from(refused.limits, ([name, {tokens}]) => text(name, tokens)).join(', '),
+      isExtra,
+    },
+  ]
+}
+
+/** One number per cell, for programs; empty where a consumer was not charged for the limit. */
+function limitColumns(consumers: readonly TopConsumer[]): ListingColumn<TopConsumer>[] {
+  const used = namesIn(consumers, ({limits}) => limits)
+  const overdrawn = namesIn(consumers, each => each.overdrawn)
+  const refused = namesIn(consumers, each => each.refused.limits)
+  return [
+    ...used.map(name => ({name: `used-${name}`, value: ({limits}: TopConsumer) => limits.get(name)})),
+    ...overdrawn.map(name => ({name: `overdrawn-${name}`, value: (each: TopConsumer) => each.overdrawn.get(name)})),
+    {name: 'refused', value: each => each.refused.requests},
+    ...refused.map(name => ({
+      name: `refused-${name}`,
+      value: (each: TopConsumer) => each.refused.limits.get(name)?.tokens,
+    })),
+  ]
+}
+
+function namesIn(consumers: readonly TopConsumer[], of: (each: TopConsumer) => ReadonlyMap<string, unknown>): string[] {
+  return [...new Set(consumers.flatMap(each => [...of(each).keys()]))].sort()
+}
+
+/** How many consumers there are, and which resources were searched. */
+export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
+  const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
+  if (total === 0)
+    return among === '' ? [] : [`Searched every resource that has limits of its own or a live bucket${among}.`]
+  return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
+}
+
+/** The largest consumers in JSON. */
+export function topJson(scope: UsageScope, {by}: TopOrder, top: TopConsumers): UsageTopResult {
+  const {window, since, until, resource} = usageScopeJson(scope)
+  return {
+    window,
+    since,
+    until,
+    resource,
+    by,
+    consumers: top.consumers.map(({entity, resource: used = null, requests, share, limits, overdrawn, refused}) => ({
+      entity,
+      resource: used,
+      requests,
+      refused: {requests: refused.requests, byParent: refused.byParent},
+      share,
+      limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
+        name,
+        tokens: limits.get(name) ?? 0,
+        overdrawn: overdrawn.get(name) ?? 0,
+        refused: refused.limits.get(name) ?? NOT_REFUSED,
+      })),
+    })),
+    total: top.total,
+    resources: top.resources,
+    complete: top.complete,
+  }
+}

@@ -1,0 +1,270 @@
+import {isSoftAt, type KindedRate, rateAt} from '../limits/limit-kind.js'
+import {WRITE_PRESSURE_LIMIT} from '../names.js'
+import {floorDivide, type Rate, shareOf, shareOfRate} from '../token-math.js'
+import {
+  type Amounts,
+  type BucketState,
+  hasKinds,
+  inForceAt,
+  instantAt,
+  type LimitState,
+  nextBoundary,
+  refillBucket,
+  tryConsumeBucket,
+} from './bucket.js'
+import {isInPeriod} from './kind-refill.js'
+
+/**
+ * A hot bucket is split into shards, each with an exact share of every limit's capacity and refill amount. Stored
+ * parameters stay undivided; take the share of a shard before computing with it.
+ */
+
+/** A stored bucket with its parameters reduced to what this shard may hold and gain. */
+export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
+  if (count <= 1 && !hasKinds(bucket)) return bucket
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of bucket.limits) limits.set(name, shareOfLimit(name, limit, shard, count))
+  return {...bucket, limits}
+}
+
+/** A limit of a shard. One that has a kind also keeps the parameters of the whole: a schedule applies to those. */
+export function shareOfLimit(name: string, limit: LimitState, shard: number, count: number): LimitState {
+  const share = {...limit, ...shareOfRate(name, limit, shard, count)}
+  if (!limit.kind) return share
+  const {capacityMilli, refillAmountMilli, refillPeriodMs} = limit
+  const whole = limit.kind.share?.whole ?? {capacityMilli, refillAmountMilli, refillPeriodMs}
+  return {...share, kind: {...limit.kind, share: {shard, count, whole}}}
+}
+
+/** The parameters of a shard at an instant, of a limit of which no balance is known. */
+export function shareOfRateAt(name: string, rate: KindedRate, shard: number, count: number, atMs: number): Rate {
+  if (!rate.kind) return shareOfRate(name, rate, shard, count)
+  return rateAt({...rate, kind: {...rate.kind, share: {shard, count, whole: rate}}}, atMs).rate
+}
+
+interface SplitMove {
+  readonly from: number
+  readonly to: number
+  /** Per limit: what the new shard starts with and the old one gives up; negative shares out a debt. */
+  readonly movedMilli: ReadonlyMap<string, bigint>
+}
+
+/**
+ * Doubling: shard i hands the balance of each limit to the new shard n+i in proportion to their shares, so the total is
+ * what it was. Balances are the stored ones; the capacities are undivided. Write pressure starts afresh on each item.
+ */
+export function planSplit(shards: readonly BucketState[]): SplitMove[] {
+  const count = shards.length
+  return shards.map((bucket, from) => {
+    const movedMilli = new Map<string, bigint>()
+    for (const [name, limit] of bucket.limits) {
+      if (name === WRITE_PRESSURE_LIMIT) continue
+      const kept = shareOf(limit.capacityMilli, from, 2 * count)
+      const given = shareOf(limit.capacityMilli, count + from, 2 * count)
+      const moved = kept + given === 0n ? 0n : floorDivide(limit.tokensMilli * given, kept + given)
+      // What was bought on top of a quota stays with the shard that may hold it.
+      movedMilli.set(name, limit.kind?.quota && moved > given ? given : moved)
+    }
+    return {from, to: count + from, movedMilli}
+  })
+}
+
+/** A shard of a quota, as far as it decides what another one starts with. */
+export interface QuotaSibling {
+  readonly shard: number
+  readonly tokensMilli: bigint
+  /** The number of shards that it was granted its part for. */
+  readonly grantCount: number
+  /** Its balance is of the present period. */
+  readonly isCurrent: boolean
+}
+
+/** What a shard that is created within a period starts with: moved from a donor, or granted where there is none. */
+export interface QuotaGrant {
+  readonly donor: number | undefined
+  readonly tokensMilli: bigint
+}
+
+/**
+ * A shard that was granted its part for g shards holds the allowance of every shard j with the same remainder modulo g. The
+ * closest of these gives a new shard its part, as far as it still has it. Where none is, the part was granted to no
+ * shard in this period, so it is new. Either way every token of a period exists once.
+ */
+export function planQuotaGrant(siblings: readonly QuotaSibling[], shard: number, partMilli: bigint): QuotaGrant {
+  const covering = siblings.filter(
+    each => each.isCurrent && each.shard !== shard && shard % each.grantCount === each.shard % each.grantCount,
+  )
+  const [donor] = covering.sort((a, b) => b.grantCount - a.grantCount || a.shard - b.shard)
+  if (!donor) return {donor: undefined, tokensMilli: partMilli}
+  const held = donor.tokensMilli > 0n ? donor.tokensMilli : 0n
+  return {donor: donor.shard, tokensMilli: held < partMilli ? held : partMilli}
+}
+
+/** Millitokens of one limit that several shards can give: a debt of one takes nothing from the others. */
+export function availableTogether(shares: readonly BucketState[], name: string): bigint {
+  const balances = shares.map(({limits}) => limits.get(name)?.tokensMilli ?? 0n)
+  const held = balances.filter(milli => milli > 0n)
+  return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
+}
+
+/** Changes of the rules that a wait is followed through. */
+const MOST_STRETCHES = 2000
+
+/** After the longest wait for a single limit: limits that are not enough at once by then hardly ever are. */
+const MOST_STRETCHES_MORE = 50
+
+/** Ten years in ms: a longer wait counts as never. */
+const HORIZON_MS = 10 * 365 * 86_400_000
+
+/** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
+export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
+  if (!hasKinds(bucket) && !isAboveCapacity(bucket)) return bucket
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of inForceAt(bucket, instantAt(bucket, nowMs)).limits) {
+    const {capacityMilli, tokensMilli} = limit
+    limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)
+  }
+  return {...bucket, limits}
+}
+
+function isAboveCapacity({limits}: BucketState): boolean {
+  for (const {tokensMilli, capacityMilli} of limits.values()) if (tokensMilli > capacityMilli) return true
+  return false
+}
+
+/**
+ * Milliseconds until several shards together hold all amounts at once; `Infinity` when they never will. The wait for each
+ * limit alone may be known: `longestMs` is the longest of them. While one limit is waited for, a window of its schedule may
+ * leave too little of another.
+ */
+export function timeUntilTogether(
+  stored: readonly BucketState[],
+  amounts: Amounts,
+  nowMs: number,
+  longestMs = 0,
+): number {
+  const [first, second] = stored
+  // Rates only grow, so the longest wait is the answer; this is where most refusals end.
+  if (first && !second && !hasKinds(first) && [...amounts.keys()].every(name => first.limits.has(name)))
+    return tryConsumeBucket(withoutExcess(first, nowMs), amounts, nowMs).retryAfterMs
+  const shares = stored.map(share => withoutExcess(withOnly(share, amounts), nowMs))
+  const [only, another] = shares
+  // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
+  const isArithmetic =
+    only !== undefined && !another && only.limits.size === amounts.size && !mayBeginLater(only, nowMs)
+  if (longestMs === 0 && isArithmetic) {
+    const {retryAfterMs} = tryConsumeBucket(only, amounts, nowMs)
+    const isCertain = amounts.size === 1 || retryAfterMs === 0 || !Number.isFinite(retryAfterMs)
+    return isCertain ? retryAfterMs : timeUntilTogether(shares, amounts, nowMs, retryAfterMs)
+  }
+  const isEnoughAfter = (waitMs: number) => {
+    const refilled = shares.map(share => refillBucket(share, nowMs + waitMs))
+    return [...amounts].every(([name, milli]) => heldTogether(refilled, name) >= milli)
+  }
+  if (isEnoughAfter(longestMs)) return Math.max(1, longestMs)
+  let tooEarly = longestMs
+  const mostStretches = longestMs === 0 ? MOST_STRETCHES : MOST_STRETCHES_MORE
+  for (let stretches = 0; stretches < mostStretches && tooEarly < HORIZON_MS; stretches++) {
+    const boundaryMs = shares.some(hasKinds) ? firstBoundary(shares, nowMs + tooEarly) : undefined
+    const lastMs = boundaryMs === undefined ? HORIZON_MS : boundaryMs - nowMs - 1
+    if (isEnoughAfter(lastMs)) {
+      // One more: instants are truncated to milliseconds.
+      const waitMs = firstEnough(isEnoughAfter, tooEarly, lastMs) + 1
+      if (waitMs <= lastMs || isEnoughAfter(waitMs)) return waitMs
+    }
+    if (boundaryMs === undefined) return Number.POSITIVE_INFINITY
+    tooEarly = boundaryMs - nowMs
+    if (isEnoughAfter(tooEarly)) return tooEarly + 1
+  }
+  return Number.POSITIVE_INFINITY
+}
+
+/** Whether a quota begins its next period with the first use, for which a window of its schedule may allow more later. */
+function mayBeginLater({limits, refilledAtMs}: BucketState, nowMs: number): boolean {
+  for (const limit of limits.values())
+    if (limit.kind?.quota && limit.kind.schedule && !isInPeriod(limit, refilledAtMs, nowMs)) return true
+  return false
+}
+
+/** Between two changes of the rules balances only grow. */
+function firstEnough(isEnoughAfter: (waitMs: number) => boolean, fromMs: number, untilMs: number): number {
+  let [tooEarly, lateEnough] = [fromMs, untilMs]
+  while (lateEnough - tooEarly > 1) {
+    const middle = Math.floor((tooEarly + lateEnough) / 2)
+    if (isEnoughAfter(middle)) lateEnough = middle
+    else tooEarly = middle
+  }
+  return lateEnough
+}
+
+/** What is not asked for does not matter, nor do the changes of its rules. */
+function withOnly(bucket: BucketState, amounts: Amounts): BucketState {
+  return {...bucket, limits: new Map([...bucket.limits].filter(([name]) => amounts.has(name)))}
+}
+
+/** When the rules of one of the shards change next. Sessions that have ended open with the first use, so they count as open. */
+function firstBoundary(shares: readonly BucketState[], afterMs: number): number | undefined {
+  const instants = shares.flatMap(share => nextBoundary(share, afterMs) ?? [])
+  return instants.length === 0 ? undefined : Math.min(...instants)
+}
+
+/** A shard in debt offers nothing. */
+function heldTogether(shares: readonly BucketState[], name: string): bigint {
+  return shares.reduce((sum, {limits}) => {
+    const tokens = limits.get(name)?.tokensMilli ?? 0n
+    return tokens > 0n ? sum + tokens : sum
+  }, 0n)
+}
+
+const NOTHING: Rate = {capacityMilli: 0n, refillAmountMilli: 0n, refillPeriodMs: 1}
+
+/** Millitokens to take, per shard number and limit name. */
+export type GatherPlan = ReadonlyMap<number, ReadonlyMap<string, bigint>>
+
+/**
+ * Splits one request among several shards, for a request larger than what any single shard holds. Balances must be
+ * refilled already. Shards are drained in order of how much they hold of the scarcest limit, so few items are written.
+ * `undefined` when all shards together hold too little.
+ */
+export function planGather(
+  shards: ReadonlyMap<number, BucketState>,
+  amounts: ReadonlyMap<string, bigint>,
+  nowMs = 0,
+): GatherPlan | undefined {
+  const [first] = shards.values()
+  const isSoft = (name: string) => isSoftAt(first?.limits.get(name) ?? {...NOTHING}, nowMs)
+  const asked = [...amounts].filter(([, amount]) => amount > 0n)
+  const wanted = asked.filter(([name]) => !isSoft(name))
+  const plan = new Map<number, Map<string, bigint>>()
+  const [any] = shards.keys()
+  // A soft limit has whatever is asked, on any shard.
+  if (any !== undefined && wanted.length < asked.length) plan.set(any, new Map(asked.filter(([name]) => isSoft(name))))
+  if (wanted.length === 0) return plan
+
+  const held = (shard: number, name: string): bigint => {
+    const tokens = shards.get(shard)?.limits.get(name)?.tokensMilli ?? 0n
+    return tokens > 0n ? tokens : 0n
+  }
+  const total = (name: string) => [...shards.keys()].reduce((sum, shard) => sum + held(shard, name), 0n)
+  if (wanted.some(([name, amount]) => total(name) < amount)) return undefined
+
+  const [scarcest] = wanted.reduce((a, b) => (a[1] * total(b[0]) >= b[1] * total(a[0]) ? a : b))
+  const order = [...shards.keys()].sort((a, b) => compareDescending(held(a, scarcest), held(b, scarcest)) || a - b)
+  for (const [name, amount] of wanted) {
+    let missing = amount
+    for (const shard of order) {
+      if (missing === 0n) break
+      const available = held(shard, name)
+      const part = available < missing ? available : missing
+      if (part === 0n) continue
+      missing -= part
+      const parts = plan.get(shard) ?? new Map<string, bigint>()
+      plan.set(shard, parts.set(name, part))
+    }
+  }
+  return plan
+}
+
+function compareDescending(a: bigint, b: bigint): number {
+  return a === b ? 0 : a > b ? -1 : 1
+}

@@ -1,0 +1,137 @@
+import type {RateSchedule, ResetClock} from '../limits/calendar-clock.js'
+import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../limits/limit.js'
+import {type KindedRate, type LimitKind, STAMP_MS} from '../limits/limit-kind.js'
+import {rateInWindow} from './compiled-schedule.js'
+import {type LimitWindow, scaleToPerMille} from './schedule.js'
+import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'
+
+/** What records say about the kind of one limit: texts of its schedule and resets, and how long its sessions last. */
+export interface KindDefinition extends StoredSchedule {
+  readonly sessionSeconds?: number | undefined
+}
+
+/** A limit as buckets have it, soft from `nowMs` on if it is. */
+export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
+  const rate = rateOf(limit)
+  const {reset, schedule, soft} = limit
+  if (!reset && !schedule && !soft) return rate
+  const kind = kinds.get(limit) ?? configuredKind(limit)
+  kinds.set(limit, kind)
+  return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + STAMP_MS} : kind}
+}
+
+/** By limit, since configurations are read seldom and compared often. */
+const kinds = new WeakMap<Limit, LimitKind>()
+
+function configuredKind({reset, schedule, timeZone}: Limit): LimitKind {
+  const kind = kindOf({
+    zone: timeZone,
+    windows: schedule && formatWindows(schedule.map(windowOf)),
+    resets: isCalendarReset(reset) ? formatResets(reset.crons) : undefined,
+    sessionSeconds: isSessionReset(reset) ? reset.afterSeconds : undefined,
+  })
+  return kind ?? {definition: PLAIN_DEFINITION}
+}
+
+/** The definition of a limit that is plain, but soft. */
+export const PLAIN_DEFINITION = definitionOf({})
+
+/** The kind that records define; `undefined` for a plain limit. A schedule that cannot be read fails when it is evaluated. */
+export function kindOf(defined: KindDefinition): LimitKind | undefined {
+  if (!defined.windows && !defined.resets && defined.sessionSeconds === undefined) return undefined
+  const definition = definitionOf(defined)
+  const known = byDefinition.get(definition)
+  if (known) return known
+  if (byDefinition.size >= MOST_KINDS) byDefinition.clear()
+  const kind = newKind(definition, defined)
+  byDefinition.set(definition, kind)
+  return kind
+}
+
+/** Shared by all records, with what they remember of the calendar. */
+const byDefinition = new Map<string, LimitKind>()
+const MOST_KINDS = 1000
+
+function newKind(definition: string, defined: KindDefinition): LimitKind {
+  const {zone, windows = '', resets = '', sessionSeconds} = defined
+  const stored = {zone, windows, resets}
+  // A damaged record may have both; then the calendar counts, as for other clients.
+  const session = resets === '' && sessionSeconds !== undefined ? {lengthMs: sessionSeconds * 1000} : undefined
+  return {
+    definition,
+    ...(windows !== '' && {schedule: rateSchedule(stored)}),
+    ...(resets !== '' && {quota: {resets: resetClock(stored)}}),
+    ...(session && {quota: {session}}),
+  }
+}
+
+function definitionOf({zone, windows = '', resets = '', sessionSeconds}: KindDefinition): string {
+  const usesZone = windows !== '' || resets !== ''
+  return JSON.stringify([windows, resets, usesZone ? zone || 'UTC' : '', resets === '' ? (sessionSeconds ?? 0) : 0])
+}
+
+/** The reverse of the definition in a kind. */
+export function definitionIn({definition}: LimitKind): Required<KindDefinition> {
+  const [windows, resets, zone, sessionSeconds] = JSON.parse(definition) as [string, string, string, number]
+  return {windows, resets, zone: zone || undefined, sessionSeconds: sessionSeconds || undefined}
+}
+
+/** A stretch of time in which one answer holds. */
+interface Stretch<T> {
+  readonly fromMs: number
+  readonly untilMs: number
+  readonly answer: T
+}
+
+/** Stretches remembered: of the last refill, of now, and of a walk into the future that looks for the end of a wait. */
+const MOST_STRETCHES = 32
+
+/** Finds the stretch that an instant lies in; to search the calendar takes far longer than to remember. */
+function remembered<T>(search: (atMs: number) => Stretch<T>): (atMs: number) => Stretch<T> {
+  const known: Stretch<T>[] = []
+  return atMs => {
+    const at = known.findIndex(({fromMs, untilMs}) => atMs >= fromMs && atMs < untilMs)
+    if (at >= 0) return known[at] as Stretch<T>
+    const found = search(atMs)
+    // Found from another instant before: an answer that ends at the same time is the same one.
+    const same = known.findIndex(({untilMs}) => untilMs === found.untilMs && untilMs !== Infinity)
+    const [before] = same >= 0 ? known.splice(same, 1) : []
+    const stretch = {...found, fromMs: Math.min(found.fromMs, before?.fromMs ?? found.fromMs)}
+    known.unshift(stretch)
+    if (known.length > MOST_STRETCHES) known.pop()
+    return stretch
+  }
+}
+
+function rateSchedule(stored: StoredSchedule): RateSchedule {
+  const stretchAt = remembered((atMs): Stretch<LimitWindow | undefined> => {
+    const compiled = compileStored(stored)
+    return {fromMs: atMs, untilMs: compiled.nextWindowChange(atMs), answer: compiled.windowAt(atMs)}
+  })
+  return {
+    at: (atMs, base) => {
+      const {answer, untilMs} = stretchAt(atMs)
+      return {
+        rate: answer ? rateInWindow(base, answer) : base,
+        untilMs: Number.isFinite(untilMs) ? untilMs : undefined,
+      }
+    },
+  }
+}
+
+function resetClock(stored: StoredSchedule): ResetClock {
+  const stretchAt = remembered((atMs): Stretch<undefined> => {
+    const compiled = compileStored(stored)
+    const [lastMs, nextMs] = [compiled.lastReset(atMs), compiled.nextReset(atMs)]
+    return {fromMs: lastMs ?? -Infinity, untilMs: nextMs ?? Infinity, answer: undefined}
+  })
+  const finite = (ms: number) => (Number.isFinite(ms) ? ms : undefined)
+  return {lastMs: atMs => finite(stretchAt(atMs).fromMs), nextMs: atMs => finite(stretchAt(atMs).untilMs)}
+}
+
+/** An entry of a schedule as records have it. */
+export function windowOf(entry: ScheduleEntry): LimitWindow {
+  if (!('scale' in entry)) return entry
+  const {cron, scale} = entry
+  return {cron, scalePerMille: scaleToPerMille(scale)}
+}

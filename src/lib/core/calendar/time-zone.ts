@@ -1,0 +1,132 @@
+import {InvalidInput} from '../errors.js'
+import {didYouMean, nearestNames} from '../text/nearest.js'
+import {timeZoneNames} from './zone-names.js'
+
+export const MINUTE_MS = 60_000
+export const DAY_MS = 86_400_000
+
+/** A time in which the clocks of a zone are not changed. Both ends are whole minutes. */
+export interface OffsetSpan {
+  /** What to add to an instant to get the wall clock, in ms. */
+  readonly offsetMs: number
+  readonly fromMs: number
+  /** Exclusive. */
+  readonly untilMs: number
+}
+
+/** Clocks are looked at every 4 days. They were never changed twice within a week since 1972, in no zone. */
+const PROBE_MS = 4 * DAY_MS
+const CHUNK_MS = 16 * PROBE_MS
+const MOST_CHUNKS = 2000
+
+/**
+ * The wall clock of a place. An instant always has exactly one wall-clock time; the reverse does not hold, so nothing here
+ * converts a wall-clock time into an instant: times that are skipped in spring never come, and times of the repeated hour
+ * in autumn come twice.
+ */
+export class TimeZone {
+  readonly name: string
+  readonly #format: Intl.DateTimeFormat
+  /** Spans by number of the chunk of time, as far as they were asked for: asking `Intl` takes microseconds. */
+  readonly #spans = new Map<number, readonly OffsetSpan[]>()
+
+  constructor(name: string) {
+    this.name = checkTimeZoneName(name)
+    this.#format = new Intl.DateTimeFormat('en-US', {timeZone: name, timeZoneName: 'longOffset'})
+  }
+
+  /** The span around an instant. It may end although the clocks are not changed there. */
+  spanAt(ms: number): OffsetSpan {
+    const chunk = Math.floor(ms / CHUNK_MS)
+    let spans = this.#spans.get(chunk)
+    if (spans === undefined) {
+      spans = this.#chunk(chunk * CHUNK_MS)
+      if (this.#spans.size >= MOST_CHUNKS) this.#spans.clear()
+      this.#spans.set(chunk, spans)
+    }
+    return spans.find(span => ms < span.untilMs) as OffsetSpan
+  }
+
+  #chunk(startMs: number): OffsetSpan[] {
+    const endMs = startMs + CHUNK_MS
+    const spans: OffsetSpan[] = []
+    let fromMs = startMs
+    let offsetMs = this.#offsetMs(startMs)
+    for (let probeMs = startMs + PROBE_MS; probeMs <= endMs; probeMs += PROBE_MS) {
+      const nextOffsetMs = this.#offsetMs(probeMs)
+      if (nextOffsetMs === offsetMs) continue
+      const untilMs = this.#changeMs(probeMs - PROBE_MS, probeMs)
+      spans.push({offsetMs, fromMs, untilMs})
+      fromMs = untilMs
+      offsetMs = nextOffsetMs
+    }
+    if (fromMs < endMs) spans.push({offsetMs, fromMs, untilMs: endMs})
+    return spans
+  }
+
+  /** The first minute with the offset of `afterMs`, when that of `beforeMs` is another one. */
+  #changeMs(beforeMs: number, afterMs: number): number {
+    const offsetMs = this.#offsetMs(beforeMs)
+    let low = beforeMs / MINUTE_MS
+    let high = afterMs / MINUTE_MS
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2)
+      if (this.#offsetMs(middle * MINUTE_MS) === offsetMs) low = middle
+      else high = middle
+    }
+    return high * MINUTE_MS
+  }
+
+  #offsetMs(ms: number): number {
+    const match = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/.exec(this.#format.format(ms))
+    if (!match) throw new Error(`Intl prints the offset of ${this.name} in an unknown way: ${this.#format.format(ms)}`)
+    const [, sign, hours = 0, minutes = 0, seconds = 0] = match
+    const offsetMs = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000
+    return sign === '-' ? -offsetMs : offsetMs
+  }
+}
+
+/** The instants at which the clocks of a zone show a time: none where it is skipped, two where it comes twice. */
+export function instantsAt(zone: TimeZone, wallMs: number): number[] {
+  const offsets = new Set([wallMs - DAY_MS, wallMs + DAY_MS].map(ms => zone.spanAt(ms).offsetMs))
+  return [...offsets]
+    .map(offsetMs => wallMs - offsetMs)
+    .filter(ms => ms + zone.spanAt(ms).offsetMs === wallMs)
+    .sort((a, b) => a - b)
+}
+
+const zones = new Map<string, TimeZone>()
+
+/** The zone of that name; made once per process. */
+export function timeZone(name: string): TimeZone {
+  let zone = zones.get(name)
+  if (zone === undefined) {
+    zone = new TimeZone(name)
+    zones.set(name, zone)
+  }
+  return zone
+}
+
+/** A name that every client of the table understands: the spelling of the time zone database, letter by letter. */
+export function checkTimeZoneName(name: string): string {
+  if (timeZoneNames().has(name)) return name
+  const hint = didYouMean(similarZones(name))
+  throw new InvalidInput('zone.unknown', `There is no time zone "${name}".`, {
+    hint: hint ?? 'Write a name of the time zone database such as Europe/Berlin, America/New_York or UTC.',
+    details: {zone: name},
+  })
+}
+
+/** Names that differ in case only, then cities without their region, then typing errors; `PST` is none in `EST`. */
+function similarZones(typed: string): string[] {
+  const all = [...timeZoneNames()]
+  const wanted = typed.toLowerCase().replaceAll(' ', '_')
+  const sameLetters = all.filter(name => name.toLowerCase() === wanted)
+  if (sameLetters.length > 0) return sameLetters
+  const sameCity = all.filter(name => name.toLowerCase().endsWith(`/${wanted}`))
+  if (sameCity.length > 0) return sameCity.slice(0, 3)
+  return nearestNames(
+    typed,
+    all.filter(name => name.includes('/')),
+  )
+}

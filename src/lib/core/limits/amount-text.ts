@@ -1,0 +1,85 @@
+import {currencyOfSign, formatMoney, knownCurrencies, MONEY_DECIMALS} from '../text/money.js'
+import {nearestNames} from '../text/nearest.js'
+import {MAX_TOKENS} from './limit.js'
+import {type Piece, syntaxError} from './syntax-problem.js'
+
+/** Whole tokens, and the currency if they are written as money. */
+export interface Amount {
+  readonly tokens: number
+  readonly unit?: string
+}
+
+const PLAIN = /^(\d+)(?:\.(\d+))?([kKM]?)$/
+const SIGNED = /^([$€£¥])(\d+)(?:\.(\d+))?([kKM]?)$/u
+const CODED = /^(\d+)(?:\.(\d+))?([kKM]?)([A-Z]{3})$/
+
+/** Makes the error for a piece that cannot be read. */
+type RefusePiece = (piece: Piece, why: string) => Error
+
+/** Reads `500`, `20k`, `1.5M`, `$12.50`, `€2k` or `500CHF`. */
+export function parseAmount(piece: Piece, what: string, refuse: RefusePiece = syntaxError): Amount {
+  const {text} = piece
+  const problem = (why: string) => refuse(piece, why)
+  if (text === '') throw problem(`the ${what} is missing`)
+  const plain = PLAIN.exec(text)
+  if (plain) return {tokens: tokensOf({text, what, problem, unitZeros: 0}, plain[1], plain[2], plain[3])}
+  const signed = SIGNED.exec(text)
+  if (signed) {
+    const [, sign = '', whole, fraction, suffix] = signed
+    return money({text, what, problem}, currencyOfSign(sign) as string, whole, fraction, suffix)
+  }
+  const coded = CODED.exec(text)
+  if (coded) {
+    const [, whole, fraction, suffix, code = ''] = coded
+    return money({text, what, problem}, code, whole, fraction, suffix)
+  }
+  throw problem(`the ${what} "${text}" is not a number such as 500, 20k, 1.5M or $12.50`)
+}
+
+/** An amount as it is written. */
+interface WrittenAmount {
+  readonly text: string
+  /** What it is called in messages. */
+  readonly what: string
+  readonly problem: (why: string) => Error
+}
+
+function money(written: WrittenAmount, unit: string, ...digits: Array<string | undefined>): Amount {
+  if (!knownCurrencies().has(unit)) {
+    const near = nearestNames(unit, [...knownCurrencies()])
+    const meant = near.length === 1 ? `, did you mean ${near[0]}?` : ''
+    throw written.problem(`"${unit}" is not the code of a currency${meant}`)
+  }
+  return {tokens: tokensOf({...written, unitZeros: MONEY_DECIMALS}, ...digits), unit}
+}
+
+function tokensOf(
+  {text, what, problem, unitZeros}: WrittenAmount & {readonly unitZeros: number},
+  whole = '',
+  fraction = '',
+  suffix = '',
+): number {
+  const zeros = unitZeros + (suffix === 'M' ? 6 : suffix === '' ? 0 : 3)
+  // Shifted as text: 1.1M is 1100000 exactly, where 1.1 * 1e6 is not.
+  const shifted = fraction.padEnd(zeros, '0')
+  const value = Number(whole + shifted.slice(0, zeros))
+  const isMoney = unitZeros > 0
+  if (Number(shifted.slice(zeros)) !== 0) {
+    const smallest = isMoney ? 'millionths of the unit' : 'tokens'
+    throw problem(`the ${what} "${text}" is not a whole number of ${smallest}`)
+  }
+  if (value === 0) throw problem(`the ${what} must be more than 0`)
+  if (value > MAX_TOKENS) {
+    const largest = isMoney ? `${MAX_TOKENS / 10 ** unitZeros}` : MAX_TOKENS
+    throw problem(`the ${what} is above the largest possible, ${largest}`)
+  }
+  return value
+}
+
+/** The inverse of {@link parseAmount}: the shortest exact spelling. */
+export function formatAmount(tokens: number, unit?: string): string {
+  if (unit !== undefined) return formatMoney(tokens, unit, {separators: false})
+  if (tokens % 1_000_000 === 0) return `${tokens / 1_000_000}M`
+  if (tokens % 1000 === 0) return `${tokens / 1000}k`
+  return String(tokens)
+}

@@ -1,0 +1,52 @@
+import {formatMinute} from '../text/text.js'
+import {type BoostValues, boostedOf, type Limit} from './limit.js'
+import {formatLimit} from './limit-text.js'
+
+/** The rate of a limit without its name and as it is without its boost: `100/min:500`. */
+export const plainRate = (limit: Limit): string => formatLimit(limit).slice(limit.name.length + 1)
+
+/** The rate of a limit without its name: `100/min:500`, or `200/min until 2026-11-17 14:37 UTC, then 100/min:500`. */
+export function rateText(limit: Limit): string {
+  const boost = boostText(limit)
+  if (boost === undefined) return plainRate(limit)
+  return limit.boost?.isEnded ? `${plainRate(limit)} (${boost}, ended)` : `${boost}, then ${afterBoost(limit)}`
+}
+
+/** What applies after the boost of a limit. */
+export const afterBoost = (limit: Limit): string => (limit.boost?.endsCopy ? NEXT_LEVEL : plainRate(limit))
+
+const NEXT_LEVEL = 'the next level'
+
+/** A limit in the syntax of limits, and what applies instead of it until an end. */
+export function limitText(limit: Limit): string {
+  const boost = boostText(limit)
+  if (boost === undefined) return formatLimit(limit)
+  const more = limit.boost?.isEnded ? ', ended' : limit.boost?.endsCopy ? `, then ${NEXT_LEVEL}` : ''
+  return `${formatLimit(limit)} (${boost}${more})`
+}
+
+function boostText(limit: Limit): string | undefined {
+  const boosted = boostedOf(limit)
+  return limit.boost && boosted && `${plainRate(boosted)} until ${formatMinute(limit.boost.untilMs)}`
+}
+
+/** A boost as documents show it. */
+interface BoostForm extends BoostValues {
+  readonly text: string
+  /** ISO 8601. */
+  readonly until: string
+  readonly ended: boolean
+  /** The limits of its scope are a copy that ends with it: the next level applies then. */
+  readonly endsCopy: boolean
+}
+
+/** The values of a limit that end by themselves, as a field of a document; nothing for a limit without such. */
+export function boostField(limit: Limit): {readonly boost?: BoostForm} {
+  const boosted = boostedOf(limit)
+  if (!limit.boost || !boosted) return {}
+  const {capacity, refillAmount, refillPeriodSeconds} = boosted
+  const until = new Date(limit.boost.untilMs).toISOString().replace('.000Z', 'Z')
+  const text = formatLimit(boosted)
+  const {isEnded: ended, endsCopy = false} = limit.boost
+  return {boost: {capacity, refillAmount, refillPeriodSeconds, text, until, ended, endsCopy}}
+}

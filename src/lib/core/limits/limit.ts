@@ -1,0 +1,263 @@
+import {InvalidInput} from '../errors.js'
+import {checkLimitName} from '../names.js'
+import {knownCurrencies} from '../text/money.js'
+import {asSentence} from '../text/text.js'
+import {type Rate, toMilli} from '../token-math.js'
+import {canonicalCron, cronFields} from './cron-text.js'
+
+/**
+ * What may be consumed under one name. A plain limit is a rate: it holds up to `capacity` tokens and gains `refillAmount`
+ * tokens every `refillPeriodSeconds`. With `reset` it is a quota: nothing is refilled, and the whole capacity is available
+ * again at each reset. The optional fields are absent, never undefined or empty, where they do not apply.
+ */
+export interface Limit {
+  readonly name: string
+  /** Whole tokens; the burst of a rate, the allowance of a quota. */
+  readonly capacity: number
+  /** Whole tokens per period; 0 for a quota. */
+  readonly refillAmount: number
+  /** {@link QUOTA_PERIOD_SECONDS} for a quota, where it means nothing. */
+  readonly refillPeriodSeconds: number
+  /** When a quota is full again: at instants of the calendar, or some time after its first use. */
+  readonly reset?: CalendarReset | SessionReset
+  /** Other parameters in windows of time; the first entry that matches applies. */
+  readonly schedule?: readonly ScheduleEntry[]
+  /** IANA name of the one zone in which resets and schedule are read; present if and only if there are such. */
+  readonly timeZone?: string
+  /** Counted, but never a reason to refuse. */
+  readonly soft?: true
+  /** Code of the currency whose millionths the tokens are. It is kept apart from the numbers. */
+  readonly unit?: string
+  /** What its first windows are, where the records of boosts were asked. It is kept apart from the numbers. */
+  readonly boost?: LimitBoost
+}
+
+/**
+ * Other values of a limit until an instant: the first windows of its schedule, which match no minute from then on. What
+ * is written beside them, the base, applies after that.
+ */
+export interface LimitBoost {
+  /** Epoch ms of the end, a whole minute. */
+  readonly untilMs: number
+  /** How many of the first entries of the schedule are its windows. */
+  readonly windows: number
+  /** Whether the end had passed when the limit was read; then only its windows are left to be removed. */
+  readonly isEnded: boolean
+  /** With it ends the copy that was made for it: what follows is not the base, but what the next level says then. */
+  readonly endsCopy?: true
+}
+
+/** A quota that is full again when one of the crons (five fields) begins to match. */
+export interface CalendarReset {
+  readonly crons: readonly string[]
+}
+
+/** A quota whose window begins with the first use after the last one has ended. */
+export interface SessionReset {
+  readonly afterSeconds: number
+}
+
+/** Other parameters in all minutes that a cron matches: scaled, or some of them replaced. */
+export type ScheduleEntry = ScaledWindow | ReplacedWindow
+
+export interface ScaledWindow {
+  readonly cron: string
+  /** Factor of capacity and refill amount, such as 0.5; at most three decimals, as the table keeps it. */
+  readonly scale: number
+}
+
+/** Parameters that are absent stay as they are; at least one is present. */
+export interface ReplacedWindow {
+  readonly cron: string
+  readonly capacity?: number
+  readonly refillAmount?: number
+  readonly refillPeriodSeconds?: number
+}
+
+/** A cron that always matches is a window, but never resets anything. */
+export type CronUse = 'reset' | 'window'
+
+/** Tells why a cron or a zone cannot be used; `undefined` if it can. Core has no calendar, so callers pass one. */
+export interface CalendarCheck {
+  readonly cron: (cron: string, use: CronUse) => string | undefined
+  readonly zone: (timeZone: string) => string | undefined
+}
+
+/**
+ * Above this a balance in millitokens is no exact number for clients that count in doubles. Stricter than the 10^15 above
+ * which zae-limiter cannot read a level any more.
+ */
+export const MAX_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
+
+/** 31.7 years: the longest period and session that all clients of a table accept. */
+export const MAX_PERIOD_SECONDS = 1_000_000_000
+
+/** The largest factor of a window that all clients of a table accept. */
+export const MAX_SCALE = 1_000_000
+
+/** What quotas store as their refill period. */
+export const QUOTA_PERIOD_SECONDS = 1
+
+/** The zone of resets and schedules for which none is given. */
+export const DEFAULT_ZONE = 'UTC'
+
+export const isCalendarReset = (reset: Limit['reset']): reset is CalendarReset =>
+  reset !== undefined && 'crons' in reset
+
+export const isSessionReset = (reset: Limit['reset']): reset is SessionReset =>
+  reset !== undefined && 'afterSeconds' in reset
+
+/** A limit as it is given: what can be left out is filled in. */
+export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
+  readonly schedule?: readonly ScheduleEntry[] | undefined
+  readonly timeZone?: string | undefined
+  readonly soft?: boolean | undefined
+  readonly unit?: string | undefined
+}
+
+/** A limit with everything checked, in its one form: equal limits have equal fields. */
+export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
+  const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule = [], timeZone, soft, unit} = limit
+  checkLimitName(name)
+  checkWhole(name, 'capacity', capacity, MAX_TOKENS)
+  if (reset === undefined) {
+    checkWhole(name, 'refill amount', refillAmount, MAX_TOKENS)
+    checkWhole(name, 'refill period (seconds)', refillPeriodSeconds, MAX_PERIOD_SECONDS)
+  } else if (refillAmount !== 0) {
+    throw invalid(name, 'a quota does not refill between its resets: its refill amount must be 0')
+  }
+  if (unit !== undefined && !knownCurrencies().has(unit)) throw invalid(name, `"${unit}" is not the code of a currency`)
+  const usesZone = isCalendarReset(reset) || schedule.length > 0
+  if (!usesZone && timeZone !== undefined) throw invalid(name, 'it has a time zone, but nothing that depends on one')
+  const zoneProblem = usesZone ? calendar?.zone(timeZone ?? DEFAULT_ZONE) : undefined
+  if (zoneProblem !== undefined) throw invalid(name, zoneProblem)
+  return {
+    name,
+    capacity,
+    refillAmount,
+    refillPeriodSeconds: reset === undefined ? refillPeriodSeconds : QUOTA_PERIOD_SECONDS,
+    ...(reset && {reset: checkedReset(name, reset, calendar)}),
+    ...(schedule.length > 0 && {schedule: schedule.map(entry => checkedEntry(limit, entry, calendar))}),
+    ...(usesZone && {timeZone: timeZone ?? DEFAULT_ZONE}),
+    ...(soft && {soft: true}),
+    ...(unit !== undefined && {unit}),
+  }
+}
+
+/** The rate in the units of a bucket: millitokens and milliseconds. */
+export function rateOf(limit: Limit): Rate {
+  return {
+    capacityMilli: toMilli(limit.capacity),
+    refillAmountMilli: toMilli(limit.refillAmount),
+    refillPeriodMs: limit.refillPeriodSeconds * 1000,
+  }
+}
+
+/** The values of a limit while it is boosted. */
+export type BoostValues = Pick<Limit, 'capacity' | 'refillAmount' | 'refillPeriodSeconds'>
+
+/** The limit that applies when its boost has ended; a limit without one is returned as it is. */
+export function baseOf(limit: Limit): Limit {
+  const {boost, schedule = [], timeZone, ...rest} = limit
+  if (!boost) return limit
+  const own = schedule.slice(boost.windows)
+  const usesZone = own.length > 0 || isCalendarReset(rest.reset)
+  return {
+    ...rest,
+    ...(own.length > 0 && {schedule: own}),
+    ...(usesZone && timeZone !== undefined && {timeZone}),
+  }
+}
+
+/** The limit with the values of its boost, as one would write it for good; `undefined` for one without. */
+export function boostedOf(limit: Limit): Limit | undefined {
+  const [first] = limit.schedule ?? []
+  if (!limit.boost || !first || 'scale' in first) return undefined
+  const {cron: _, ...values} = first
+  const {schedule: __, ...base} = baseOf(limit)
+  const usesZone = isCalendarReset(base.reset)
+  const {timeZone, ...plain} = base
+  return {...plain, ...values, ...(usesZone && timeZone !== undefined && {timeZone})}
+}
+
+/** A limit with a boost before its own windows; one that it had is replaced. The period of a quota means nothing. */
+export function withBoost(
+  limit: Limit,
+  {capacity, refillAmount, refillPeriodSeconds}: BoostValues,
+  {crons, timeZone, untilMs}: {readonly crons: readonly string[]; readonly timeZone: string; readonly untilMs: number},
+): Limit {
+  const base = baseOf(limit)
+  const values = base.reset ? {capacity} : {capacity, refillAmount, refillPeriodSeconds}
+  const windows = crons.map((cron): ReplacedWindow => ({cron, ...values}))
+  return {
+    ...base,
+    schedule: [...windows, ...(base.schedule ?? [])],
+    timeZone,
+    boost: {untilMs, windows: windows.length, isEnded: false},
+  }
+}
+
+/** A factor in thousandths, as the table keeps it: rounded half to even, but never to nothing. */
+function roundedScale(scale: number): number {
+  const thousandths = scale * 1000
+  const below = Math.floor(thousandths)
+  const isHalf = thousandths - below === 0.5
+  const rounded = isHalf ? below + (below % 2) : Math.round(thousandths)
+  return Math.max(1, rounded) / 1000
+}
+
+function checkedReset(name: string, reset: CalendarReset | SessionReset, calendar?: CalendarCheck) {
+  if (!isCalendarReset(reset)) {
+    checkWhole(name, 'session (seconds)', reset.afterSeconds, MAX_PERIOD_SECONDS)
+    return {afterSeconds: reset.afterSeconds}
+  }
+  if (reset.crons.length === 0) throw invalid(name, 'a calendar quota needs at least one cron')
+  return {crons: reset.crons.map(cron => checkedCron(name, cron, 'reset', calendar))}
+}
+
+function checkedEntry({name, capacity, reset}: LimitInput, entry: ScheduleEntry, calendar?: CalendarCheck) {
+  const cron = checkedCron(name, entry.cron, 'window', calendar)
+  if ('scale' in entry) {
+    const {scale} = entry
+    if (!(scale > 0 && scale <= MAX_SCALE)) throw invalid(name, `a scale must be above 0 and at most ${MAX_SCALE}`)
+    if (capacity * scale > MAX_TOKENS)
+      throw invalid(name, `${capacity} scaled by ${scale} is above the largest possible, ${MAX_TOKENS}`)
+    return {cron, scale: roundedScale(scale)}
+  }
+  const replaced = Object.entries({
+    capacity: [entry.capacity, MAX_TOKENS],
+    refillAmount: [entry.refillAmount, MAX_TOKENS],
+    refillPeriodSeconds: [entry.refillPeriodSeconds, MAX_PERIOD_SECONDS],
+  } as const).flatMap(([field, [value, largest]]) => {
+    if (value === undefined) return []
+    checkWhole(name, `${field} of a window`, value, largest)
+    return [[field, value]]
+  })
+  if (replaced.length === 0) throw invalid(name, `the window "${cron}" changes nothing`)
+  if (reset !== undefined && entry.refillAmount !== undefined)
+    throw invalid(name, 'a quota does not refill, not in a window either')
+  return {cron, ...Object.fromEntries(replaced)} as ReplacedWindow
+}
+
+function checkedCron(name: string, cron: string, use: CronUse, calendar?: CalendarCheck): string {
+  const canonical = canonicalCron(cron)
+  const problem =
+    cronFields(cron) === undefined
+      ? `the cron "${cron}" does not have five fields: minute, hour, day, month, weekday`
+      : calendar?.cron(canonical, use)
+  if (problem !== undefined) throw invalid(name, problem)
+  return canonical
+}
+
+function checkWhole(name: string, what: string, value: number, largest: number): void {
+  if (Number.isSafeInteger(value) && value > 0 && value <= largest) return
+  throw new InvalidInput(
+    'limit.number',
+    `The ${what} of limit "${name}" must be a whole number from 1 to ${largest}, not ${value}.`,
+  )
+}
+
+function invalid(name: string, why: string): InvalidInput {
+  const reason = asSentence(`The limit "${name}" is not valid: ${why}`)
+  return new InvalidInput('limit.invalid', reason, {details: {limit: name, why}})
+}

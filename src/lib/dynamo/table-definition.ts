@@ -1,0 +1,68 @@
+import {readFile} from 'node:fs/promises'
+import {packageFile} from '../files/package-file.js'
+import {parseTemplate, type TemplateNode} from '../files/template-yaml.js'
+
+interface KeyElement {
+  AttributeName: string
+  KeyType: 'HASH' | 'RANGE'
+}
+
+/** The input of CreateTable, and the attribute to enable expiry on, which needs a request of its own. */
+export interface TableDefinition {
+  readonly create: {
+    TableName: string
+    BillingMode: 'PAY_PER_REQUEST'
+    AttributeDefinitions: Array<{AttributeName: string; AttributeType: 'S'}>
+    KeySchema: KeyElement[]
+    GlobalSecondaryIndexes: Array<{
+      IndexName: string
+      KeySchema: KeyElement[]
+      Projection: {ProjectionType: 'ALL' | 'KEYS_ONLY'}
+    }>
+    StreamSpecification?: {StreamEnabled: true; StreamViewType: 'NEW_AND_OLD_IMAGES'}
+  }
+  readonly ttlAttribute: string
+}
+
+export interface TableOptions {
+  readonly tableName: string
+  /** Projection of the resource index; the template's default when absent. */
+  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
+  /** Local engines write much slower with a stream; turn it off where nothing reads it. Default true. */
+  readonly stream?: boolean
+}
+
+let template: Promise<TemplateNode> | undefined
+
+/** Reads `templates/stack.yaml`, the only definition of the table; once, since parsing takes tens of milliseconds. */
+export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
+  template ??= readFile(packageFile('templates/stack.yaml'), 'utf8').then(parseTemplate)
+  return tableDefinition(await template, options)
+}
+
+/** Derives the CreateTable call from a CloudFormation template. */
+function tableDefinition(document: TemplateNode, options: TableOptions): TableDefinition {
+  const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
+  for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
+    parameters[name] = Default
+  }
+  if (options.resourceIndex !== undefined) parameters.ResourceIndexProjection = options.resourceIndex
+
+  const properties = resolveRefs(document.Resources.Table.Properties, parameters)
+  const {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes} = properties
+  const create = {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes}
+  const StreamSpecification = {StreamEnabled: true, ...properties.StreamSpecification}
+  return {
+    create: options.stream === false ? create : {...create, StreamSpecification},
+    ttlAttribute: properties.TimeToLiveSpecification.AttributeName,
+  }
+}
+
+// The part that is read contains no function but Ref. The template is our own file and a test creates the table from it
+// on every engine, so its shape is not checked here.
+function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): TemplateNode {
+  if (Array.isArray(node)) return node.map(each => resolveRefs(each, parameters))
+  if (typeof node !== 'object' || node === null) return node
+  if ('Ref' in node) return parameters[node.Ref]
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolveRefs(value, parameters)]))
+}

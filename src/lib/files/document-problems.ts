@@ -1,0 +1,45 @@
+import {nearestNames} from '../core/text/nearest.js'
+import {formatCount} from '../core/text/text.js'
+
+/** One mistake in a file. */
+export interface Problem {
+  /** From 1. */
+  readonly line: number
+  /** From 1, in characters. */
+  readonly column: number
+  /** Path in the file, such as `resources.gpt-4.limits.rpm`; empty for the whole file. */
+  readonly path: string
+  readonly message: string
+}
+
+/** A file in which everything is wrong needs no complete list. */
+const MAX_PROBLEMS = 100
+
+/** The first problems of a file in line order, and a line for each; more than a hundred are only counted. */
+export function reportProblems(
+  file: string,
+  problems: readonly Problem[],
+  excerpt: (problem: Problem) => readonly string[] = () => [],
+): {sorted: Problem[]; lines: string[]} {
+  const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column).slice(0, MAX_PROBLEMS)
+  const lines = sorted.flatMap(problem => {
+    const {line, column, path, message} = problem
+    return [`  ${file}:${line}:${column} ${path === '' ? '' : `${path}: `}${message}`, ...excerpt(problem)]
+  })
+  if (problems.length > MAX_PROBLEMS) lines.push(`  and ${formatCount(problems.length - MAX_PROBLEMS)} more`)
+  return {sorted, lines: lines.map(printable)}
+}
+
+/** The message for an unknown name, with the most similar known one. */
+export function notOneOf(what: string, name: string, allowed: readonly string[]): string {
+  const [nearest] = nearestNames(name.toLowerCase(), allowed)
+  const problem = `${JSON.stringify(name)} is not ${what}`
+  return nearest ? `${problem}; did you mean "${nearest}"?` : `${problem}; allowed: ${allowed.join(', ')}`
+}
+
+/** A file may come from elsewhere: what it contains must not control the terminal. */
+function printable(line: string): string {
+  return line.replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, sign => {
+    return sign === '\t' ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}

@@ -1,0 +1,200 @@
+import {type Alias, isAlias, isMap, isScalar, isSeq, type Node, Scalar, type YAMLMap, type YAMLSeq} from 'yaml'
+import {formatCount} from '../core/text/text.js'
+import type {Problem} from './document-problems.js'
+import {describeValue, newMapping, WrittenScalar} from './document-values.js'
+import {type Composed, composeYaml} from './yaml-compose.js'
+
+/** A node with the value it stands for; aliases and merges are resolved. */
+interface Located {
+  readonly node: Node
+  /** Aliases share the value of their anchor, so it takes no more memory than the text. */
+  readonly value: unknown
+  /** Entries of a mapping, with the node of each key. */
+  readonly fields?: ReadonlyMap<string, Field>
+  readonly items?: readonly Located[]
+  /** Number of values in it, with aliases written out. */
+  readonly size: number
+}
+
+interface Field {
+  readonly key: Node
+  readonly at: Located
+}
+
+type Path = readonly PropertyKey[]
+
+/** Where a problem is, more exactly than its path. */
+export interface ProblemPlace {
+  /** `key`: at the key of the last entry, not at its value; the path of the problem is then that of the mapping. */
+  readonly at?: 'key' | 'value'
+  /** Characters into a plain scalar. */
+  readonly offset?: number
+}
+
+// A short text can stand for a huge one: by aliases of aliases, or by merging the same entries again and again.
+const MAX_VALUES = 1_000_000
+const MAX_MERGE_LIST = 100
+
+/** A YAML text as values for a schema (see `values.ts`), with the position of each, and the problems found in it. */
+export class Source {
+  readonly problems: Problem[] = []
+  readonly #composed: Composed
+  readonly #root: Located | undefined
+  readonly #anchors = new Map<string, Node>()
+  readonly #located = new Map<Node, Located>()
+  #merged = 0
+
+  /** `secondDocument`: what is wrong with more than one document. */
+  constructor(text: string, {secondDocument}: {readonly secondDocument: string}) {
+    this.#composed = composeYaml(text.replace(/^\uFEFF/, ''))
+    const {document, errors} = this.#composed
+    for (const {offset, code, message} of errors) {
+      this.#reportAt(offset, [], code === 'MULTIPLE_DOCS' ? `${message}; ${secondDocument}` : message)
+    }
+    if (errors.length > 0) return
+    try {
+      this.#root = this.#locate((document?.contents as Node | null | undefined) ?? new Scalar(null), [])
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error
+      this.#reportNode(error.node, [], error.message)
+    }
+  }
+
+  /** What the text stands for; `undefined` when it cannot be read as YAML. */
+  get value(): unknown {
+    return this.#root?.value
+  }
+
+  /** Reports a problem at a path, or at the part of the path that exists. */
+  report(path: Path, message: string, {at = 'value', offset = 0}: ProblemPlace = {}): void {
+    const {here, key, depth} = this.#find(path)
+    const isKey = at === 'key' && depth === path.length
+    const isPlain = isScalar(here.node) && here.node.type === Scalar.PLAIN
+    if (isKey) this.#reportNode(key, path.slice(0, -1), message)
+    else this.#reportNode(here.node, path.slice(0, depth), message, isPlain ? offset : 0)
+  }
+
+  /** The value at a path; the nearest one above it if there is none. */
+  valueAt(path: Path): unknown {
+    return this.#find(path).here.value
+  }
+
+  #find(path: Path): {here: Located; key: Node; depth: number} {
+    let here = this.#root as Located
+    let key = here.node
+    let depth = 0
+    for (; depth < path.length; depth++) {
+      const name = path[depth] as string | number
+      const field = here.fields?.get(String(name))
+      const next: Located | undefined = field?.at ?? here.items?.[Number(name)]
+      if (!next) break
+      key = field?.key ?? next.node
+      here = next
+    }
+    return {here, key, depth}
+  }
+
+  /** Called in the order of the text: an alias stands for the last anchor of its name before it. */
+  #locate(node: Node, path: Path): Located {
+    if (isAlias(node)) return {...this.#target(node), node}
+    if (node.anchor !== undefined) this.#anchors.set(node.anchor, node)
+    const located = isMap(node) ? this.#mapping(node, path) : isSeq(node) ? this.#list(node, path) : scalarOf(node)
+    if (located.size > MAX_VALUES) {
+      throw new Unreadable(node, `this has more than ${formatCount(MAX_VALUES)} values, aliases written out`)
+    }
+    this.#located.set(node, located)
+    return located
+  }
+
+  #target(alias: Alias): Located {
+    const anchor = this.#anchors.get(alias.source)
+    if (!anchor) throw new Unreadable(alias, `there is no anchor &${alias.source} before this`)
+    const target = this.#located.get(anchor)
+    if (!target) throw new Unreadable(alias, `*${alias.source} is part of what it stands for`)
+    return target
+  }
+
+  #list(node: YAMLSeq, path: Path): Located {
+    const items = (node.items as Node[]).map((item, at) => this.#locate(item, [...path, at]))
+    return {node, items, value: items.map(({value}) => value), size: sizeOf(items)}
+  }
+
+  /** Own entries come first and win over merged ones. */
+  #mapping(node: YAMLMap, path: Path): Located {
+    const fields = new Map<string, Field>()
+    const merged: Located[] = []
+    for (const {key, value} of node.items as YAMLMap<Node, Node | null>['items']) {
+      const {value: written} = this.#locate(key, path)
+      const name = written instanceof WrittenScalar ? written.text : written
+      const content = value ?? emptyAfter(key)
+      if (typeof name !== 'string') {
+        this.#reportNode(key, path, `a key must be a name, not ${describeValue(written)}`)
+        continue
+      }
+      const at = this.#locate(content, [...path, name])
+      if (name === '<<') merged.push(...this.#mergeList(at))
+      else if (fields.has(name)) this.#reportNode(key, path, `${JSON.stringify(name)} is given twice`)
+      else fields.set(name, {key, at})
+    }
+    for (const other of merged) this.#merge(other, fields, path)
+    const value = newMapping([...fields].map(([name, {at}]) => [name, at.value]))
+    return {node, fields, value, size: sizeOf([...fields.values()].map(({at}) => at))}
+  }
+
+  #mergeList(at: Located): readonly Located[] {
+    if (!at.items) return [at]
+    if (at.items.length <= MAX_MERGE_LIST) return at.items
+    throw new Unreadable(
+      at.node,
+      `<< merges ${formatCount(at.items.length)} mappings; at most ${MAX_MERGE_LIST} can be merged`,
+    )
+  }
+
+  #merge({node, fields: others, value}: Located, fields: Map<string, Field>, path: Path): void {
+    if (!others) {
+      this.#reportNode(node, path, `<< needs a mapping or a list of mappings, not ${describeValue(value)}`)
+      return
+    }
+    this.#merged += others.size
+    if (this.#merged > MAX_VALUES) {
+      throw new Unreadable(node, `the merges of this file add more than ${formatCount(MAX_VALUES)} entries`)
+    }
+    for (const [name, field] of others) if (!fields.has(name)) fields.set(name, field)
+  }
+
+  #reportNode(node: Node, path: Path, message: string, offset = 0): void {
+    this.#reportAt((node.range?.[0] ?? 0) + offset, path, message)
+  }
+
+  #reportAt(offset: number, path: Path, message: string): void {
+    this.problems.push({...this.#composed.position(offset), path: path.join('.'), message})
+  }
+}
+
+/** Ends the reading of a text: what follows would be wrong, or too much. */
+class Unreadable extends Error {
+  constructor(
+    readonly node: Node,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+function sizeOf(parts: readonly Located[]): number {
+  return parts.reduce((sum, {size}) => sum + size, 1)
+}
+
+function scalarOf(node: Node): Located {
+  const {value = null, source = '', type} = isScalar(node) ? node : {}
+  // YAML 1.1, which the Python system reads, allows digit groups: 1_000 is a number there and a text here.
+  const isNumber = type === Scalar.PLAIN && /^\d[\d_]*$/.test(source)
+  const isText = value === null || (typeof value === 'string' && !isNumber)
+  return {node, value: isText ? value : new WrittenScalar(value, source), size: 1}
+}
+
+function emptyAfter(key: Node): Node {
+  const empty = new Scalar(null)
+  if (key.range) empty.range = key.range
+  return empty
+}

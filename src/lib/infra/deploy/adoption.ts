@@ -1,0 +1,137 @@
+import {formatCount} from '../../core/text/text.js'
+import type {Table} from '../../repository/table/table.js'
+import {readVersion} from '../../repository/table/version.js'
+import {indexes as indexNames, keyNames} from '../../schema/attributes.js'
+import type {Aws} from '../aws/clients.js'
+import {findArchive} from '../stack/archive.js'
+import {recoveryCommand, restreamCommand} from '../stack/fixes.js'
+import {resourceIndexOption} from '../stack/resource-index.js'
+import {emptyTable, foreignTable, type Misfit, misfittingTable, otherOption, unknownKey} from './adoption-refusals.js'
+import {DEFAULT_RECOVERY_DAYS, type ExistingTable, readExistingTable} from './existing-table.js'
+
+type Parameters = Readonly<Record<string, string>>
+
+/** A table that becomes part of a new stack, with everything in it. */
+export interface Adoption {
+  readonly table: string
+  /** By DynamoDB's count, which is up to six hours old. */
+  readonly items: number
+  /** Bucket with archived audit events of an earlier stack of this name, which stays as it is; `null`: none is known. */
+  readonly formerArchive: string | null
+  /** The parameters of the template that describe the table as it is. */
+  readonly parameters: Parameters
+}
+
+/**
+ * Checks whether a table without a stack can be imported: only tables of rate limiters, only as they are. `undefined` when
+ * there is no table; throws what is in the way.
+ */
+export async function planAdoption(aws: Aws, table: Table, given: Parameters): Promise<Adoption | undefined> {
+  const {name} = table
+  const existing = await readExistingTable(table)
+  if (!existing) return undefined
+  await checkLimiterTable(table, existing)
+  const misfits = misfitsOf(name, existing)
+  if (misfits.length > 0) throw misfittingTable(name, misfits)
+  const parameters = parametersOf(name, existing, given)
+  const hasArchive = given.EnableAuditArchival !== 'false' && given.EnableAggregator !== 'false'
+  const formerArchive = hasArchive ? await findArchive(aws, name, undefined, {isRequired: false}) : undefined
+  return {table: name, items: existing.items, formerArchive: formerArchive ?? null, parameters}
+}
+
+/** Throws unless the table has the keys and a version record of a rate limiter. */
+async function checkLimiterTable(table: Table, {keys}: ExistingTable): Promise<void> {
+  const {transport, name: TableName} = table
+  const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
+  const own = keyNames()
+  if (keys.join() !== own.join())
+    throw foreignTable(TableName, `its key is ${keys.join(' and ')}, not ${own.join(' and ')}`)
+  if (Items.length === 0) throw emptyTable(TableName)
+  const {record, hasLegacyRecord} = await readVersion(table)
+  if (!record && !hasLegacyRecord) throw foreignTable(TableName, 'it has no version record')
+}
+
+/** What the template has about every table. */
+function misfitsOf(name: string, table: ExistingTable): Misfit[] {
+  const {status, indexes, stream, expiry, recoveryDays, isProvisioned} = table
+  const migrate = `zael migrate run --stack ${name}`
+  const wanted = Object.values<string>(indexNames)
+  const missing = wanted.filter(index => !indexes.some(each => each.name === index))
+  const others = indexes.map(index => index.name).filter(index => !wanted.includes(index))
+  const onDemand = `aws dynamodb update-table --table-name ${name} --billing-mode PAY_PER_REQUEST`
+  const list: ReadonlyArray<readonly [isWrong: boolean, what: string, fix: string]> = [
+    [status !== 'ACTIVE', `is ${status}`, `aws dynamodb wait table-exists --table-name ${name}`],
+    [missing.length > 0, `lacks ${missing.join(', ')}`, migrate],
+    [
+      others.length > 0,
+      `has indexes that the template does not have (${others.join(', ')})`,
+      `aws dynamodb update-table --table-name ${name} --global-secondary-index-updates Delete={IndexName=${others[0]}}`,
+    ],
+    [stream === null, 'has no stream', migrate],
+    [stream !== null && stream !== 'NEW_AND_OLD_IMAGES', `has a stream with ${stream}`, restreamCommand(name)],
+    [expiry === false, 'has no expiry', migrate],
+    [recoveryDays === 0, 'has no point-in-time recovery', recoveryCommand(name)],
+    [isProvisioned, 'has provisioned capacity', onDemand],
+  ]
+  return list.flatMap(([isWrong, what, fix]) => (isWrong ? [{what, fix}] : []))
+}
+
+/** What differs from table to table is stated as it is; another value cannot be asked for. */
+function parametersOf(name: string, table: ExistingTable, given: Parameters): Parameters {
+  const {key, isProtected, recoveryDays, throughput} = table
+  const {maxReads, maxWrites, warmReads, warmWrites} = throughput
+  const projection = table.indexes.find(index => index.name === indexNames.resource)?.projection ?? ''
+  const days = recoveryDays ?? DEFAULT_RECOVERY_DAYS
+  const stated: ReadonlyArray<readonly [parameter: string, value: string, flag: string, has: string]> = [
+    [
+      'ResourceIndexProjection',
+      projection,
+      '--resource-index',
+      `the resource index "${resourceIndexOption(projection)}"`,
+    ],
+    [
+      'EnableDeletionProtection',
+      String(isProtected),
+      isProtected ? '--no-deletion-protection' : '--deletion-protection',
+      isProtected ? 'deletion protection' : 'no deletion protection',
+    ],
+    [
+      'PITRRecoveryPeriodDays',
+      days === DEFAULT_RECOVERY_DAYS ? '' : String(days),
+      '--pitr-days',
+      `recovery of ${days} days`,
+    ],
+    ['OnDemandMaxReadUnits', unitsOf(maxReads), '--on-demand-max-reads', maximumText(maxReads, 'read')],
+    ['OnDemandMaxWriteUnits', unitsOf(maxWrites), '--on-demand-max-writes', maximumText(maxWrites, 'write')],
+  ]
+  for (const [parameter, value, flag, has] of stated) {
+    const asked = given[parameter]
+    if (asked !== undefined && asked !== value) throw otherOption(name, flag, has)
+  }
+  checkWarm(name, '--warm-throughput-reads', given.WarmReadUnits, warmReads)
+  checkWarm(name, '--warm-throughput-writes', given.WarmWriteUnits, warmWrites)
+  checkKey(name, key, given.TableEncryptionKey)
+  return Object.fromEntries(stated)
+}
+
+const unitsOf = (maximum: number | null): string => (maximum === null ? '' : String(maximum))
+
+function maximumText(units: number | null, kind: 'read' | 'write'): string {
+  return units === null ? `no maximum of ${kind} units` : `a maximum of ${formatCount(units)} ${kind} units a second`
+}
+
+/** Warm throughput grows with the traffic, so it is not stated; and lowering it is refused for every table. */
+function checkWarm(name: string, flag: string, asked: string | undefined, current: number | null): void {
+  if (!asked || (current !== null && Number(asked) <= current)) return
+  const warm = current === null ? 'a warm throughput that is not known' : `a warm throughput of ${formatCount(current)}`
+  throw otherOption(name, flag, warm)
+}
+
+function checkKey(name: string, key: string | null, asked: string | undefined): void {
+  if (key === null) {
+    if (asked !== undefined && asked !== 'aws-owned') throw otherOption(name, '--encryption-key', 'a key that AWS owns')
+    return
+  }
+  if (asked === undefined) throw unknownKey(name, key)
+  if (asked !== key && asked !== 'aws-managed') throw otherOption(name, '--encryption-key', `the key ${key}`)
+}

@@ -1,0 +1,123 @@
+import {DeleteStackCommand} from '@aws-sdk/client-cloudformation'
+import {ZaelError} from '../../core/errors.js'
+import {Aborted, TableMissing} from '../../dynamo/errors.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
+import {type Aws, awsUntilAborted} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
+import {sendChange} from '../aws/send-change.js'
+import {firstFailure, followEvents, latestEventId, type StackEvent} from '../stack/events.js'
+import {type DeletionPlan, readTable} from './delete-plan.js'
+import {deleteArchive} from './empty-archive.js'
+
+/** What a deletion can delete, in this order. */
+export type DeletedPart = 'stack' | 'table' | 'archive'
+
+/** Receives the progress of a deletion. */
+export interface DeletionWatcher {
+  readonly onEvent: (event: StackEvent) => void
+  readonly onStep: (what: string) => void
+  /** Called when the first request that deletes something goes out. */
+  readonly onStart: () => void
+  /** Called when a part has been deleted. */
+  readonly onGone: (part: DeletedPart) => void
+}
+
+/** The result of a deletion. */
+export interface Deleted {
+  readonly stackDeleted: boolean
+  readonly tableDeleted: boolean
+  /** Whether the table exists after the deletion; read from DynamoDB. */
+  readonly tableLeft: boolean
+  /** Number of archived objects that were deleted with their bucket; `null`: the archive was kept. */
+  readonly archivedObjectsDeleted: number | null
+}
+
+/** Executes a plan: first the stack, so that nothing writes any more, then the requested data. */
+export async function deletePlanned(
+  services: Aws | undefined,
+  givenTable: Table,
+  plan: DeletionPlan,
+  watcher: DeletionWatcher,
+  wait: WaitOptions,
+): Promise<Deleted> {
+  const aws = services && awsUntilAborted(services, wait.signal)
+  const table = wait.signal ? untilAborted(givenTable, wait.signal) : givenTable
+  if (services && plan.stack) {
+    await deleteStack(services, {...plan.stack, role: plan.cloudFormationRole}, watcher, wait)
+    watcher.onGone('stack')
+  }
+  const tableDeleted = plan.deleteTable && plan.table !== undefined
+  if (tableDeleted) {
+    watcher.onStep(`Deleting the table "${plan.name}"`)
+    if (wait.signal?.aborted) throw new Aborted('Deleting the table', false, wait.signal.reason)
+    watcher.onStart()
+    await deleteTable(table, wait)
+    watcher.onGone('table')
+  }
+  let archivedObjectsDeleted: number | null = null
+  if (aws && plan.emptyArchive && plan.archive !== undefined) {
+    watcher.onStep(`Emptying the archive ${plan.archive}`)
+    if (wait.signal?.aborted) throw new Aborted('Emptying the archive', false, wait.signal.reason)
+    watcher.onStart()
+    archivedObjectsDeleted = await deleteArchive(aws, plan.archive, wait)
+    watcher.onGone('archive')
+  }
+  const tableLeft = (await readTable(table)) !== undefined
+  return {stackDeleted: plan.stack !== undefined, tableDeleted, tableLeft, archivedObjectsDeleted}
+}
+
+/** Lets CloudFormation delete a stack, and reports its events until it is gone. */
+export async function deleteStack(
+  services: Aws,
+  {name, id, role}: {readonly name: string; readonly id: string; readonly role?: string | null | undefined},
+  {onEvent, onStart}: Pick<DeletionWatcher, 'onEvent' | 'onStart'>,
+  wait: WaitOptions,
+): Promise<void> {
+  const aws = awsUntilAborted(services, wait.signal)
+  const since = await latestEventId(aws, id)
+  const command = new DeleteStackCommand({StackName: id, ...(role ? {RoleARN: role} : {})})
+  const sending = {what: 'Deleting the stack', signal: wait.signal, onSent: onStart}
+  await callAws(`delete stack "${name}"`, async () => {
+    const client = await services.cloudFormation()
+    return sendChange(command, options => client.send(command, options), sending)
+  })
+  const events: StackEvent[] = []
+  for await (const event of followEvents(aws, id, since, wait)) {
+    events.push(event)
+    onEvent(event)
+  }
+  const end = events.at(-1)
+  if (end?.status !== 'DELETE_COMPLETE') throw deleteFailed(name, events)
+}
+
+/** Deletes the table and waits until it is gone. */
+export async function deleteTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
+  try {
+    await transport.send('DeleteTable', {TableName})
+    await poll(wait, async () => {
+      await transport.send('DescribeTable', {TableName})
+      return undefined
+    })
+  } catch (error) {
+    if (!(error instanceof TableMissing)) throw error
+  }
+}
+
+/** Turns off the deletion protection of a table and waits until it can be deleted. */
+export async function unprotectTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
+  await transport.send('UpdateTable', {TableName, DeletionProtectionEnabled: false})
+  await poll(wait, async () => {
+    const {Table: found} = await transport.send('DescribeTable', {TableName})
+    return found?.TableStatus === 'ACTIVE' && found.DeletionProtectionEnabled !== true ? true : undefined
+  })
+}
+
+function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
+  const first = firstFailure(events)
+  const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason given'
+  return new ZaelError('failed', 'delete.failed', `Stack "${stack}" could not be deleted. ${what}`, {
+    hint: 'The table and its data are unchanged. Fix the cause, then run the same command again: it continues where it stopped.',
+    details: {stack, resource: first?.logicalId ?? null, reason: first?.reason ?? null},
+  })
+}

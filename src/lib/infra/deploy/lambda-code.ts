@@ -1,0 +1,86 @@
+import {GetFunctionConfigurationCommand, UpdateFunctionCodeCommand} from '@aws-sdk/client-lambda'
+import {ZaelError} from '../../core/errors.js'
+import type {Aws} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
+import type {LambdaPackage} from '../stack/lambda-package.js'
+
+/** Result of an update of a function's code. */
+interface CodeUpdate {
+  /** False when the function had this code already. */
+  readonly updated: boolean
+  readonly sha256Base64: string
+}
+
+/** The code of a function. */
+interface FunctionCode {
+  readonly sha256Base64: string
+  /** Such as nodejs24.x; `null` when Lambda does not report it. */
+  readonly runtime: string | null
+}
+
+/** The code of a function; `null` when there is no such function. */
+export async function readCode(aws: Aws, FunctionName: string): Promise<FunctionCode | null> {
+  return callAws(`read the code hash of function "${FunctionName}"`, async () => {
+    const client = await aws.lambda()
+    try {
+      const {CodeSha256, Runtime} = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
+      return CodeSha256 === undefined ? null : {sha256Base64: CodeSha256, runtime: Runtime ?? null}
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResourceNotFoundException') return null
+      throw error
+    }
+  })
+}
+
+/** Uploads the code unless the function has it already, and waits until the update is done. */
+export async function updateFunctionCode(
+  aws: Aws,
+  functionName: string,
+  code: LambdaPackage,
+  wait: WaitOptions,
+): Promise<CodeUpdate> {
+  return callAws(`update the code of function "${functionName}"`, async () => {
+    const client = await aws.lambda()
+    // Lambda rejects an update while another one is in progress.
+    const current = await waitForUpdates(aws, functionName, wait)
+    if (current.CodeSha256 === code.sha256Base64) return {updated: false, sha256Base64: code.sha256Base64}
+    await client.send(
+      new UpdateFunctionCodeCommand({
+        FunctionName: functionName,
+        ZipFile: code.zip,
+        // Without it Lambda would reset the architecture to x86.
+        ...(current.Architectures === undefined ? {} : {Architectures: current.Architectures}),
+        Publish: false,
+      }),
+    )
+    const {CodeSha256 = ''} = await waitForUpdates(aws, functionName, wait)
+    if (CodeSha256 !== code.sha256Base64) throw changedMeanwhile(functionName)
+    return {updated: true, sha256Base64: CodeSha256}
+  })
+}
+
+/** The function's configuration once no update is in progress. */
+async function waitForUpdates(aws: Aws, FunctionName: string, wait: WaitOptions) {
+  const client = await aws.lambda()
+  return poll(wait, async () => {
+    const configuration = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
+    const {LastUpdateStatus, State} = configuration
+    if (LastUpdateStatus === 'Failed' || State === 'Failed') {
+      const reason = configuration.LastUpdateStatusReason ?? configuration.StateReason ?? 'no reason given'
+      throw new ZaelError('failed', 'lambda.failed', `Function "${FunctionName}" could not be updated: ${reason}`, {
+        hint: 'Fix the cause, then run the same command again.',
+        details: {functionName: FunctionName, reason},
+      })
+    }
+    return LastUpdateStatus === 'InProgress' || State === 'Pending' ? undefined : configuration
+  })
+}
+
+function changedMeanwhile(functionName: string): ZaelError {
+  const message = `The code of "${functionName}" was changed by another deployment at the same time.`
+  return new ZaelError('conflict', 'lambda.raced', message, {
+    hint: 'Run the same command again when the other deployment is done.',
+    details: {functionName},
+  })
+}

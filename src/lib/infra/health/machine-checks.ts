@@ -1,0 +1,54 @@
+import {formatNumber} from '../../core/text/text.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
+import type {EndpointProbe} from './endpoint-probe.js'
+
+/** The oldest Node that zael runs on. */
+const OLDEST_NODE = [20, 19] as const
+
+/** AWS rejects requests whose signature time is off by more than this. */
+const MAX_SKEW_MS = 300_000
+
+/** Beyond this, times in listings and expiry dates are noticeably wrong. */
+const NOTABLE_SKEW_MS = 2_000
+
+/** An acquire takes one round trip; above this, callers notice the delay. */
+const SLOW_MS = 150
+
+/** Whether this Node is new enough. */
+export function nodeCheck(version: string): Check {
+  const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
+  const [wantedMajor, wantedMinor] = OLDEST_NODE
+  const isOld = major < wantedMajor || (major === wantedMajor && minor < wantedMinor)
+  const needs = `zael needs ${OLDEST_NODE.join('.')} or newer`
+  return isOld
+    ? failedCheck('machine', 'node', `${version}; ${needs}`, 'Install a newer Node.')
+    : passedCheck('machine', 'node', version)
+}
+
+/** Whether the local clock agrees with the server's, as far as its responses prove. */
+export function clockCheck({skewMs}: EndpointProbe): Check {
+  if (skewMs === null)
+    return warningCheck('machine', 'clock', 'the responses do not contain the time of the server', null)
+  const seconds = `${formatNumber(Math.abs(skewMs) / 1000, 'nearest', 1)} s`
+  const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
+  const fix = 'Set the clock of this machine, for instance with NTP.'
+  if (Math.abs(skewMs) >= MAX_SKEW_MS) return failedCheck('machine', 'clock', `${words}; AWS rejects its requests`, fix)
+  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS)
+    return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
+  return passedCheck('machine', 'clock', 'agrees with the server')
+}
+
+/** The latency of the endpoint. */
+export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): Check {
+  const name = 'endpoint'
+  if (problem !== null) return failedCheck('account', name, problem.message, problem.fix)
+  const median = roundTripsMs.toSorted((a, b) => a - b)[Math.floor(roundTripsMs.length / 2)] ?? 0
+  const words = `${endpoint} answers in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
+  if (median <= SLOW_MS) return passedCheck('account', name, words)
+  return warningCheck(
+    'account',
+    name,
+    `${words}; an acquire takes at least as long`,
+    'Choose a region closer to your services.',
+  )
+}

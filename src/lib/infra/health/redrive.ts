@@ -1,0 +1,114 @@
+import {type ReplayedWindow, replay} from '../../aggregator/replay.js'
+import type {StreamRecord} from '../../aggregator/stream-event.js'
+import {ZaelError} from '../../core/errors.js'
+import {WINDOWS, type Window} from '../../core/window.js'
+import type {StreamTransport} from '../../dynamo/transports/stream.js'
+import {readRange} from '../../dynamo/transports/stream-range.js'
+import type {Table} from '../../repository/table/table.js'
+import {startsBetween} from '../../repository/usage/parts.js'
+import type {Aws} from '../aws/clients.js'
+import {readAggregatorSettings} from './aggregator-settings.js'
+import type {DeadLetter} from './dead-letter.js'
+import type {DeadLetterQueue} from './dead-letter-queue.js'
+
+/** Seconds that nobody else may take the messages of a run; what it leaves is released at its end. */
+const HIDDEN_SECONDS = 15 * 60
+
+/**
+ * What became of a message. `counted`: everything is in the usage. `undecided`: some windows do not tell whether it was
+ * counted. `lost`: the stream does not have the records any more. `failed`: to be tried again. `unreadable`: not a
+ * message of Lambda about a stream.
+ */
+export type RedriveState = 'counted' | 'undecided' | 'lost' | 'failed' | 'unreadable'
+
+export interface RedrivenLetter {
+  readonly letter: DeadLetter
+  readonly state: RedriveState
+  /** Records read from the stream again. */
+  readonly records: number
+  /** Usage records that now hold what they lacked. */
+  readonly counted: number
+  readonly undecided: readonly ReplayedWindow[]
+  /** For `lost`: the windows that lack what the records had consumed, as far as it was not counted. */
+  readonly lostWindows: readonly {readonly window: Window; readonly start: string}[]
+  /** Audit events that are in the table again, to expire and be archived. */
+  readonly putBack: number
+  readonly uncounted: number
+  /** For `failed`. */
+  readonly error: ZaelError | undefined
+  readonly isDeleted: boolean
+}
+
+export interface RedriveOptions {
+  readonly table: Table
+  readonly aws: Aws
+  readonly stack: string
+  readonly queue: DeadLetterQueue
+  readonly stream: StreamTransport
+  /** Also delete messages that are lost, undecided or unreadable. */
+  readonly discard: boolean
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((done: number, of: number) => void) | undefined
+}
+
+/**
+ * Reads the records of dead letters from the stream again and counts them, in the order of the stream. A message is deleted
+ * when all of it is counted, after that: an interrupted run is run again. The others stay, unless they are to be discarded.
+ */
+export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]> {
+  const {table, aws, stack, queue, stream, discard, signal, onProgress} = options
+  const settings = await readAggregatorSettings(aws, stack)
+  const letters = await queue.take(HIDDEN_SECONDS, undefined, signal)
+  const done: RedrivenLetter[] = []
+  const left = new Set(letters)
+  try {
+    for (const letter of letters) {
+      signal?.throwIfAborted()
+      const outcome = await countLetter(letter)
+      const isDeleted = outcome.state === 'counted' || (discard && outcome.state !== 'failed')
+      if (isDeleted) {
+        await queue.delete(letter)
+        left.delete(letter)
+      }
+      done.push({...outcome, isDeleted})
+      onProgress?.(done.length, letters.length)
+      // Later records of the same items would overtake these, which could not be counted any more.
+      if (outcome.state === 'failed') break
+    }
+  } finally {
+    for (const letter of left) await queue.release(letter).catch(() => {})
+  }
+  return done
+
+  async function countLetter(letter: DeadLetter): Promise<Omit<RedrivenLetter, 'isDeleted'>> {
+    const nothing = {letter, records: 0, counted: 0, undecided: [], lostWindows: [], putBack: 0, uncounted: 0}
+    if (!letter.range?.streamArn.includes(`:table/${table.name}/stream/`))
+      return {...nothing, state: 'unreadable', error: undefined}
+    try {
+      const {streamArn} = letter.range
+      const records = await readRange(stream, letter.range, {signal})
+      if (!records)
+        return {...nothing, state: 'lost', lostWindows: windowsOf(letter, settings.windows), error: undefined}
+      const event = {Records: records.map(record => ({...record, eventSourceARN: streamArn}) as StreamRecord)}
+      const archives = settings.archiveBucket !== undefined
+      const outcome = await replay(table, event, {...settings, archives}, () => {})
+      const state = outcome.undecided.length === 0 ? 'counted' : 'undecided'
+      return {...nothing, ...outcome, state, error: undefined}
+    } catch (error) {
+      if (signal?.aborted || !(error instanceof ZaelError)) throw error
+      return {...nothing, state: 'failed', error}
+    }
+  }
+}
+
+/** The windows that the records of a message fall into, by the time Lambda says they were written. */
+export function windowsOf(
+  {firstAt, lastAt}: Pick<DeadLetter, 'firstAt' | 'lastAt'>,
+  windows: readonly Window[],
+): {window: Window; start: string}[] {
+  if (firstAt === undefined) return []
+  const [firstMs, lastMs] = [Date.parse(firstAt), Date.parse(lastAt ?? firstAt)]
+  return WINDOWS.filter(window => windows.includes(window)).flatMap(window =>
+    startsBetween(window, firstMs, Math.max(firstMs, lastMs)).map(start => ({window, start})),
+  )
+}

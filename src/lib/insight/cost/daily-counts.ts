@@ -1,0 +1,109 @@
+import type {NamespaceRepository, Repository} from '../../repository/repository.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {AskedUsage} from '../usage/usage-asked.js'
+import type {UsageSubject} from '../usage/usage-report.js'
+import {resourcesInUse} from '../usage/usage-top.js'
+import type {Day} from './days.js'
+
+/** What usage records say about one day. */
+export interface DayCounts {
+  /** Requests that were admitted; one that is charged to a parent too counts once. */
+  readonly admitted: number
+  /** Requests that were refused, at each bucket that refused them. */
+  readonly refused: number
+  /** Per bucket that was used, the requests it was charged for; those of children are among those of their parent. */
+  readonly perBucket: readonly number[]
+}
+
+/** What was found out about some days. */
+export interface CountedDays {
+  /** By date; a day without any usage record is not there. */
+  readonly days: ReadonlyMap<string, DayCounts>
+  /** Dates that were not read, or not to their end, because the reads would have become too many. */
+  readonly unread: readonly string[]
+  /** False when there are more buckets than are looked at for resources without limits of their own. */
+  readonly hasAllResources: boolean
+}
+
+/** A namespace, and a resource in it that has limits or a live bucket. */
+interface CountedResource {
+  readonly namespace: NamespaceRepository
+  readonly resource: string
+}
+
+/**
+ * Counts the decisions of all namespaces per day: first the days that are over, the newest of them first, then today. Each
+ * is read as a whole or not at all. `hasBudget` is asked before every resource and bucket: reading ends when it is false.
+ */
+export async function countDays(
+  repository: Repository,
+  days: readonly Day[],
+  hasBudget: () => boolean,
+): Promise<CountedDays> {
+  const {resources, hasAllResources} = await findResources(repository, hasBudget)
+  const counted = new Map<string, DayCounts>()
+  const unread: string[] = []
+  const inTurn = [...days.filter(({isComplete}) => isComplete).reverse(), ...days.filter(each => !each.isComplete)]
+  for (const day of inTurn) {
+    const counts = hasBudget() ? await countDay(resources, day, hasBudget) : undefined
+    if (!counts) unread.push(day.date)
+    else if (counts.perBucket.length > 0) counted.set(day.date, counts)
+  }
+  return {days: counted, unread: unread.sort(), hasAllResources}
+}
+
+async function findResources(repository: Repository, hasBudget: () => boolean) {
+  const resources: CountedResource[] = []
+  let hasAllResources = true
+  for (const {id} of await repository.namespaces.list()) {
+    if (!hasBudget()) return {resources, hasAllResources: false}
+    const namespace = repository.namespaceById(id)
+    const found = await resourcesInUse(namespace)
+    resources.push(...found.resources.map(resource => ({namespace, resource})))
+    hasAllResources &&= found.complete
+  }
+  return {resources, hasAllResources}
+}
+
+/** `undefined` when the budget was exhausted on the way. */
+async function countDay(
+  resources: readonly CountedResource[],
+  {startMs: sinceMs, endMs: untilMs}: Day,
+  hasBudget: () => boolean,
+): Promise<DayCounts | undefined> {
+  let [admitted, refused] = [0, 0]
+  const perBucket: number[] = []
+  for (const {namespace, resource} of resources) {
+    const range = {resource, sinceMs, untilMs}
+    const daily = await readRecords(namespace, {...range, window: 'daily'}, hasBudget)
+    // Days are not among the windows of every stack.
+    const records = daily.length > 0 ? daily : await readRecords(namespace, {...range, window: 'hourly'}, hasBudget)
+    if (!hasBudget()) return undefined
+    const byEntity = new Map<string, number>()
+    const asked = new AskedUsage(namespace, ({totalEvents}) => {
+      admitted += Math.max(0, totalEvents)
+    })
+    for (const record of records) {
+      await asked.add(record)
+      refused += record.refused?.requests ?? 0
+      byEntity.set(record.entity, (byEntity.get(record.entity) ?? 0) + Math.max(0, record.totalEvents))
+    }
+    await asked.end()
+    perBucket.push(...byEntity.values())
+  }
+  return {admitted, refused, perBucket}
+}
+
+/** All records of a day; some of them when the budget is exhausted meanwhile. */
+async function readRecords(
+  {usage}: NamespaceRepository,
+  subject: UsageSubject,
+  hasBudget: () => boolean,
+): Promise<UsageRecord[]> {
+  const records: UsageRecord[] = []
+  for await (const record of usage.records(subject)) {
+    if (!hasBudget()) break
+    records.push(record)
+  }
+  return records
+}

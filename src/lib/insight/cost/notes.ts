@@ -1,0 +1,105 @@
+import {formatList} from '../../core/text/text.js'
+import type {CountedDays} from './daily-counts.js'
+import type {Day} from './days.js'
+import type {MeasuredStack, UnreadSource} from './measured.js'
+import type {PricedTable} from './priced-table.js'
+import {LIST_REGION, type UsedPrices} from './prices.js'
+
+/** What a reader of the figures has to know, and the command that helps. */
+export interface CostNote {
+  readonly message: string
+  readonly fix: string | null
+}
+
+export interface NoteSources {
+  readonly facts: PricedTable
+  readonly stack: MeasuredStack
+  readonly counted: CountedDays
+  readonly prices: UsedPrices
+  /** Days that the averages are made of. */
+  readonly averaged: readonly Day[]
+  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
+  readonly runsAggregator: boolean | undefined
+}
+
+/** All that the figures do not say by themselves, the most important first. */
+export function notesOn(sources: NoteSources): CostNote[] {
+  const {stack} = sources
+  return [
+    ...stack.unread.map(unreadNote),
+    ...countNotes(sources),
+    ...basisNotes(sources),
+    ...priceNotes(sources),
+    ...tableNotes(sources.facts),
+  ]
+}
+
+const note = (message: string, fix: string | null = null): CostNote => ({message, fix})
+
+const SOURCES: Readonly<Record<UnreadSource['source'], string>> = {
+  stack: 'The stack could not be read; the defaults of the template are assumed',
+  metrics: 'CloudWatch could not be read; units and runs are estimated',
+  alarms: 'The alarms could not be read; those of the template are assumed',
+}
+
+function unreadNote({source, error: {message, hint}}: UnreadSource): CostNote {
+  return note(`${SOURCES[source]}: ${message}`, hint ?? null)
+}
+
+/** What is not known about decisions, and why. */
+function countNotes({facts, stack, counted, runsAggregator}: NoteSources): CostNote[] {
+  const {days, unread, hasAllResources} = counted
+  const notes: CostNote[] = []
+  if (days.size === 0 && unread.length === 0) {
+    const unknown = 'No usage is recorded in these days, so nothing tells how many requests were decided'
+    if (runsAggregator === false)
+      notes.push(note(`${unknown}: the local stack was started with --no-aggregator; start it without.`))
+    else if (!facts.hasStream || !stack.settings.hasAggregator)
+      notes.push(note(`${unknown}: the stack has no aggregator, which counts them.`, 'zael deploy --aggregator'))
+    else if (runsAggregator) notes.push(note(`${unknown}: there was no traffic.`))
+    else notes.push(note(`${unknown}: there was no traffic, or the aggregator does not run.`, 'zael status'))
+  }
+  if (unread.length > 0)
+    notes.push(note(`There is too much usage to read all of it; not counted: ${formatList(unread)}.`))
+  if (!hasAllResources)
+    notes.push(note('There are more buckets than were looked at: usage of resources without limits may be missing.'))
+  return notes
+}
+
+/** What the figures are made of. */
+function basisNotes({stack, averaged}: NoteSources): CostNote[] {
+  const isEstimated = averaged.some(({date}) => !stack.days.has(date))
+  const notes: CostNote[] = []
+  if (stack.region === null)
+    notes.push(
+      note('A local engine costs nothing: this is what AWS would charge, with the default options of a stack.'),
+    )
+  else if (isEstimated && stack.unread.every(({source}) => source !== 'metrics'))
+    notes.push(note('CloudWatch has no figures of some days; these are estimated.'))
+  if (isEstimated)
+    notes.push(
+      note(
+        'Estimates count one write for each decision and for each usage record and batch; adjustments, refills, new buckets, usage by month, further writes of refused requests and reads of services are not in them.',
+      ),
+    )
+  if (averaged.length > 0 && averaged.every(({isComplete}) => !isComplete))
+    notes.push(note('No day that is over has figures: this is today so far, not a whole day.'))
+  return notes
+}
+
+function priceNotes({stack: {region}, prices: {file}}: NoteSources): CostNote[] {
+  if (file !== null || region === null || region === LIST_REGION) return []
+  return [note(`The stack is in ${region}, the prices are those of ${LIST_REGION}.`, 'zael cost --prices FILE')]
+}
+
+function tableNotes({provisioned, isInfrequentAccess, replicas}: PricedTable): CostNote[] {
+  return [
+    ...(provisioned ? [note('The capacity is provisioned: units are paid for by the hour, whether used or not.')] : []),
+    ...(isInfrequentAccess
+      ? [note('The table class is Standard-IA, whose prices are not listed here: give them with --prices.')]
+      : []),
+    ...(replicas.length > 0
+      ? [note(`The copies in ${formatList(replicas)} have bills of their own; use --region.`)]
+      : []),
+  ]
+}

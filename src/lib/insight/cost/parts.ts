@@ -1,0 +1,160 @@
+import type {PricedTable} from './priced-table.js'
+import type {Prices} from './prices.js'
+import type {CostSettings} from './stack-settings.js'
+import type {DayUnits} from './units.js'
+
+/** What is paid for: first what traffic causes, then what is there without any. */
+export const COST_PARTS = [
+  'admissions',
+  'refusals',
+  'usage',
+  'other writes',
+  'indexes',
+  'reads',
+  'stream',
+  'function',
+  'provisioned',
+  'stored',
+  'monitoring',
+] as const
+export type CostPartName = (typeof COST_PARTS)[number]
+
+/**
+ * Where a figure comes from. `measured`: CloudWatch or AWS's description of the part. `divided`: a share of a measured
+ * total, by the table's own counters. `estimated`: the counters times the units of each operation.
+ */
+export type CostSource = 'measured' | 'divided' | 'estimated'
+
+/** One part of the bill, as an average day has it. */
+export interface CostPart {
+  readonly name: CostPartName
+  /** `null` where nothing tells. */
+  readonly quantity: number | null
+  readonly unit: string
+  readonly dollars: number
+  readonly source: CostSource
+}
+
+const MILLION = 1_000_000
+const GB = 1_000_000_000
+const DAYS_PER_MONTH = 30
+
+/** What a run of the function logs. */
+const LOG_BYTES = 1200
+
+/** A stack with alarms has so many metrics under them, its function reports so many: tests count both. */
+export const ALARM_METRICS = 18
+export const FUNCTION_METRICS = 12
+
+/** Prices of this stack: of a table with provisioned capacity, units cost nothing by themselves. */
+export function unitPrices(prices: Prices, {provisioned}: Pick<PricedTable, 'provisioned'>) {
+  const {writesPerMillion, readsPerMillion} = prices
+  return provisioned ? {write: 0, read: 0} : {write: writesPerMillion / MILLION, read: readsPerMillion / MILLION}
+}
+
+/** Dollars for the runs of the function, apart from their duration. */
+export const runsCost = (runs: number, {runsPerMillion, logsPerGb}: Prices): number =>
+  runs * (runsPerMillion / MILLION + (LOG_BYTES / GB) * logsPerGb)
+
+/** What the traffic of one day costs. */
+export function trafficParts(
+  units: DayUnits,
+  prices: Prices,
+  stack: Pick<PricedTable, 'provisioned'> & CostSettings,
+): CostPart[] {
+  const {write, read} = unitPrices(prices, stack)
+  const total: CostSource = units.isMeasured ? 'measured' : 'estimated'
+  const share: CostSource = units.isMeasured ? 'divided' : 'estimated'
+  const writes = (name: CostPartName, quantity: number | null, source: CostSource): CostPart => {
+    return {name, quantity, unit: 'write units', dollars: (quantity ?? 0) * write, source}
+  }
+  // What nobody has counted is part of the other writes.
+  const counted = (name: CostPartName, quantity: number | null) =>
+    quantity === null ? [] : [writes(name, quantity, share)]
+  const perGbSecond = stack.architecture === 'x86_64' ? prices.x86PerGbSecond : prices.armPerGbSecond
+  return [
+    ...counted('admissions', units.admissions),
+    ...counted('refusals', units.refusals),
+    writes('usage', units.usage, total),
+    ...counted('other writes', units.others),
+    writes('indexes', units.indexes, total),
+    {name: 'reads', quantity: units.reads, unit: 'read units', dollars: units.reads * read, source: total},
+    // Lambda's reads of a stream are free.
+    {name: 'stream', quantity: null, unit: 'free for Lambda', dollars: 0, source: total},
+    {
+      name: 'function',
+      quantity: units.runs,
+      unit: 'runs',
+      dollars: runsCost(units.runs, prices) + units.gbSeconds * perGbSecond,
+      source: total,
+    },
+  ]
+}
+
+/** What a stack has to watch it. */
+export interface Monitoring {
+  /** Metrics that alarms look at, dashboards, and metrics that the function reports. */
+  readonly alarmMetrics: number
+  readonly dashboards: number
+  readonly functionMetrics: number
+  readonly isMeasured: boolean
+}
+
+/** Dollars a day for what watches a stack. */
+export function monitoringCost(monitoring: Monitoring, prices: Prices): number {
+  const {alarmMetrics, dashboards, functionMetrics} = monitoring
+  const perMonth =
+    alarmMetrics * prices.alarmMetricPerMonth +
+    dashboards * prices.dashboardPerMonth +
+    functionMetrics * prices.metricPerMonth
+  return perMonth / DAYS_PER_MONTH
+}
+
+/** What a day costs without any traffic. */
+export function fixedParts(table: PricedTable, monitoring: Monitoring, prices: Prices): CostPart[] {
+  const {tableBytes, indexBytes, hasRecovery, provisioned} = table
+  const {alarmMetrics, dashboards, functionMetrics, isMeasured} = monitoring
+  const storedGb = (tableBytes + indexBytes) / GB
+  const recovered = hasRecovery ? (tableBytes / GB) * prices.recoveryPerGbMonth : 0
+  const parts: CostPart[] = [
+    {
+      name: 'stored',
+      quantity: storedGb,
+      unit: hasRecovery ? 'GB, with recovery' : 'GB',
+      dollars: (storedGb * prices.storedPerGbMonth + recovered) / DAYS_PER_MONTH,
+      source: 'measured',
+    },
+    {
+      name: 'monitoring',
+      quantity: alarmMetrics + dashboards + functionMetrics,
+      unit: 'metrics and dashboards',
+      dollars: monitoringCost(monitoring, prices),
+      source: isMeasured ? 'measured' : 'estimated',
+    },
+  ]
+  if (!provisioned) return parts
+  const {reads, writes} = provisioned
+  const perHour = reads * prices.provisionedReadPerHour + writes * prices.provisionedWritePerHour
+  const unit = 'read and write units a second'
+  return [{name: 'provisioned', quantity: reads + writes, unit, dollars: perHour * 24, source: 'measured'}, ...parts]
+}
+
+/** The average of some days, part by part. */
+export function averageParts(days: readonly (readonly CostPart[])[]): CostPart[] {
+  return COST_PARTS.flatMap(name => {
+    const each = days.flatMap(parts => parts.find(part => part.name === name) ?? [])
+    const [first] = each
+    if (!first) return []
+    const known = each.filter(({quantity}) => quantity !== null)
+    const mean = (of: (part: CostPart) => number) => each.reduce((all, part) => all + of(part), 0) / days.length
+    return {
+      ...first,
+      quantity: known.length === 0 ? null : mean(({quantity}) => quantity ?? 0),
+      dollars: mean(({dollars}) => dollars),
+      // An average is no better than its worst part.
+      source:
+        (['estimated', 'divided', 'measured'] as const).find(source => each.some(part => part.source === source)) ??
+        'estimated',
+    }
+  })
+}

@@ -1,0 +1,170 @@
+import {CapacityMeter, meteredTransport} from '../../dynamo/capacity.js'
+import type {Aws} from '../../infra/aws/clients.js'
+import {Repository} from '../../repository/repository.js'
+import type {Table} from '../../repository/table/table.js'
+import {type CostChange, cheaperOptions, type KnownDay} from './changes.js'
+import {type CountedDays, countDays, type DayCounts} from './daily-counts.js'
+import {type Day, daysUntil} from './days.js'
+import {type MeasuredStack, readMeasured} from './measured.js'
+import {type CostNote, notesOn} from './notes.js'
+import {averageParts, type CostPart, fixedParts, trafficParts} from './parts.js'
+import {type PricedTable, readPricedTable} from './priced-table.js'
+import type {UsedPrices} from './prices.js'
+import {estimateDay, measuredDay, sum} from './units.js'
+
+/** Reading ends after about so many units, which cost less than a cent. */
+const MOST_READ_UNITS = 50_000
+
+export interface CostSources {
+  readonly table: Table
+  /** `undefined`: a local engine, which has no CloudWatch. */
+  readonly aws: Aws | undefined
+  /** Days that are over; today so far is reported too. */
+  readonly dayCount: number
+  readonly prices: UsedPrices
+  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
+  readonly runsAggregator?: boolean | undefined
+}
+
+/** One day of a report. */
+export interface DayCost extends Day {
+  /** `null`: no usage was recorded. */
+  readonly counts: DayCounts | null
+  /** What its traffic cost; `null`: there is no figure of that day. */
+  readonly dollars: number | null
+  readonly isMeasured: boolean
+  /** Its usage was not read, because there is too much of it. */
+  readonly isUnread: boolean
+}
+
+/** A part of the average day. */
+export interface ReportedPart extends CostPart {
+  /** Dollars per million decisions; `null` for what does not depend on traffic, or where decisions are not known. */
+  readonly perMillion: number | null
+}
+
+/** What a stack costs, as plain data. */
+export interface CostReport {
+  readonly stack: string
+  /** `null`: a local engine. */
+  readonly region: string | null
+  readonly prices: UsedPrices
+  /** Oldest first; the last one is today. */
+  readonly days: readonly DayCost[]
+  /** Dates that the averages are made of: days that are over and have figures, or today where there is none. */
+  readonly averaged: readonly string[]
+  /** Admitted and refused requests on an average day; `null`: not known. */
+  readonly decisionsPerDay: number | null
+  readonly parts: readonly ReportedPart[]
+  /** `null`: no day has any figure of its traffic. */
+  readonly dollarsPerDay: number | null
+  readonly dollarsPerMillion: number | null
+  /** Write units of an average day by index; `null`: not measured. */
+  readonly indexWrites: Readonly<Record<string, number>> | null
+  readonly changes: readonly CostChange[]
+  readonly notes: readonly CostNote[]
+  /** What making this report has read: units of the table, and metrics of CloudWatch. */
+  readonly read: {readonly units: number; readonly metrics: number}
+}
+
+/** A day with everything that is known about it. */
+interface FoundDay extends KnownDay {
+  readonly day: Day
+  readonly parts: readonly CostPart[]
+}
+
+/** Reads what a stack has counted and what CloudWatch has measured; changes nothing. Throws when there is no table. */
+export async function reportCost({table, aws, dayCount, prices, runsAggregator}: CostSources): Promise<CostReport> {
+  const facts = await readPricedTable(table)
+  const meter = new CapacityMeter()
+  const transport = meteredTransport(table.transport, meter, table.clock)
+  const repository = new Repository({stack: table.name, transport, clock: table.clock})
+  const days = daysUntil(table.clock(), dayCount)
+  const [counted, stack] = await Promise.all([
+    countDays(repository, days, () => meter.read < MOST_READ_UNITS),
+    readMeasured(aws, {table: table.name, facts, days}),
+  ])
+  const found = days.flatMap(day => foundDay(day, {counted, stack, facts, prices}))
+  const over = found.filter(({day}) => day.isComplete)
+  const averaged = over.length > 0 ? over : found
+  const traffic = averageParts(averaged.map(({parts}) => parts))
+  const fixed = fixedParts(facts, stack.monitoring, prices.prices)
+  const perMillion = perMillionOf(averaged)
+  const indexWrites = averaged.flatMap(({units: {byIndex}}) => (byIndex ? [byIndex] : []))
+  return {
+    stack: table.name,
+    region: stack.region,
+    prices,
+    days: days.map(day => dayCost(day, found, counted)),
+    averaged: averaged.map(({day}) => day.date),
+    decisionsPerDay: meanDecisions(averaged),
+    parts: [
+      ...traffic.map(part => ({...part, perMillion: perMillion?.get(part.name) ?? null})),
+      ...fixed.map(part => ({...part, perMillion: null})),
+    ],
+    dollarsPerDay: averaged.length === 0 ? null : sum([...traffic, ...fixed].map(({dollars}) => dollars)),
+    dollarsPerMillion: perMillion === null ? null : sum([...perMillion.values()]),
+    indexWrites: indexWrites.length === 0 ? null : meanByName(indexWrites, averaged.length),
+    changes: cheaperOptions({
+      days: averaged,
+      parts: traffic,
+      settings: stack.settings,
+      table: facts,
+      monitoring: stack.monitoring,
+      prices: prices.prices,
+    }),
+    notes: notesOn({facts, stack, counted, prices, averaged: averaged.map(({day}) => day), runsAggregator}),
+    read: {units: meter.read, metrics: stack.metrics},
+  }
+}
+
+interface Found {
+  readonly counted: CountedDays
+  readonly stack: MeasuredStack
+  readonly facts: PricedTable
+  readonly prices: UsedPrices
+}
+
+/** A day that CloudWatch or the table knows anything about. */
+function foundDay(day: Day, {counted, stack, facts, prices}: Found): FoundDay[] {
+  const counts = counted.days.get(day.date)
+  const measured = stack.days.get(day.date)
+  const seconds = (day.endMs - day.startMs) / 1000
+  const settings = {...stack.settings, copiesToIndex: facts.copiesToIndex, provisioned: facts.provisioned}
+  const units = measured ? measuredDay(measured, counts, settings) : counts && estimateDay(counts, seconds, settings)
+  if (!units) return []
+  return [{day, seconds, counts, measured, units, parts: trafficParts(units, prices.prices, settings)}]
+}
+
+function dayCost(day: Day, found: readonly FoundDay[], {unread}: CountedDays): DayCost {
+  const known = found.find(each => each.day === day)
+  return {
+    ...day,
+    counts: known?.counts ?? null,
+    dollars: known ? sum(known.parts.map(({dollars}) => dollars)) : null,
+    isMeasured: known?.units.isMeasured ?? false,
+    isUnread: unread.includes(day.date),
+  }
+}
+
+const decisionsOf = ({admitted, refused}: DayCounts): number => admitted + refused
+
+/** Of the days whose decisions are known. */
+function meanDecisions(days: readonly FoundDay[]): number | null {
+  const known = days.flatMap(({counts}) => counts ?? [])
+  return known.length === 0 ? null : sum(known.map(decisionsOf)) / known.length
+}
+
+/** Dollars per million decisions by part, of the days whose decisions are known; `null` without any decision. */
+function perMillionOf(days: readonly FoundDay[]): Map<CostPart['name'], number> | null {
+  const known = days.flatMap(({counts, parts}) => (counts ? [{parts, decisions: decisionsOf(counts)}] : []))
+  const millions = sum(known.map(({decisions}) => decisions)) / 1_000_000
+  if (millions === 0) return null
+  const average = averageParts(known.map(({parts}) => parts))
+  return new Map(average.map(({name, dollars}) => [name, (dollars * known.length) / millions]))
+}
+
+function meanByName(all: readonly Readonly<Record<string, number>>[], count: number): Record<string, number> {
+  const names = [...new Set(all.flatMap(each => Object.keys(each)))].sort()
+  return Object.fromEntries(names.map(name => [name, sum(all.map(each => each[name] ?? 0)) / count]))
+}

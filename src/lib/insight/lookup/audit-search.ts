@@ -1,0 +1,130 @@
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {ulidTimeMs} from '../../core/ulid.js'
+import {isUnavailability} from '../../dynamo/errors.js'
+import type {AuditSelection} from '../../repository/audit/audit.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {RecordPage} from '../../repository/table/query.js'
+import type {Table} from '../../repository/table/table.js'
+import {type AuditRecord, isSubject} from '../../schema/audit-record.js'
+import {needEntity} from './known-names.js'
+
+/** An index may show an event some time after it happened, so every read goes back this far, in ms. */
+const OVERLAP_MS = 60_000
+
+const POLL_INTERVAL_MS = 2000
+
+/** Which events to read; those of the whole namespace when no entity is named. */
+export interface EventSearch extends AuditSelection {
+  readonly entity?: string | undefined
+}
+
+/** Events of an entity or of the namespace, newest first. An unknown entity is an error. */
+export async function findEvents(
+  repository: NamespaceRepository,
+  search: EventSearch,
+): Promise<RecordPage<AuditRecord>> {
+  const {entity} = search
+  if (entity === undefined) return repository.audit.listAll(search)
+  const page = await repository.audit.list({...search, entity})
+  if (page.records.length === 0 && search.cursor === undefined && !isSubject(entity)) {
+    // Events outlive their entity: one of them proves that it existed.
+    const {records} = await repository.audit.list({entity, limit: 1})
+    if (records.length === 0) await needEntity(repository, entity)
+  }
+  return page
+}
+
+/** The events that were found, oldest first, and then new ones as they happen, each once. */
+export async function* watchEvents(
+  repository: NamespaceRepository,
+  search: {readonly entity?: string | undefined; readonly action?: string | undefined},
+  found: readonly AuditRecord[],
+  {clock, backoff}: Pick<Table, 'clock' | 'backoff'>,
+  onOutage: FollowOptions['onOutage'],
+): AsyncGenerator<AuditRecord, void> {
+  yield* found.toReversed()
+  const read = async (sinceMs: number) => {
+    const {entity} = search
+    const selection = {...search, sinceMs}
+    const page =
+      entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity})
+    return (await page).records
+  }
+  yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms), onOutage})
+}
+
+/** How to read events, and how to wait. */
+interface FollowOptions {
+  /** Events that happened since, newest first. */
+  readonly read: (sinceMs: number) => Promise<readonly AuditRecord[]>
+  /** Events that were shown already. */
+  readonly shown: Iterable<AuditRecord>
+  readonly clock: () => number
+  readonly sleep: (ms: number) => Promise<void>
+  /** The table cannot be reached; `undefined` when it can again. */
+  readonly onOutage: (error: Error | undefined) => void
+}
+
+/** Events as they happen, each once, oldest first; also those of an outage, afterwards. Never ends by itself. */
+export async function* followAudit({
+  read,
+  shown,
+  clock,
+  sleep,
+  onOutage,
+}: FollowOptions): AsyncGenerator<AuditRecord, never> {
+  let newestShown = ''
+  for (const {eventId} of shown) if (eventId > newestShown) newestShown = eventId
+  // Events older than the newest one shown were left out on purpose, unless they appear later.
+  let isNew = (eventId: string): boolean => eventId > newestShown
+  let readUntilMs = clock()
+  let isOut = false
+  for (;;) {
+    const nowMs = clock()
+    const found = await read(readUntilMs - OVERLAP_MS).catch(error => {
+      if (!isUnavailability(error)) throw error
+      if (!isOut) onOutage(error)
+      isOut = true
+    })
+    if (!found) {
+      await sleep(POLL_INTERVAL_MS)
+      continue
+    }
+    if (isOut) onOutage(undefined)
+    isOut = false
+    readUntilMs = nowMs
+    yield* found.filter(({eventId}) => isNew(eventId)).toReversed()
+    const seen = new Set(found.map(({eventId}) => eventId))
+    isNew = eventId => !seen.has(eventId)
+    await sleep(POLL_INTERVAL_MS)
+  }
+}
+
+/** One event by its id; throws when there is none. */
+export async function findEvent(
+  repository: NamespaceRepository,
+  eventId: string,
+  entity: string | undefined,
+): Promise<AuditRecord> {
+  if (ulidTimeMs(eventId) === undefined) {
+    throw new InvalidInput('audit.id', `"${eventId}" is not the id of an event: that has 26 letters and digits.`, {
+      hint: 'zael audit list --columns time,action,id',
+      details: {id: eventId},
+    })
+  }
+  const {record, complete} =
+    entity === undefined
+      ? await repository.audit.find(eventId)
+      : {record: await repository.audit.get(entity, eventId), complete: true}
+  if (record) return record
+  const where = entity === undefined ? '' : ` about "${entity}"`
+  const why = complete
+    ? `There is no event ${eventId}${where}.`
+    : `Event ${eventId} was not found; the search stopped early because there are very many events.`
+  throw new ZaelError('notFound', 'audit.missing', why, {
+    hint: complete
+      ? 'Events expire; archived ones are in the audit archive. See `zael audit list`.'
+      : 'Add --entity with the entity it is about: then it is read directly.',
+    details: {id: eventId, entity: entity ?? null, complete},
+  })
+}

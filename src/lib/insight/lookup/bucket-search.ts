@@ -1,0 +1,85 @@
+import {checkEntityId} from '../../core/names.js'
+import type {BucketListing, ShardedBucket} from '../../repository/buckets/buckets.js'
+import {type BucketView, viewBucket} from '../../repository/buckets/view.js'
+import {bucketMissing} from '../../repository/operations/errors.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
+import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
+import {needEntity, needResource} from './known-names.js'
+
+/** The buckets of an entity as they are now, or the one for a resource. An unknown entity or bucket is an error. */
+export async function bucketsOf(
+  repository: NamespaceRepository,
+  entity: string,
+  resource: string | undefined,
+  nowMs: number,
+): Promise<BucketView[]> {
+  if (resource !== undefined) {
+    const bucket = await repository.buckets.find(entity, resource)
+    if (bucket) return [await (await viewInForce(repository, nowMs))(bucket)]
+    await needEntity(repository, entity)
+    throw bucketMissing(entity, resource)
+  }
+  const found: BucketView[] = []
+  const view = await viewInForce(repository, nowMs)
+  for await (const bucket of repository.buckets.ofEntity(entity)) found.push(await view(bucket))
+  if (found.length === 0) await needEntity(repository, entity)
+  return found
+}
+
+/** A page of the buckets of a resource as they are now, by entity; eventually consistent. */
+export async function bucketsFor(
+  repository: NamespaceRepository,
+  resource: string,
+  {limit, cursor}: PageRequest,
+  nowMs: number,
+): Promise<RecordPage<BucketView>> {
+  const most = checkPageLimit(limit)
+  const after = cursor === undefined ? undefined : entityIn(cursor)
+  const records: BucketView[] = []
+  // One more than wanted shows that there is a next page.
+  for await (const bucket of walkBuckets(repository, resource, nowMs, {after, wanted: most + 1})) {
+    const last = records.length === most ? records.at(-1) : undefined
+    if (last) return {records, next: encodeCursor('buckets', [last.entity])}
+    records.push(bucket)
+  }
+  return {records, next: undefined}
+}
+
+/** The same without pages, as they are read: however many there are, only some are in memory. */
+export async function* walkBuckets(
+  repository: NamespaceRepository,
+  resource: string,
+  nowMs: number,
+  {after, wanted}: Pick<BucketListing, 'after' | 'wanted'> = {},
+): AsyncGenerator<BucketView, void> {
+  let isEmpty = true
+  const view = await viewInForce(repository, nowMs)
+  for await (const bucket of repository.buckets.ofResource(resource, {after, wanted, isEventual: true})) {
+    isEmpty = false
+    yield await view(bucket)
+  }
+  if (isEmpty && after === undefined) await needResource(repository, resource)
+}
+
+/** Shows buckets under the limits in force, also where they have those of a boost that is over until their next request. */
+async function viewInForce(repository: NamespaceRepository, nowMs: number): Promise<ViewInForce> {
+  const copies = await repository.endedCopies()
+  return async bucket => {
+    const current = viewBucket({...bucket, shards: await copies.inForce(bucket.shards, 1)}, nowMs)
+    // What was written, and when, is as it is stored.
+    const written = viewBucket(bucket, nowMs).shards.map(({refilledAt, refillAgeMs}) => ({refilledAt, refillAgeMs}))
+    return {...current, shards: current.shards.map((shard, at) => ({...shard, ...written[at]}))}
+  }
+}
+
+type ViewInForce = (bucket: ShardedBucket) => Promise<BucketView>
+
+function entityIn(cursor: string): string {
+  const [entity = ''] = decodeCursor('buckets', cursor)
+  try {
+    return checkEntityId(entity)
+  } catch {
+    throw badCursor(cursor)
+  }
+}

@@ -1,0 +1,70 @@
+import type {Level} from '../../core/limits/resolve.js'
+import {checkEntityId, checkResourceName} from '../../core/names.js'
+import type {Entities} from '../../repository/entities/entities.js'
+import {nothingApplies} from '../../repository/limits/checks.js'
+import type {Configs} from '../../repository/limits/configs.js'
+import type {Resolution} from '../../repository/limits/resolver.js'
+import {type UnitsByLimit, withUnits} from '../../repository/limits/units.js'
+import type {EntityRecord} from '../../schema/entity-record.js'
+import {familyOf} from '../../schema/family.js'
+
+/** Which limits apply to an entity and, where every charge is shared, to its parent. */
+export interface FamilyLimits {
+  readonly entity: string
+  readonly resource: string
+  /** Whether the entity has a record; limits apply without one too. */
+  readonly isRegistered: boolean
+  /** The name of the entity; absent where it has none but its id. */
+  readonly name?: string | undefined
+  readonly own: Resolution
+  /** `undefined` for an entity without a parent. */
+  readonly cascade: SharedCharge | undefined
+  /** `undefined` when charges are not shared. One level only: the parent of a parent is not charged. */
+  readonly parent: {readonly entity: string; readonly resolution: Resolution} | undefined
+}
+
+/** Whether requests are charged to the parent too, and what says so. */
+export interface SharedCharge {
+  readonly charged: boolean
+  /** `record`: no level has a policy, so the entity's own setting counts. */
+  readonly level: Level | 'record'
+  readonly parent: string
+}
+
+/** Whether requests of an entity are charged to its parent, by the policy of the configuration; `undefined` without a parent. */
+export function sharedCharge(
+  record: EntityRecord | undefined,
+  policy: Resolution['cascade'],
+): SharedCharge | undefined {
+  const {cascade, parent} = familyOf(record, policy?.cascade)
+  return parent === undefined ? undefined : {charged: cascade, level: policy?.level ?? 'record', parent}
+}
+
+/** Resolves the limits of an entity and of the parent it cascades to; throws when none apply to the entity. */
+export async function resolveFamily(
+  {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
+  entity: string,
+  resource: string,
+): Promise<FamilyLimits> {
+  checkEntityId(entity)
+  checkResourceName(resource)
+  const resolve = async (whose: string) => configs.withBoosts(await configs.resolve(whose, resource))
+  const [own, record, units] = await Promise.all([resolve(entity), entities.get(entity), configs.units()])
+  if (own.source === undefined) throw nothingApplies(entity, resource)
+  const cascade = sharedCharge(record, own.cascade)
+  const parent = cascade?.charged ? cascade.parent : undefined
+  return {
+    entity,
+    resource,
+    isRegistered: record !== undefined,
+    name: record?.name === entity ? undefined : record?.name,
+    own: inUnits(own, units),
+    cascade,
+    parent: parent === undefined ? undefined : {entity: parent, resolution: inUnits(await resolve(parent), units)},
+  }
+}
+
+function inUnits(resolution: Resolution, units: UnitsByLimit): Resolution {
+  const trace = resolution.trace.map(each => ({...each, limits: withUnits(each.limits, units)}))
+  return {...resolution, limits: withUnits(resolution.limits, units), trace}
+}

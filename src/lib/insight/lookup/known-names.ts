@@ -1,0 +1,59 @@
+import {ZaelError} from '../../core/errors.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
+import {entityMissing} from '../../repository/entities/errors.js'
+import type {PolicyScope} from '../../repository/limits/change-options.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+
+/** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
+export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
+  if (await repository.entities.get(entity)) return
+  if ((await repository.configs.ofEntity(entity)).length > 0) return
+  if ((await repository.usage.ofEntity(entity, {limit: 1})).records.length > 0) return
+  for await (const _ of repository.buckets.ofEntity(entity)) return
+  throw entityMissing(entity)
+}
+
+/** Throws when a resource has no limits of its own, no bucket and no usage. */
+export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
+  const configured = await configuredResources(repository)
+  if (configured.includes(resource)) return
+  if ((await repository.usage.ofResource(resource, {limit: 1})).records.length > 0) return
+  for await (const _ of repository.buckets.ofResource(resource, {wanted: 1})) return
+  throw resourceMissing(resource, configured)
+}
+
+/** Resources with limits of their own, for all entities or for some, by name. */
+export async function configuredResources({configs}: NamespaceRepository): Promise<string[]> {
+  const named = (await configs.resources()).flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
+  const ofEntities = await configs.resourcesOfEntities()
+  return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
+}
+
+/** What to tell about a name that a switch is set for and that nothing has used before; `undefined` for a known one. */
+export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
+  const {resource} = scope
+  try {
+    if (scope.level === 'entity') await needEntity(repository, scope.entity)
+    if (resource !== DEFAULT_RESOURCE) await needResource(repository, resource)
+    return undefined
+  } catch (error) {
+    // To switch something off matters more than to know whether it was spelled right.
+    if (!(error instanceof ZaelError) || error.kind !== 'notFound') return undefined
+    const isResource = error.code === RESOURCE_MISSING
+    const name = isResource || scope.level === 'resource' ? resource : scope.entity
+    const known = isResource ? await configuredResources(repository) : await repository.entities.similar(name)
+    const notice = `nothing has used ${isResource ? 'resource' : 'entity'} ${JSON.stringify(name)} before`
+    return [`${notice}.`, didYouMean(nearestNames(name, known)) ?? ''].join(' ').trimEnd()
+  }
+}
+
+const RESOURCE_MISSING = 'resource.missing'
+
+function resourceMissing(resource: string, known: readonly string[]): ZaelError {
+  const nearest = nearestNames(resource, known)
+  return new ZaelError('notFound', RESOURCE_MISSING, `There is no resource ${JSON.stringify(resource)}.`, {
+    hint: didYouMean(nearest) ?? 'zael limits list',
+    details: {resource, nearest},
+  })
+}

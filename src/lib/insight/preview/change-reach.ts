@@ -1,0 +1,176 @@
+import type {Limit} from '../../core/limits/limit.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
+import type {ShardedBucket} from '../../repository/buckets/buckets.js'
+import {bucketsOfScope} from '../../repository/buckets/of-scope.js'
+import {scopesBelow} from '../../repository/limits/inherited.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {type ConfigScope, levelOf} from '../../schema/config-record.js'
+import {AlterationCount, type AlteredLimit, alterationsOf} from './altered-limits.js'
+import type {AppliedScope, MeantChange} from './change-effect.js'
+import {LevelLimits} from './level-limits.js'
+
+/** Whom a change concerns. */
+export interface ChangeReach {
+  /** Entities with live buckets to which the changed limits apply. */
+  readonly entities: number
+  readonly buckets: number
+  /** False when there are more live buckets than were looked at: then all numbers are lower bounds. */
+  readonly isComplete: boolean
+  /** Limits that live buckets were charged for and that then no longer apply to them, by name. */
+  readonly lost: readonly string[]
+  /** Those live buckets. */
+  readonly losing: number
+  /** Live buckets for which then no limits are configured at any level: their requests fail. */
+  readonly unconfigured: number
+  /** What changes besides what was meant, for live buckets and for resources that are hidden or uncovered. */
+  readonly altered: readonly AlteredLimit[]
+}
+
+/** Live buckets that are looked at; bounds the cost of a preview. */
+const MOST_BUCKETS = 1000
+
+/** Scopes whose buckets are looked for, when many change at once. */
+const MOST_SCOPES = 200
+
+const BUCKETS_PER_READ = 100
+
+/**
+ * Whom a change concerns, which limits are lost by buckets that are charged for them, and which are altered besides; reads
+ * only, and not everything. `covered`: the levels that it hides or uncovers.
+ */
+export async function changeReach(
+  namespace: NamespaceRepository,
+  change: MeantChange,
+  covered: readonly AppliedScope[],
+  nowMs: number,
+): Promise<ChangeReach> {
+  const levels = new LevelLimits(namespace, [change])
+  await levels.load(scopesBelow(change.scope))
+  const reach = new ReachCount(levels, [change])
+  await reach.addResources(change.scope, covered)
+  return reachOf(namespace, reach, [change], nowMs)
+}
+
+/** The same for changes that are made together, of which only those are looked into that may do more than they say. */
+export async function lossReach(
+  namespace: NamespaceRepository,
+  changes: readonly MeantChange[],
+  nowMs: number,
+  signal?: AbortSignal,
+): Promise<ChangeReach> {
+  const levels = new LevelLimits(namespace, changes)
+  await levels.load(changes.flatMap(({scope}) => scopesBelow(scope)))
+  const suspects = changes.filter(change => maySurprise(levels, change))
+  return reachOf(namespace, new ReachCount(levels, changes), suspects, nowMs, signal)
+}
+
+/** Whether a limit may be gone somewhere, or may have values that nobody named; levels below the scope must have been read. */
+function maySurprise(levels: LevelLimits, {scope, before, after, named}: MeantChange): boolean {
+  const isCovering = before.length === 0 || after.length === 0
+  // Resources hide different limits from the default of an entity.
+  if (levelOf(scope) === 'entity_default' && isCovering) return true
+  const [was, is] = [levels.appliedAt(scope, 'before'), levels.appliedAt(scope, 'after')]
+  return namesLost(was, is).length > 0 || (isCovering && is.some(({name}) => !named.includes(name)))
+}
+
+async function reachOf(
+  namespace: NamespaceRepository,
+  reach: ReachCount,
+  changes: readonly MeantChange[],
+  nowMs: number,
+  signal?: AbortSignal,
+): Promise<ChangeReach> {
+  let looked = 0
+  for (const [at, {scope}] of changes.entries()) {
+    if (at >= MOST_SCOPES || looked >= MOST_BUCKETS) return reach.result(false)
+    for await (const buckets of chunksOf(bucketsOfScope(namespace.buckets, scope, signal), BUCKETS_PER_READ)) {
+      if (looked >= MOST_BUCKETS) return reach.result(false)
+      looked += buckets.length
+      await reach.add(
+        buckets.flatMap(bucket => {
+          const records = recordsOf(bucket, nowMs)
+          return records.length === 0 ? [] : [{bucket, records}]
+        }),
+      )
+    }
+  }
+  return reach.result(true)
+}
+
+/** The shards that are not about to be dropped. */
+function recordsOf({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
+  const isLive = ({ttlSeconds}: BucketRecord) => ttlSeconds === undefined || ttlSeconds * 1000 > nowMs
+  return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
+}
+
+function namesLost(before: readonly Limit[], after: readonly Limit[]): string[] {
+  const kept = new Set(after.map(({name}) => name))
+  return before.flatMap(({name}) => (kept.has(name) ? [] : [name]))
+}
+
+/** A bucket in use, and its shards. */
+interface LiveBucket {
+  readonly bucket: ShardedBucket
+  readonly records: readonly BucketRecord[]
+}
+
+/** Counts each bucket once, however many changes concern it. */
+class ReachCount {
+  readonly #levels: LevelLimits
+  readonly #changes: readonly MeantChange[]
+  readonly #entities = new Set<string>()
+  readonly #buckets = new Set<string>()
+  readonly #lost = new Set<string>()
+  readonly #altered = new AlterationCount()
+  #losing = 0
+  #unconfigured = 0
+
+  constructor(levels: LevelLimits, changes: readonly MeantChange[]) {
+    this.#levels = levels
+    this.#changes = changes
+  }
+
+  /** What becomes of the resources among levels that are hidden from an entity, or uncovered, whether it uses them or not. */
+  async addResources(scope: ConfigScope, covered: readonly AppliedScope[]): Promise<void> {
+    if (scope.level !== 'entity') return
+    const {entity} = scope
+    const pairs = covered.flatMap(({scope: of}) => (of?.level === 'resource' ? [{entity, resource: of.resource}] : []))
+    await this.#levels.load(pairs.flatMap(pair => this.#levels.scopesOf(pair)))
+    for (const pair of pairs) this.#altered.add(pair, alterationsOf(this.#levels, this.#changes, pair), false)
+  }
+
+  async add(live: readonly LiveBucket[]): Promise<void> {
+    await this.#levels.load(live.flatMap(({bucket}) => this.#levels.scopesOf(bucket)))
+    for (const each of live) this.#addOne(each)
+  }
+
+  #addOne({bucket, records}: LiveBucket): void {
+    const {entity, resource} = bucket
+    const [before, after] = [this.#levels.appliedTo(bucket, 'before'), this.#levels.appliedTo(bucket, 'after')]
+    const isConcerned = before?.change !== undefined || after?.change !== undefined
+    const id = `${entity}#${resource}`
+    if (!isConcerned || this.#buckets.has(id)) return
+    this.#buckets.add(id)
+    this.#entities.add(entity)
+    const charged = namesLost(before?.limits ?? [], after?.limits ?? []).filter(name =>
+      records.some(({state}) => (state.limits.get(name)?.consumedMilli ?? 0n) > 0n),
+    )
+    for (const name of charged) this.#lost.add(name)
+    if (charged.length > 0) this.#losing++
+    if (before && !after) this.#unconfigured++
+    this.#altered.add(bucket, alterationsOf(this.#levels, this.#changes, bucket), true)
+  }
+
+  result(isComplete: boolean): ChangeReach {
+    return {
+      entities: this.#entities.size,
+      buckets: this.#buckets.size,
+      isComplete,
+      lost: [...this.#lost].sort(),
+      losing: this.#losing,
+      unconfigured: this.#unconfigured,
+      altered: this.#altered.result(),
+    }
+  }
+}

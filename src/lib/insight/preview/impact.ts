@@ -1,0 +1,150 @@
+import type {Limit} from '../../core/limits/limit.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {type Window, windowEndMs} from '../../core/window.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {walkUsage} from '../usage/usage-report.js'
+import {resourcesInUse} from '../usage/usage-top.js'
+import type {ScopeLimits} from './change-effect.js'
+import {type LimitImpact, limitImpact, type RecordedWindow} from './judge-limit.js'
+import {LevelLimits} from './level-limits.js'
+
+/** Windows read altogether; the newest of each resource or entity are read first. */
+const MOST_WINDOWS = 100_000
+
+/** The usage that proposed limits are compared with. */
+export interface ImpactRange {
+  readonly window: Window
+  readonly sinceMs: number
+  readonly untilMs: number
+}
+
+/** What one proposed limit would have done to one entity. */
+export interface EntityImpact extends LimitImpact {
+  readonly entity: string
+  readonly resource: string
+  readonly limit: Limit
+  /** Until then (epoch ms) a boost applies instead, with limits that were copied for it; `undefined` for none. */
+  readonly boostedUntilMs: number | undefined
+}
+
+export interface Impact {
+  /** Without those that fit; what is refused most comes first. */
+  readonly found: readonly EntityImpact[]
+  /** Entities with usage to which the proposed limits would apply. */
+  readonly entities: number
+  /** Entities with usage to which they would not, because they have limits of their own. */
+  readonly others: number
+  /** Windows with usage that were compared. */
+  readonly windows: number
+  /** Proposed limits that are not as they are now, by name. */
+  readonly changed: readonly string[]
+  /** Those of them under whose name no usage is recorded: nothing can be said about them. */
+  readonly unrecorded: readonly string[]
+  /** False when there was too much usage to read all of it. */
+  readonly isComplete: boolean
+}
+
+/** What one entity has used of one resource. */
+interface UsedPair {
+  readonly entity: string
+  readonly resource: string
+  /** By the start of their window: one record can be found for an entity and for a resource. */
+  readonly records: Map<string, UsageRecord>
+}
+
+/**
+ * Compares recorded usage with the limits that would apply after changes. Reads only. What clients asked for and were
+ * refused at the time is not in the records of consumption, so it is not counted as refused again.
+ */
+export async function impactOf(
+  namespace: NamespaceRepository,
+  changes: readonly ScopeLimits[],
+  range: ImpactRange,
+): Promise<Impact> {
+  const {pairs, isComplete} = await usedPairs(namespace, changes, range)
+  const levels = new LevelLimits(namespace, changes)
+  await levels.load([...pairs.values()].flatMap(pair => levels.scopesOf(pair)))
+  const concerned = [...pairs.values()].flatMap(pair => {
+    const brought = levels.broughtTo(pair)
+    return brought ? [{pair, ...brought}] : []
+  })
+  const found = concerned.flatMap(({pair: {entity, resource, records}, limits, boostedUntilMs}) =>
+    limits.map(limit => {
+      const windows = windowsOf([...records.values()], limit.name)
+      return {entity, resource, limit, boostedUntilMs, ...limitImpact(limit, windows)}
+    }),
+  )
+  const used = new Set<string>()
+  for (const {pair} of concerned) {
+    for (const {tokens} of pair.records.values()) for (const [name, count] of tokens) if (count > 0) used.add(name)
+  }
+  const changed = [...new Set(concerned.flatMap(({limits}) => limits.map(({name}) => name)))].sort()
+  const entities = new Set(concerned.map(({pair}) => pair.entity))
+  const others = new Set([...pairs.values()].flatMap(({entity}) => (entities.has(entity) ? [] : [entity])))
+  return {
+    found: found.filter(({verdict}) => verdict !== 'fits').sort(byWeight),
+    entities: entities.size,
+    others: others.size,
+    windows: concerned.reduce((sum, {pair}) => sum + pair.records.size, 0),
+    changed,
+    unrecorded: changed.filter(name => !used.has(name)),
+    isComplete,
+  }
+}
+
+const ORDER = ['refused', 'possible', 'near', 'fits'] as const
+
+function byWeight(a: EntityImpact, b: EntityImpact): number {
+  const verdicts = ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)
+  return verdicts || shareOf(b) - shareOf(a) || (a.entity < b.entity ? -1 : 1)
+}
+
+const shareOf = ({peak}: EntityImpact): number => (peak ? peak.tokens / Math.max(1, peak.allowed) : 0)
+
+function windowsOf(records: readonly UsageRecord[], limit: string): RecordedWindow[] {
+  return records.map(({window, start, tokens}) => ({
+    startMs: Date.parse(start),
+    endMs: windowEndMs(window, start),
+    tokens: tokens.get(limit) ?? 0,
+  }))
+}
+
+/** The usage of everyone whom the changes may concern, by entity and resource. */
+async function usedPairs(namespace: NamespaceRepository, changes: readonly ScopeLimits[], range: ImpactRange) {
+  const pairs = new Map<string, UsedPair>()
+  let windows = 0
+  let isComplete = true
+  const seen = new Set<string>()
+  for (const {scope} of changes) {
+    for (const subject of await subjectsOf(namespace, scope)) {
+      const name = JSON.stringify(subject)
+      if (seen.has(name)) continue
+      seen.add(name)
+      const take = (record: UsageRecord) => {
+        const id = `${record.entity} ${record.resource}`
+        const pair = pairs.get(id) ?? {entity: record.entity, resource: record.resource, records: new Map()}
+        const {start} = record
+        if (!pair.records.has(start)) windows++
+        pair.records.set(start, record)
+        pairs.set(id, pair)
+      }
+      if (windows >= MOST_WINDOWS) return {pairs, isComplete: false}
+      isComplete = (await walkUsage(namespace, {...subject, ...range}, take, MOST_WINDOWS - windows)) && isComplete
+    }
+  }
+  return {pairs, isComplete}
+}
+
+interface Subject {
+  readonly entity?: string
+  readonly resource?: string
+}
+
+/** Whose usage has to be read for a scope. */
+async function subjectsOf(namespace: NamespaceRepository, scope: ConfigScope): Promise<Subject[]> {
+  if (scope.level === 'resource') return [{resource: scope.resource}]
+  if (scope.level === 'system') return (await resourcesInUse(namespace)).resources.map(resource => ({resource}))
+  return [{entity: scope.entity, ...(scope.resource !== DEFAULT_RESOURCE && {resource: scope.resource})}]
+}

@@ -1,0 +1,151 @@
+import {groupBy} from '../../core/group-by.js'
+import {LEVELS} from '../../core/limits/resolve.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
+import {scopesOf} from '../../repository/limits/resolver.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import type {EntityRecord} from '../../schema/entity-record.js'
+import {chargedParent, familyOf} from '../../schema/family.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {AmountTable} from './amount-table.js'
+
+/** Entities whose parents are looked up together; each has two levels of its own. */
+const ENTITIES_PER_READ = 500
+
+/** The part of usage that an entity requested itself: requests, and whole tokens by limit. */
+export interface AskedFigures {
+  readonly totalEvents: number
+  readonly tokens: ReadonlyMap<string, number>
+}
+
+/**
+ * Brings usage of several entities into a form that can be added up: a request that cascades is charged to the parent too,
+ * but was requested once. Which entities cascade is taken from their records and the policies as they are now.
+ *
+ * Takes records as they are listed: those of one window and resource follow one another. Keeps a window, and the parents
+ * of entities that it has seen.
+ */
+export class AskedUsage {
+  readonly #namespace: NamespaceRepository
+  readonly #take: (asked: AskedFigures, resource: string) => void
+  /** By resource and entity. */
+  readonly #parents = new Map<string, Map<string, string | undefined>>()
+  /** Each name once: records of children have copies. */
+  readonly #parentNames = new Map<string, string>()
+  #charged = new ChargedWindow()
+  #resource = ''
+  #start = ''
+
+  /** `take` is called for each record, when its window is complete. */
+  constructor(namespace: NamespaceRepository, take: (asked: AskedFigures, resource: string) => void) {
+    this.#namespace = namespace
+    this.#take = take
+  }
+
+  async add({entity, resource, start, totalEvents, tokens}: UsageRecord): Promise<void> {
+    if (start !== this.#start || resource !== this.#resource) await this.end()
+    this.#start = start
+    this.#resource = resource
+    this.#charged.add(entity, {totalEvents, tokens})
+  }
+
+  /** Completes the last window. */
+  async end(): Promise<void> {
+    const charged = this.#charged
+    const resource = this.#resource
+    this.#charged = new ChargedWindow()
+    const {entities} = charged
+    const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
+    for (const asked of charged.asked(entity => parents.get(entity))) this.#take(asked, resource)
+  }
+
+  /** The parents that the requests of entities are charged to as well. */
+  async #parentsOf(entities: readonly string[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
+    const known = this.#parents.get(resource) ?? new Map<string, string | undefined>()
+    this.#parents.set(resource, known)
+    for await (const chunk of chunksOf(notIn(known, entities), ENTITIES_PER_READ)) {
+      const found = await this.#namespace.entities.getMany(chunk)
+      const children = new Map(found.filter(({parent}) => parent !== undefined).map(child => [child.entity, child]))
+      const parentOf = await chargedParents(this.#namespace, children, resource)
+      for (const entity of chunk) known.set(entity, this.#nameOnce(parentOf(entity)))
+    }
+    return known
+  }
+
+  #nameOnce(parent: string | undefined): string | undefined {
+    if (parent === undefined) return undefined
+    const name = this.#parentNames.get(parent) ?? parent
+    this.#parentNames.set(name, name)
+    return name
+  }
+}
+
+function* notIn(known: ReadonlyMap<string, unknown>, entities: readonly string[]): Generator<string, void> {
+  for (const entity of entities) if (!known.has(entity)) yield entity
+}
+
+/** Reads the cascade policies that concern children; of all levels the most specific counts. */
+async function chargedParents(
+  {configs}: NamespaceRepository,
+  children: ReadonlyMap<string, EntityRecord>,
+  resource: string,
+): Promise<(entity: string) => string | undefined> {
+  const levels = (entity: string): ConfigScope[] => {
+    const scopes = scopesOf(entity, resource)
+    return LEVELS.map(level => scopes[level])
+  }
+  const scopes = new Map([...children.keys()].flatMap(levels).map(scope => [JSON.stringify(scope), scope]))
+  const found = await configs.getMany([...scopes.values()])
+  const policies = new Map([...scopes.keys()].map((id, at) => [id, found[at]?.cascade]))
+  return entity => {
+    const policy = levels(entity).map(scope => policies.get(JSON.stringify(scope)))
+    return chargedParent(
+      familyOf(
+        children.get(entity),
+        policy.find(each => each !== undefined),
+      ),
+    )
+  }
+}
+
+/** What was charged to each entity in one window of a resource; there may be a hundred thousand of them. */
+class ChargedWindow {
+  readonly entities: string[] = []
+  readonly #events: number[] = []
+  readonly #tokens = new AmountTable()
+
+  add(entity: string, {totalEvents, tokens}: AskedFigures): void {
+    const row = this.entities.push(entity) - 1
+    this.#events.push(totalEvents)
+    this.#tokens.add(row, tokens)
+  }
+
+  /** What each requested itself: what a parent was charged for its children, it did not request. */
+  *asked(parentOf: (entity: string) => string | undefined): Generator<AskedFigures, void> {
+    const childrenOf = groupBy(this.entities.keys(), row => parentOf(this.entities[row] as string))
+    const parents = new Map<string, AskedFigures>()
+    const askedOf = (row: number): AskedFigures => {
+      const entity = this.entities[row] as string
+      const charged = {totalEvents: this.#events[row] as number, tokens: this.#tokens.of(row)}
+      const children = childrenOf.get(entity)
+      if (!children) return charged
+      const known = parents.get(entity)
+      if (known) return known
+      // Other clients can store a cycle of parents: an entity that is met again counts as charged.
+      parents.set(entity, charged)
+      let own: AskedFigures = charged
+      for (const child of children) own = less(own, askedOf(child))
+      parents.set(entity, own)
+      return own
+    }
+    for (const row of this.entities.keys()) yield askedOf(row)
+  }
+}
+
+/** Never below zero: a parent need not have all the limits of its children. */
+function less(charged: AskedFigures, child: AskedFigures): AskedFigures {
+  const rest = (from: number, part: number) => (part > 0 ? Math.max(Math.min(from, 0), from - part) : from - part)
+  const tokens = new Map<string, number>()
+  for (const [limit, amount] of charged.tokens) tokens.set(limit, rest(amount, child.tokens.get(limit) ?? 0))
+  return {totalEvents: rest(charged.totalEvents, child.totalEvents), tokens}
+}

@@ -1,0 +1,236 @@
+import {InvalidInput} from '../../core/errors.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {type Window, windowEndMs} from '../../core/window.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {PageRequest} from '../../repository/table/query.js'
+import {isoSeconds} from '../../schema/instant.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {needEntity, needResource} from '../lookup/known-names.js'
+import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {type AskedFigures, AskedUsage} from './usage-asked.js'
+import {windowBudget} from './window-budget.js'
+
+const CONCURRENT_READS = 8
+
+/** Windows that a total reads of one resource, or of one entity: bounds the cost of a very long range, at a unit each. */
+const MOST_WINDOWS = 1_000_000
+
+/** What to report on: one entity, one resource, or both; windows of one type in a time range. */
+export interface UsageSubject {
+  readonly entity?: string | undefined
+  readonly resource?: string | undefined
+  readonly window: Window
+  readonly sinceMs: number
+  readonly untilMs: number
+}
+
+/** Consumption of one limit in one window, in whole tokens. */
+export interface LimitShare {
+  readonly name: string
+  readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
+  /** What the current limit allows in such a window; `null` where no limit of that name applies. */
+  readonly budget: number | null
+  /** tokens / budget. */
+  readonly share: number | null
+  /** Requests that this limit had too little for. */
+  readonly refused: LimitRefused
+}
+
+/** Consumption in one window. */
+export interface UsageWindow {
+  readonly entity: string
+  readonly resource: string
+  readonly start: string
+  readonly end: string
+  readonly requests: number
+  readonly refused: RefusedRequests
+  readonly limits: readonly LimitShare[]
+}
+
+/** Requests that were refused, apart from the limits that refused them. */
+export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent'>
+
+/** Consumption of one limit of one resource over all windows of a range. */
+export interface LimitTotal {
+  readonly resource: string
+  readonly name: string
+  readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
+  /** Windows in which it was used, and the average tokens of those. */
+  readonly windows: number
+  readonly average: number
+  /** The largest window of one entity, including what it was charged for its children. */
+  readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
+  /** Requests that it had too little for. */
+  readonly refused: LimitRefused
+}
+
+/**
+ * Totals over windows. A request that cascades is in the windows of its parent too, and counts once here. One that both
+ * refused counts for both.
+ */
+export interface UsageTotals {
+  readonly requests: number
+  readonly refused: RefusedRequests
+  readonly totals: readonly LimitTotal[]
+}
+
+/** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are errors. */
+export async function reportUsage(
+  repository: NamespaceRepository,
+  subject: UsageSubject,
+  page: PageRequest,
+): Promise<UsageTotals & {windows: UsageWindow[]; next: string | undefined}> {
+  const {records, next} = await readUsage(repository, subject, page)
+  if (records.length === 0 && page.cursor === undefined) await needSubject(repository, subject)
+  const limits = await limitsOf(repository, records)
+  const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
+  const sum = new UsageSum(repository)
+  for (const record of records) await sum.add(record)
+  return {windows, ...(await sum.end()), next}
+}
+
+/** Totals per resource and limit; `complete` is false when there are too many windows and the oldest are missing. */
+export async function totalUsage(
+  repository: NamespaceRepository,
+  subject: UsageSubject,
+  onProgress?: (windows: number) => void,
+): Promise<UsageTotals & {windows: number; complete: boolean}> {
+  const sum = new UsageSum(repository)
+  let windows = 0
+  const take = (record: UsageRecord) => {
+    windows++
+    onProgress?.(windows)
+    return sum.add(record)
+  }
+  const complete = await walkUsage(repository, subject, take)
+  if (windows === 0) await needSubject(repository, subject)
+  return {...(await sum.end()), windows, complete}
+}
+
+/** Calls `take` with every window of a range, newest first; resolves to whether that was all. */
+export async function walkUsage(
+  repository: NamespaceRepository,
+  subject: UsageSubject,
+  take: (record: UsageRecord) => unknown,
+  most = MOST_WINDOWS,
+): Promise<boolean> {
+  let left = most
+  for await (const record of repository.usage.records(subject)) {
+    // One more than wanted shows that this is not all.
+    if (left-- === 0) return false
+    await take(record)
+  }
+  return true
+}
+
+/** What is known of a limit while windows are added up; the average follows at the end. */
+type LimitSum = Omit<LimitTotal, 'average'>
+
+/** Adds up windows as they are listed; keeps none but those of the current instant. */
+class UsageSum {
+  readonly #totals = new Map<string, LimitSum>()
+  readonly #asked: AskedUsage
+  #requests = 0
+  #refused: RefusedUsage | undefined
+
+  constructor(repository: NamespaceRepository) {
+    this.#asked = new AskedUsage(repository, (asked, resource) => this.#addAsked(asked, resource))
+  }
+
+  async add(record: UsageRecord): Promise<void> {
+    this.#refused = withRefused(this.#refused, record)
+    this.#addCharged(record)
+    await this.#asked.add(record)
+  }
+
+  async end(): Promise<UsageTotals> {
+    await this.#asked.end()
+    const refused = requestsOf(this.#refused ?? refusedIn([]))
+    const sorted = [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1))
+    const totals = sorted.map(([, {resource, name, tokens, overdrawn, windows, peak, refused: own}]) => {
+      const average = windows === 0 ? 0 : tokens / windows
+      return {resource, name, tokens, overdrawn, windows, average, peak, refused: own}
+    })
+    return {requests: this.#requests, refused, totals}
+  }
+
+  /** What an entity was charged, also for its children. */
+  #addCharged(record: UsageRecord): void {
+    const {entity, resource, start} = record
+    const {limits} = refusedIn([record])
+    for (const name of countedLimits([record])) {
+      const charged = record.tokens.get(name) ?? 0
+      const id = `${resource} ${name}`
+      const soFar = this.#totals.get(id)
+      const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
+      const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
+      const [before, now] = [soFar?.refused ?? NOT_REFUSED, limits.get(name) ?? NOT_REFUSED]
+      const refused = {requests: before.requests + now.requests, tokens: before.tokens + now.tokens}
+      const {tokens = 0, windows = 0} = soFar ?? {}
+      this.#totals.set(id, {resource, name, tokens, overdrawn, windows, peak, refused})
+    }
+  }
+
+  /** What it requested itself. */
+  #addAsked({totalEvents, tokens}: AskedFigures, resource: string): void {
+    this.#requests += totalEvents
+    for (const [name, own] of tokens) {
+      const id = `${resource} ${name}`
+      const soFar = this.#totals.get(id) as LimitSum
+      this.#totals.set(id, {...soFar, tokens: soFar.tokens + own, windows: soFar.windows + (own === 0 ? 0 : 1)})
+    }
+  }
+}
+
+const requestsOf = ({requests, byParent}: RefusedUsage): RefusedRequests => ({requests, byParent})
+
+async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, page: PageRequest) {
+  const {entity, resource} = subject
+  if (entity !== undefined) return usage.ofEntity(entity, {...subject, ...page})
+  if (resource !== undefined) return usage.ofResource(resource, {...subject, ...page})
+  throw new InvalidInput('usage.subject', 'Neither an entity nor a resource is named.', {
+    hint: 'Name an entity, a resource with --resource, or both.',
+  })
+}
+
+async function needSubject(repository: NamespaceRepository, {entity, resource}: UsageSubject): Promise<void> {
+  if (entity !== undefined) await needEntity(repository, entity)
+  if (resource !== undefined) await needResource(repository, resource)
+}
+
+/** The current limits for every entity and resource among the records. */
+async function limitsOf({configs}: NamespaceRepository, records: readonly UsageRecord[]) {
+  const pairs = new Map(records.map(record => [pairOf(record), record]))
+  const limits = new Map<string, readonly Limit[]>()
+  for await (const chunk of chunksOf(pairs, CONCURRENT_READS)) {
+    await Promise.all(
+      chunk.map(async ([pair, {entity, resource}]) => {
+        limits.set(pair, (await configs.resolve(entity, resource)).limits)
+      }),
+    )
+  }
+  return limits
+}
+
+function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
+  const {entity, resource, window, start, totalEvents: requests} = record
+  const refused = refusedIn([record])
+  const shares = countedLimits([record]).map(name => {
+    const tokens = record.tokens.get(name) ?? 0
+    const limit = limits.find(each => each.name === name)
+    // What a quota or a schedule allows in a window of usage depends on the calendar.
+    const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
+    const share = budget === null ? null : tokens / budget
+    const overdrawn = record.overdrawn?.get(name) ?? 0
+    return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}
+  })
+  const end = isoSeconds(windowEndMs(window, start))
+  return {entity, resource, start, end, requests, refused: requestsOf(refused), limits: shares}
+}
+
+const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`

@@ -1,0 +1,163 @@
+import {InvalidInput} from '../../core/errors.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {configuredResources, needResource} from '../lookup/known-names.js'
+import {AmountTable} from './amount-table.js'
+import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {AskedUsage} from './usage-asked.js'
+import {type UsageSubject, walkUsage} from './usage-report.js'
+
+/** Live buckets read to find resources that have no limits of their own. */
+const MOST_BUCKETS = 2000
+
+/** What one entity consumed of one resource, or of all that were searched, in whole tokens. */
+export interface TopConsumer {
+  readonly entity: string
+  /** Absent where the resources of an entity are added up. */
+  readonly resource?: string | undefined
+  readonly requests: number
+  readonly limits: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: ReadonlyMap<string, number>
+  readonly refused: RefusedUsage
+  /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
+  readonly share: number
+}
+
+export interface TopConsumers {
+  readonly consumers: readonly TopConsumer[]
+  /** Entities, per resource unless they are added up, that consumed anything; ranked by refusals, that were refused. */
+  readonly total: number
+  readonly resources: readonly string[]
+  /** False when there is too much to read: the oldest windows, or some resources, are missing. */
+  readonly complete: boolean
+}
+
+/** How to rank. */
+export interface TopRequest extends Omit<UsageSubject, 'entity'> {
+  /** `requests`, `refused`, or the name of a limit. */
+  readonly by: string
+  readonly most: number
+  /** Whether all resources of an entity are added up. */
+  readonly isByEntity?: boolean
+}
+
+/** The largest consumers of a resource, or of all resources that are configured or in use. */
+export async function topConsumers(
+  repository: NamespaceRepository,
+  request: TopRequest,
+  onProgress?: (windows: number) => void,
+): Promise<TopConsumers> {
+  const {resource, by, most, isByEntity = false} = request
+  const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
+  const tallies = new Tallies(isByEntity)
+  let complete = found.complete
+  // Everything requested, in the unit of the ranking: a request that cascades counts once.
+  let whole = 0
+  let windows = 0
+  for (const each of found.resources) {
+    const asked = new AskedUsage(repository, ({totalEvents, tokens}) => {
+      if (by !== 'refused') whole += by === 'requests' ? totalEvents : (tokens.get(by) ?? 0)
+    })
+    const take = (record: UsageRecord) => {
+      tallies.add(record)
+      if (by === 'refused') whole += record.refused?.requests ?? 0
+      windows++
+      onProgress?.(windows)
+      return asked.add(record)
+    }
+    complete = (await walkUsage(repository, {...request, resource: each}, take)) && complete
+    await asked.end()
+  }
+  if (windows === 0 && resource !== undefined) await needResource(repository, resource)
+  return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
+}
+
+/** What is known of consumers while windows are read, each in a row of its own: there may be a hundred thousand of them. */
+class Tallies {
+  readonly #isByEntity: boolean
+  /** The rows, by resource and entity; by entity alone where resources are added up. */
+  readonly #rows = new Map<string | undefined, Map<string, number>>()
+  readonly #entities: string[] = []
+  readonly #resources: (string | undefined)[] = []
+  readonly #requests: number[] = []
+  readonly #limits = new AmountTable()
+  readonly #overdrawn = new Map<number, Map<string, number>>()
+  readonly #refused = new Map<number, RefusedUsage>()
+
+  constructor(isByEntity: boolean) {
+    this.#isByEntity = isByEntity
+  }
+
+  add(record: UsageRecord): void {
+    const row = this.#rowOf(record)
+    this.#requests[row] = (this.#requests[row] ?? 0) + record.totalEvents
+    this.#limits.add(row, record.tokens)
+    if (record.refused) this.#refused.set(row, withRefused(this.#refused.get(row), record))
+    if (!record.overdrawn) return
+    const overdrawn = this.#overdrawn.get(row) ?? new Map<string, number>()
+    this.#overdrawn.set(row, overdrawn)
+    for (const [name, writes] of record.overdrawn) overdrawn.set(name, (overdrawn.get(name) ?? 0) + writes)
+  }
+
+  /** The largest, and how many there are in all. */
+  ranked({by, whole, most}: {by: string; whole: number; most: number}): Pick<TopConsumers, 'consumers' | 'total'> {
+    const isLimit = by !== 'requests' && by !== 'refused'
+    if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)
+    const entityOf = (row: number) => this.#entities[row] as string
+    const measure = (row: number): number => {
+      if (by === 'refused') return this.#refused.get(row)?.requests ?? 0
+      return isLimit ? this.#limits.amountOf(row, by) : (this.#requests[row] as number)
+    }
+    const measures = this.#entities.map((_, row) => measure(row))
+    const measureOf = (row: number) => measures[row] as number
+    const ranked = [...measures.keys()]
+      .filter(row => by !== 'refused' || measureOf(row) > 0)
+      .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
+    const consumers = ranked.slice(0, most).map(row => ({
+      entity: entityOf(row),
+      ...(!this.#isByEntity && {resource: this.#resources[row]}),
+      requests: this.#requests[row] as number,
+      limits: this.#limits.of(row),
+      overdrawn: this.#overdrawn.get(row) ?? new Map<string, number>(),
+      refused: this.#refused.get(row) ?? refusedIn([]),
+      share: whole > 0 ? measureOf(row) / whole : 0,
+    }))
+    return {consumers, total: ranked.length}
+  }
+
+  #rowOf(record: UsageRecord): number {
+    const resource = this.#isByEntity ? undefined : record.resource
+    const among = this.#rows.get(resource) ?? new Map<string, number>()
+    this.#rows.set(resource, among)
+    const known = among.get(record.entity)
+    if (known !== undefined) return known
+    const row = this.#entities.push(record.entity) - 1
+    this.#resources.push(resource)
+    among.set(record.entity, row)
+    return row
+  }
+
+  #unknown(by: string): InvalidInput {
+    const names = [...this.#limits.names].sort()
+    return new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
+      hint: `Use requests, refused, or one of ${names.join(', ')}; before it, "entity," adds up the resources of each.`,
+      details: {by, limits: names},
+    })
+  }
+}
+
+/** Resources with limits of their own, and those of live buckets; any other must be named to be included. */
+export async function resourcesInUse(
+  repository: NamespaceRepository,
+): Promise<{resources: string[]; complete: boolean}> {
+  const resources = new Set(await configuredResources(repository))
+  let count = 0
+  let complete = true
+  for await (const {resource} of repository.buckets.ofNamespace()) {
+    resources.add(resource)
+    complete = ++count < MOST_BUCKETS
+    if (!complete) break
+  }
+  return {resources: [...resources].sort(), complete}
+}

@@ -1,0 +1,213 @@
+import {type BucketState, isAheadOfTime} from '../../core/buckets/bucket.js'
+import {kindedRateOf} from '../../core/calendar/kind-definition.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {isSameLimit, type KindedRate} from '../../core/limits/limit-kind.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import {isSameRate, type Rate, toTokens} from '../../core/token-math.js'
+import {MAX_SHARDS} from '../../repository/buckets/buckets.js'
+import {planBucket} from '../../repository/buckets/plan.js'
+import {type Rewrite, rewriteStoredBucket} from '../../repository/buckets/rewrite.js'
+import {fillMissingShards, readShards} from '../../repository/buckets/split.js'
+import {alignWith} from '../../repository/limits/limit-sync.js'
+import type {Resolution} from '../../repository/limits/resolver.js'
+import {bool, type Item, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucket} from '../../schema/bucket-record.js'
+import {type Family, familyOf, generationAttributes, isSameFamily} from '../../schema/family.js'
+import {isoMilliseconds} from '../../schema/instant.js'
+import {keyOf, spellKey} from '../../schema/keys.js'
+import {checkCounters} from './check-usage.js'
+import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
+import type {Finding} from './finding.js'
+import {isJudged} from './referred.js'
+
+const names = attributes.bucket
+
+/** Checks one shard of a bucket against itself, its entity, its limits, the other shards and its usage. */
+export async function checkBucket(context: VerifyContext, item: Item): Promise<Finding[]> {
+  const stored = decodeBucket(item)
+  if (!stored) return []
+  const subject = subjectOf(item, stored)
+  const {table, nowMs} = context
+  if (stored.kind === 'ghost') {
+    const reason = 'A refund created it after the bucket was deleted; it holds counters and no limits.'
+    return [
+      {...subject, kind: 'ghost', subject: '', reason, repair: () => deleteWithout(table, item, names.refilledAt)},
+    ]
+  }
+  const {record} = stored
+  if (!isJudged(record, context.sinceMs, nowMs)) return []
+  const findings = [
+    ...ofItem(context, item, stored, nowMs),
+    ...checkLimits(context, stored),
+    ...checkParent(context, item, stored),
+    ...(await checkShards(context, stored)),
+  ]
+  if (record.shard === 0) findings.push(...(await checkCounters(context, item, record)))
+  return findings.map(finding => ({...subject, ...finding}))
+}
+
+type Live = Extract<StoredBucket, {kind: 'bucket'}>
+type BucketFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> & Partial<Pick<Finding, 'since'>>
+
+/** What one item tells by itself. */
+function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<BucketFinding> {
+  const {record, incomplete} = stored
+  const {namespace, state} = record
+  if (isAheadOfTime(state, nowMs) && !record.unsupported) {
+    const reason = `${aheadOfTime(state)}, which is in the future.`
+    const setBack: Rewrite = (seen, atMs) => ({plan: planBucket(seen, atMs), write: {amounts: new Map()}})
+    const repair = async () => (await rewriteStoredBucket({...table, namespace}, stored, setBack)) === 'written'
+    yield {kind: 'refill', subject: '', reason, repair, since: undefined}
+  }
+  if (!hasReadableRemainders(item)) {
+    const repair = () => repairAttributes(table, item, {[names.remainders]: undefined})
+    yield {kind: 'remainder', subject: '', reason: 'Its fractions of tokens cannot be read and count as none.', repair}
+  }
+  for (const name of incomplete.keys()) {
+    yield {kind: 'malformed', subject: name, reason: `${name} has counters without a capacity, an amount or a period.`}
+  }
+}
+
+/** A session is told only where the bucket itself is of the present. */
+function aheadOfTime({refilledAtMs, limits}: BucketState): string {
+  const [name, startMs] = [...limits]
+    .map(([each, {kind}]) => [each, kind?.quota?.session?.startMs ?? 0] as const)
+    .reduce((latest, each) => (each[1] > latest[1] ? each : latest), ['', 0] as const)
+  return startMs > refilledAtMs
+    ? `The session of ${name} begins at ${isoMilliseconds(startMs)}`
+    : `It is refilled until ${isoMilliseconds(refilledAtMs)}`
+}
+
+function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
+  const {record, incomplete} = stored
+  const {namespace, state} = record
+  const resolution = context.referred.limits(record)
+  if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
+  // What zael cannot honour it does not judge.
+  if (resolution.unsupported || record.unsupported) return []
+  const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
+  const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
+  const differences = [...new Set([...wanted.keys(), ...present])].sort().flatMap(name => {
+    const difference = incomplete.has(name) ? undefined : differenceOf(state.limits.get(name), wanted.get(name))
+    return difference === undefined ? [] : [{name, difference}]
+  })
+  const repair = async () =>
+    (await rewriteStoredBucket(context.in(namespace), stored, (seen, atMs) => alignWith(resolution, seen, atMs))) ===
+    'written'
+  return differences.map(({name, difference}) => ({
+    kind: 'limits',
+    subject: name,
+    reason: `${name} ${difference} (${resolution.source?.replace('_', ' ')} level).`,
+    repair,
+  }))
+}
+
+/**
+ * Releases up to 0.6 took limits with each request, so a migration may leave buckets without any. In other tables clients may
+ * have limits of their own for what is not configured.
+ */
+function limitless(
+  {namespaces}: VerifyContext,
+  {namespace, shard}: BucketRecord,
+  {access}: Resolution,
+): BucketFinding[] {
+  const isActive = namespaces.get(namespace)?.status === 'active'
+  if (!isActive || shard > 0 || access?.access === 'disabled') return []
+  const remedy = 'zael migrate run --limits-from-buckets writes those of the bucket'
+  return [{kind: 'limitless', subject: '', reason: `No limits are configured for it, so requests fail; ${remedy}.`}]
+}
+
+function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined): string | undefined {
+  if (!limit) return 'is in the bucket and not configured'
+  if (!stored) return 'is configured and not in the bucket'
+  const wanted = kindedRateOf(limit, 0)
+  if (!isSameRate(stored, wanted)) return `has ${spell(stored)}, configured is ${spell(wanted)}`
+  return isSameLimit(stored, wanted) ? undefined : 'has other resets, another schedule or softness than is configured'
+}
+
+const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string =>
+  `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
+
+function checkParent({table, referred}: VerifyContext, item: Item, {record}: Live): BucketFinding[] {
+  const owner = referred.entity(record.namespace, record.entity)
+  const wanted = familyOf(owner, referred.limits(record).cascade?.cascade)
+  if (isSameFamily(record, wanted)) return []
+  const {parent, cascade, parentGeneration} = wanted
+  const repair = () =>
+    repairAttributes(table, item, {
+      [names.parent]: parent === undefined ? undefined : s(parent),
+      [names.cascade]: bool(cascade),
+      ...(parentGeneration && generationAttributes(parentGeneration)),
+    })
+  const reason = `The bucket has ${told(record)}; its entity has ${told(wanted)}.`
+  return [{kind: 'parent', subject: '', reason, repair}]
+}
+
+const told = ({parent, cascade}: Family): string =>
+  parent === undefined ? 'no parent' : `parent ${parent}${cascade ? '' : ', which is not charged'}`
+
+async function checkShards(context: VerifyContext, {record}: Live): Promise<BucketFinding[]> {
+  const {namespace, entity, resource, shard, shardCount} = record
+  const table = context.in(namespace)
+  if (shardCount > MAX_SHARDS) {
+    return [
+      {
+        kind: 'shards',
+        subject: 'count',
+        reason: `It claims ${formatCount(shardCount)} shards; ${formatCount(MAX_SHARDS)} are possible.`,
+      },
+    ]
+  }
+  if (shard > 0) {
+    const count = (await readShards(table, entity, resource, 1)).get(0)?.shardCount
+    if (count !== undefined && shard < count) return []
+    const reason =
+      count === undefined
+        ? 'Shard 0 is missing.'
+        : `The bucket has ${formatPlural(count, 'shard')}, and this is number ${shard}.`
+    return [{kind: 'shards', subject: 'surplus', reason: `${reason} What this shard holds counts for nothing.`}]
+  }
+  if (shardCount <= 1) return []
+  const shards = await readShards(table, entity, resource, shardCount)
+  const numbers = Array.from({length: shardCount}, (_each, at) => at)
+  // Shards that are not used expire by themselves, except under limits of one entity, and come back when they are needed.
+  const {source} = context.referred.limits(record)
+  const missing = source === 'entity' ? numbers.filter(at => !shards.has(at)) : []
+  const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
+  const repair = async () =>
+    !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
+  return [
+    ...(missing.length === 0
+      ? []
+      : [
+          {
+            kind: 'shards' as const,
+            subject: 'missing',
+            reason: `Of ${shardCount} shards ${list(missing)} missing.`,
+            repair,
+          },
+        ]),
+    ...(differing.length === 0
+      ? []
+      : [
+          {
+            kind: 'shards' as const,
+            subject: 'count',
+            reason: `Shard 0 counts ${shardCount} shards, ${differing.join(', ')} ${differing.length === 1 ? 'counts' : 'count'} another number.`,
+            repair,
+          },
+        ]),
+  ]
+}
+
+const list = (shards: readonly number[]): string => `${shards.join(', ')} ${shards.length === 1 ? 'is' : 'are'}`
+
+function subjectOf(item: Item, stored: StoredBucket): Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'> {
+  const {namespace, entity, resource} = stored.kind === 'bucket' ? stored.record : stored
+  const since = stored.kind === 'bucket' ? isoMilliseconds(stored.record.state.refilledAtMs) : undefined
+  return {key: spellKey(keyOf(item)), namespace, entity, resource, since}
+}
+
+const tokens = (milli: bigint): string => formatCount(toTokens(milli))

@@ -1,0 +1,126 @@
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {tidyScope} from '../../repository/limits/tidy-boosts.js'
+import {readAll} from '../../repository/table/query.js'
+import {getItem} from '../../repository/table/table.js'
+import {isRefused, transact} from '../../repository/table/transact.js'
+import {type Item, n} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {decodeBoosts} from '../../schema/boost-record.js'
+import {hasCapacity, limitAttributesIn, limitOfAttribute} from '../../schema/config-limits.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {hasKey, keyOf, keys, type ParsedKey, spellKey, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {decodeEntityConfigRegistry, decodeResourceRegistry, registryIndexKeys} from '../../schema/registry-records.js'
+import {repairAttributes, type VerifyContext} from './context.js'
+import type {Finding} from './finding.js'
+
+type ConfigKey = Extract<ParsedKey, {record: 'entity-config' | 'resource-config' | 'system-config'}>
+type RegistryKey = Extract<ParsedKey, {record: 'resource-registry' | 'entity-config-registry'}>
+
+/** A configuration must be readable, and a resource with limits of its own must be in the registry. */
+export async function checkConfig(context: VerifyContext, item: Item, key: ConfigKey): Promise<Finding[]> {
+  const entity = key.record === 'entity-config' ? key.entity : undefined
+  const resource = key.record === 'system-config' ? undefined : key.resource
+  const subject = {key: spellKey(keyOf(item)), namespace: key.namespace, entity, resource, since: undefined}
+  const findings: Finding[] = [...new Set(limitAttributesIn(item).map(limitOfAttribute))].flatMap(name => {
+    if (hasCapacity(item, name)) return []
+    return [
+      {
+        ...subject,
+        kind: 'malformed',
+        subject: name,
+        reason: `The limit ${name} has no capacity and applies to nothing.`,
+      },
+    ]
+  })
+  if (key.record !== 'resource-config') return findings
+  const registry = await getItem(context.table, keys.resourceRegistry(key.namespace), {signal: context.signal})
+  if (registry && decodeResourceRegistry(registry)?.resources.includes(key.resource)) return findings
+  const reason = `The registry does not list ${key.resource}: listings and exports leave its limits out.`
+  const repair = () => changeRegistry(context, key, 'listed')
+  return [...findings, {...subject, kind: 'registry', subject: key.resource, reason, repair}]
+}
+
+/** A registry must list exactly the resources with limits, and count exactly the entities with limits of their own. */
+export async function checkRegistry(context: VerifyContext, item: Item, key: RegistryKey): Promise<Finding[]> {
+  const {namespace} = key
+  const subject = {key: spellKey(keyOf(item)), namespace, entity: undefined, since: undefined}
+  const findings: Finding[] = []
+  if (key.record === 'resource-registry') {
+    for (const resource of decodeResourceRegistry(item)?.resources ?? []) {
+      if (await getItem(context.table, keys.resourceConfig(namespace, resource), {signal: context.signal})) continue
+      const reason = `The registry lists ${resource}, which has no limits of its own.`
+      const repair = () => changeRegistry(context, {namespace, resource}, 'removed')
+      findings.push({...subject, kind: 'registry', subject: resource, resource, reason, repair})
+    }
+    return findings
+  }
+  for (const [resource, count] of decodeEntityConfigRegistry(item)?.counts ?? []) {
+    const real = await countEntityConfigs(context, namespace, resource)
+    if (real === count) continue
+    const reason = `The registry counts ${count} entities with limits for ${resource}; there ${real === 1 ? 'is' : 'are'} ${real}.`
+    const repair = () => repairAttributes(context.table, item, {[resource]: real === 0 ? undefined : n(real)})
+    findings.push({...subject, kind: 'registry', subject: resource, resource, reason, repair})
+  }
+  return findings
+}
+
+/** How long after its end a boost may be there, in ms: where there is traffic, it is tidied up within minutes. */
+const BOOST_GRACE_MS = 3_600_000
+
+/** A boost that has ended must be removed before its windows open again, a year after they did. */
+export function checkBoosts(context: VerifyContext, item: Item): Finding[] {
+  const record = decodeBoosts(item)
+  if (!record) return []
+  const {namespace, scope, boosts} = record
+  const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.nowMs)
+  return ended.map(([name, {untilMs}]) => ({
+    kind: 'boost',
+    key: spellKey(keyOf(item)),
+    subject: name,
+    namespace,
+    entity: scope.level === 'entity' ? scope.entity : undefined,
+    resource: scope.level === 'system' ? undefined : scope.resource,
+    reason: `The boost of ${name} ended at ${isoSeconds(untilMs)} and is still configured: it would apply again next year.`,
+    since: isoSeconds(untilMs),
+    repair: async () => {
+      await tidyScope(context.in(namespace), record, {signal: context.signal})
+      return true
+    },
+  }))
+}
+
+async function countEntityConfigs(context: VerifyContext, namespace: string, resource: string): Promise<number> {
+  let count = 0
+  const range = ranges.entityConfigsOfResource(namespace, resource)
+  for await (const item of readAll(context.table, range, undefined, context.signal)) if (hasKey(item)) count++
+  return count
+}
+
+/** Adds a resource to the registry while it has limits, or removes it while it has none. */
+async function changeRegistry(
+  context: VerifyContext,
+  {namespace, resource}: {readonly namespace: string; readonly resource: string},
+  to: 'listed' | 'removed',
+): Promise<boolean> {
+  const {table} = context
+  const check = new ExpressionBuilder()
+  const pk = check.name(attributes.key.partition)
+  check.condition(to === 'listed' ? `attribute_exists(${pk})` : `attribute_not_exists(${pk})`)
+  const config = wireKey(keys.resourceConfig(namespace, resource))
+  const change = new ExpressionBuilder()
+  if (to === 'listed') change.add(attributes.registry.resources, {SS: [resource]})
+  else change.delete(attributes.registry.resources, {SS: [resource]})
+  for (const [name, value] of Object.entries(registryIndexKeys(namespace))) change.setIfMissing(name, value)
+  const registry = wireKey(keys.resourceRegistry(namespace))
+  try {
+    await transact(table, [
+      {ConditionCheck: {TableName: table.name, Key: config, ...check.write()}},
+      {Update: {TableName: table.name, Key: registry, ...change.update()}},
+    ])
+    return true
+  } catch (error) {
+    if (isRefused(error)) return false
+    throw error
+  }
+}

@@ -1,0 +1,126 @@
+import {getItem} from '../../repository/table/table.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {decodeBucket} from '../../schema/bucket-record.js'
+import {decodeEntity} from '../../schema/entity-record.js'
+import {keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
+import {parseLegacyKey} from '../../schema/legacy-key.js'
+import {decodeNamespace} from '../../schema/namespace-record.js'
+import {checkBucket} from './check-bucket.js'
+import {checkBoosts, checkConfig, checkRegistry} from './check-config.js'
+import {checkUsage} from './check-usage.js'
+import {repairAttributes, type VerifyContext} from './context.js'
+import type {Finding} from './finding.js'
+import {wrongIndexKeys} from './index-keys.js'
+
+/** Whether an item is of an older layout, which `zael migrate` moves. */
+export const isOldItem = (item: Item): boolean => !parseItemKey(item) && parseLegacyKey(keyOf(item)) !== undefined
+
+/** Everything that is wrong with one item of the current layout. */
+export async function checkItem(context: VerifyContext, item: Item): Promise<Finding[]> {
+  const key = parseItemKey(item)
+  try {
+    return await compareItem(context, item, key)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    const subject = key ? subjectOf(item, key) : unknownSubject(item)
+    const reason = `It, or a record that it is compared with, cannot be read: ${error.message}.`
+    return [{...subject, kind: 'malformed', subject: '', reason}]
+  }
+}
+
+async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | undefined): Promise<Finding[]> {
+  const nothing = unknownSubject(item)
+  if (!key) {
+    if (nothing.key === spellKey(keys.migration())) return []
+    return [{...nothing, kind: 'unknown', subject: '', reason: 'Its key is that of no record.'}]
+  }
+  if ('namespace' in key && !context.namespaces.has(key.namespace)) {
+    const reason = `No namespace has the id ${key.namespace}.`
+    return [{...nothing, namespace: key.namespace, kind: 'orphan', subject: '', reason}]
+  }
+  return [...ofIndexes(context, item, key), ...(await ofRecord(context, item, key))]
+}
+
+/** An item without its index keys is invisible to listings and to the purge of its namespace. */
+function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
+  const wrong = wrongIndexKeys(item, key)
+  const names = Object.keys(wrong)
+  // A ghost is in no index; it has a finding of its own.
+  if (names.length === 0 || decodeBucket(item)?.kind === 'ghost') return []
+  return [
+    {
+      ...subjectOf(item, key),
+      kind: 'index',
+      subject: names.join(' '),
+      reason: `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing or wrong: listings miss the record.`,
+      repair: () => repairAttributes(table, item, wrong),
+    },
+  ]
+}
+
+async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
+  switch (key.record) {
+    case 'bucket':
+      return checkBucket(context, item)
+    case 'boost':
+      return checkBoosts(context, item)
+    case 'usage':
+      return checkUsage(context, item)
+    case 'entity-config':
+    case 'resource-config':
+    case 'system-config':
+      return checkConfig(context, item, key)
+    case 'resource-registry':
+    case 'entity-config-registry':
+      return checkRegistry(context, item, key)
+    case 'entity':
+      return checkEntity(context, item, key)
+    case 'namespace-by-name':
+    case 'namespace-by-id':
+      return checkNamespace(context, item, key)
+    default:
+      return []
+  }
+}
+
+function checkEntity({referred}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
+  const record = decodeEntity(item)
+  if (record?.parent === undefined || referred.entity(record.namespace, record.parent)) return []
+  const charged = record.cascade ? 'requests are charged to a parent without a record' : 'it has no effect'
+  const reason = `Its parent ${record.parent} does not exist: ${charged}.`
+  return [{...subjectOf(item, key), kind: 'parent', subject: record.parent, reason}]
+}
+
+/** An active namespace is registered by name and by id, and both say the same. */
+async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
+  const record = decodeNamespace(item)
+  if (record?.status !== 'active') return []
+  const isByName = key.record === 'namespace-by-name'
+  const other = isByName ? keys.namespaceById(record.id) : keys.namespaceByName(record.name)
+  const found = await getItem(context.table, other, {signal: context.signal})
+  const paired = found && decodeNamespace(found)
+  if (paired?.id === record.id && paired.name === record.name && paired.status === 'active') return []
+  const told = paired ? `says ${paired.name}, ${paired.id}, ${paired.status}` : 'is missing'
+  const reason = `${record.name} is active with the id ${record.id}; its record by ${isByName ? 'id' : 'name'} ${told}.`
+  return [{...subjectOf(item, key), kind: 'namespace', subject: '', reason}]
+}
+
+type Subject = Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'>
+
+const unknownSubject = (item: Item): Subject => ({
+  key: spellKey(keyOf(item)),
+  namespace: undefined,
+  entity: undefined,
+  resource: undefined,
+  since: undefined,
+})
+
+function subjectOf(item: Item, key: ParsedKey): Subject {
+  return {
+    key: spellKey(keyOf(item)),
+    namespace: 'namespace' in key ? key.namespace : undefined,
+    entity: 'entity' in key ? key.entity : undefined,
+    resource: 'resource' in key ? key.resource : undefined,
+    since: undefined,
+  }
+}

@@ -1,0 +1,114 @@
+import type {RollupSchedule} from '../../core/window.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {readAll} from '../../repository/table/query.js'
+import type {NamespaceTable, Table} from '../../repository/table/table.js'
+import {readRollups} from '../../repository/usage/rollups.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {hasKey, keyOf, wireKey} from '../../schema/keys.js'
+import {decodeNamespace, type NamespaceRecord} from '../../schema/namespace-record.js'
+import {ranges} from '../../schema/ranges.js'
+import {Referred} from './referred.js'
+
+/** What one look at the table knows. Records that others refer to are read once per look. */
+export class VerifyContext {
+  readonly table: Table
+  /** When the look began, in epoch ms: what is judged at all must not change while it lasts. */
+  readonly nowMs: number
+  /** Skip usage before this instant, and buckets not written since; epoch ms. */
+  readonly sinceMs: number
+  readonly namespaces: ReadonlyMap<string, NamespaceRecord>
+  readonly referred: Referred
+  readonly signal: AbortSignal | undefined
+  /** Whether the table had an older layout. */
+  readonly isMigrated: boolean
+  #rollups: Promise<RollupSchedule> | undefined
+
+  private constructor(table: Table, nowMs: number, referred: Referred, options: LookOptions) {
+    const {namespaces, sinceMs, signal, isMigrated} = options
+    this.table = table
+    this.nowMs = nowMs
+    this.referred = referred
+    this.namespaces = namespaces
+    this.sinceMs = sinceMs
+    this.signal = signal
+    this.isMigrated = isMigrated
+  }
+
+  /** For a look at these items. */
+  static async of(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
+    const nowMs = table.clock()
+    return new VerifyContext(table, nowMs, await Referred.by(items, table, {...options, nowMs}), options)
+  }
+
+  in(namespace: string): NamespaceTable {
+    return {...this.table, namespace}
+  }
+
+  /** Which windows are rolled up. */
+  rollups(): Promise<RollupSchedule> {
+    this.#rollups ??= readRollups(this.table, this.signal)
+    return this.#rollups
+  }
+}
+
+/** The namespaces of a table, by id. */
+export async function readNamespaces(
+  table: Table,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, NamespaceRecord>> {
+  const namespaces = new Map<string, NamespaceRecord>()
+  for await (const item of readAll(table, ranges.namespacesById(), undefined, signal)) {
+    const record = decodeNamespace(item)
+    if (record) namespaces.set(record.id, record)
+  }
+  return namespaces
+}
+
+export type LookOptions = Pick<VerifyContext, 'namespaces' | 'sinceMs' | 'signal' | 'isMigrated'>
+
+/**
+ * Gives an item other attributes, `undefined` removes one, on condition that those attributes are as they were read;
+ * false when they are not any more.
+ */
+export async function repairAttributes(
+  table: Table,
+  item: Item,
+  changes: {readonly [name: string]: Item[string] | undefined},
+): Promise<boolean> {
+  const e = new ExpressionBuilder()
+  e.condition(`attribute_exists(${e.name(Object.keys(wireKey(keyOf(item)))[0] as string)})`)
+  for (const [name, value] of Object.entries(changes)) {
+    const before = item[name]
+    if (before) e.condition(`${e.name(name)} = ${e.value(before)}`)
+    else e.condition(`attribute_not_exists(${e.name(name)})`)
+    if (value) e.set(name, value)
+    else e.remove(name)
+  }
+  return applied(
+    () => table.transport.send('UpdateItem', {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}),
+    table,
+  )
+}
+
+/** Deletes an item on condition that it still lacks an attribute. */
+export async function deleteWithout(table: Table, item: Item, missing: string): Promise<boolean> {
+  if (!hasKey(item)) return false
+  const e = new ExpressionBuilder()
+  e.condition(`attribute_not_exists(${e.name(missing)})`)
+  return applied(
+    () => table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(keyOf(item)), ...e.write()}),
+    table,
+  )
+}
+
+async function applied(send: () => Promise<unknown>, table: Table): Promise<boolean> {
+  try {
+    await retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent})
+    return true
+  } catch (error) {
+    if (error instanceof ConditionFailed) return false
+    throw error
+  }
+}

@@ -1,0 +1,62 @@
+import {isUnavailability} from '../../dynamo/errors.js'
+import type {RateLimiter} from '../../limiter/rate-limiter.js'
+import {type RefusalStatus, RequestTooLarge, ResourceDisabled} from '../../limiter/refusal/errors.js'
+import type {AcquireRequest} from '../../limiter/request/options.js'
+
+/** The outcome of a request. */
+export interface AcquireAttempt {
+  readonly admitted: boolean
+  /** False when the table was unavailable and the policy admitted the request: nothing was charged. */
+  readonly isMetered: boolean
+  /** A switch let the entity pass: the request was counted, and nothing taken from it. */
+  readonly isBypassed: boolean
+  /** The parent that was charged too. */
+  readonly parent: string | undefined
+  /** Time spent waiting, in ms. */
+  readonly waitedMs: number
+  /** 0 when admitted. */
+  readonly retryAfterMs: number
+  /** Every requested limit: what is left of it after an admitted request, or why it was refused. */
+  readonly statuses: readonly RefusalStatus[]
+}
+
+/** Acquires and keeps the charge, or explains the refusal; throws when the request can never be admitted. */
+export async function attemptAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
+  const decision = await limiter.tryAcquire(request)
+  const {waitedMs} = decision
+  if (decision.admitted) {
+    await decision.lease.commit()
+    const {isMetered, parent, bypassed: isBypassed} = decision.lease
+    const statuses = isMetered ? await remainingTokens(limiter, request) : []
+    return {admitted: true, isMetered, isBypassed, parent, waitedMs, retryAfterMs: 0, statuses}
+  }
+  const {error} = decision
+  if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
+  const {statuses, retryAfterMs} = error
+  const parent = parentIn(statuses)
+  return {admitted: false, isMetered: true, isBypassed: false, parent, waitedMs, retryAfterMs, statuses}
+}
+
+/** The charge is made; a failure to read the balances afterwards must not hide that. */
+async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<RefusalStatus[]> {
+  try {
+    const {statuses} = await limiter.check(request)
+    return statuses.map(status => ({...status, exceeded: false, deficit: 0, retryAfterMs: 0}))
+  } catch (error) {
+    if (isUnavailability(error)) return []
+    throw error
+  }
+}
+
+/** What would happen now; consumes nothing. */
+export async function previewAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
+  const {admitted, retryAfterMs, bypassed: isBypassed, statuses} = await limiter.check(request)
+  const never = statuses.find(status => status.exceeded && status.requested > status.capacity)
+  if (never) throw new RequestTooLarge(never.entity, never.resource, never.name, never.requested, never.capacity)
+  const parent = parentIn(statuses)
+  return {admitted, isMetered: true, isBypassed, parent, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
+}
+
+function parentIn(statuses: readonly RefusalStatus[]): string | undefined {
+  return statuses.find(({level}) => level === 'parent')?.entity
+}

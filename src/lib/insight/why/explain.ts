@@ -1,0 +1,291 @@
+import type {Amounts} from '../../core/buckets/bucket.js'
+import {nextResetMs} from '../../core/calendar/next-reset.js'
+import {type Consumption, checkConsumption} from '../../core/limits/consumption.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import {toTokens} from '../../core/token-math.js'
+import {windowStart} from '../../core/window.js'
+import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
+import {asSwitched, checkKnown, currentRecord, untouched} from '../../limiter/levels/reads.js'
+import {topUpsOf} from '../../limiter/queue/apply-limits.js'
+import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
+import {explainRefusal} from '../../limiter/queue/refuse.js'
+import type {RefusalStatus} from '../../limiter/refusal/errors.js'
+import type {ShardedBucket} from '../../repository/buckets/buckets.js'
+import {averageRequest} from '../../repository/buckets/view.js'
+import {nothingApplies} from '../../repository/limits/checks.js'
+import {type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
+import type {StoredLesson} from '../../schema/lesson.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
+import {
+  type LimitRefused,
+  NOT_REFUSED,
+  type RecentlyRefused,
+  type RefusedUsage,
+  recentlyRefused,
+} from '../usage/refused.js'
+
+/** Children listed per limit. */
+const MOST_CONSUMERS = 5
+
+/** Policies of children read at a time. */
+const CONCURRENT_READS = 8
+
+/** What one shard holds of a limit, in whole tokens. */
+export interface ShardShare {
+  readonly shard: number
+  /** Negative in debt. */
+  readonly available: number
+  /** The most this shard can hold. */
+  readonly capacity: number
+}
+
+/** What one entity used of a shared limit, in whole tokens. */
+export interface CapacityConsumer {
+  readonly entity: string
+  readonly tokens: number
+}
+
+/** The state of one limit, where it is configured, and who used it up. */
+export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
+  readonly scope: ConfigScope
+  /** As it is set there. */
+  readonly configured: Limit
+  /** Epoch ms at which the limits there end, copied for a boost; `undefined` for others. */
+  readonly copiedUntilMs: number | undefined
+  /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
+  readonly resetsAtMs: number | undefined
+  /** Nothing is taken of it now, and it refuses nothing. */
+  readonly isBypassed: boolean
+  /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
+  readonly toppedUp: number
+  readonly shards: readonly ShardShare[]
+  /** What a provider has told last that lowered it; `undefined` where nothing has. */
+  readonly told: StoredLesson | undefined
+  /** Requests that it had too little for, since `Explanation.refusedSince`. */
+  readonly refused: LimitRefused
+  /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
+  readonly drainedBy: readonly CapacityConsumer[]
+}
+
+/** A switch that refuses or admits every request. */
+export interface SetSwitch {
+  /** The caller, or the parent that every charge is shared with. */
+  readonly entity: string
+  /** Where it is set. */
+  readonly scope: ConfigScope
+}
+
+/** Why a request would be admitted or refused now. */
+export interface Explanation {
+  readonly entity: string
+  readonly resource: string
+  readonly isRegistered: boolean
+  /** The name of the entity; absent where it has none but its id. */
+  readonly name?: string | undefined
+  /** The parent whose limits apply too; `undefined` when charges are not shared. */
+  readonly parent: string | undefined
+  /** Whether charges are shared, and what says so; `undefined` for an entity without a parent. */
+  readonly cascade: SharedCharge | undefined
+  /** Epoch ms of this state. */
+  readonly atMs: number
+  /** Start of the hour of `drainedBy`. */
+  readonly hour: string
+  readonly admitted: boolean
+  /** 0 when admitted, `Infinity` when never. */
+  readonly retryAfterMs: number
+  /** What refuses the request whatever is left; then there are no limits to look at. */
+  readonly disabled: SetSwitch | undefined
+  /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
+  readonly bypassed: readonly SetSwitch[]
+  /**
+   * The request that is explained: as asked; the average of what the bucket has admitted, as `zael watch` takes it; or one
+   * token of every limit, where it has admitted none.
+   */
+  readonly basis: 'asked' | 'typical' | 'one-token'
+  /** Requests of the entity that were refused lately. */
+  readonly refused: RefusedUsage
+  /** Start of the hour from which refusals are counted. */
+  readonly refusedSince: string
+  readonly limits: readonly ExplainedLimit[]
+}
+
+/** The request to explain. */
+export interface Question {
+  readonly entity: string
+  readonly resource: string
+  /** The average of what the bucket has admitted when absent. */
+  readonly consume?: Consumption | undefined
+}
+
+function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resolution): SetSwitch | undefined {
+  if (access?.access !== which) return undefined
+  return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
+}
+
+/** Explains what an acquire would return now, from the stored state; writes nothing. */
+export async function explain(
+  namespace: NamespaceRepository,
+  {entity, resource, consume}: Question,
+  clock: () => number,
+): Promise<Explanation> {
+  const asked = consume && checkConsumption(consume)
+  const {own, parent, isRegistered, name, cascade} = await resolveFamily(namespace, entity, resource)
+  const switched = (which: AccessSwitch) =>
+    [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
+      each => each ?? [],
+    )
+  const [disabled] = switched('disabled')
+  if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
+  requireSupportedLimits(own, {entity, resource})
+  if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
+  const names = own.limits.map(({name}) => name)
+  const atMs = clock()
+  const state = await readLevel(namespace, entity, resource, atMs)
+  const {bucket, recent} = state
+  const average = bucket && averageRequest(bucket, admittedBy(bucket))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, average?.get(name) ?? 1])))
+  checkKnown(entity, resource, amounts, names)
+  const question = {resource, amounts, atMs}
+  const asking = disabled
+    ? []
+    : [
+        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', state}),
+        ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
+      ]
+  const limits = (await Promise.all(asking)).flat()
+  return {
+    entity,
+    resource,
+    isRegistered,
+    name,
+    parent: parent?.entity,
+    cascade,
+    atMs,
+    hour: windowStart('hourly', atMs),
+    admitted: !disabled && limits.every(limit => !limit.exceeded),
+    retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
+    disabled,
+    bypassed: disabled ? [] : switched('bypass'),
+    basis: asked ? 'asked' : average ? 'typical' : 'one-token',
+    refused: recent.refused,
+    refusedSince: recent.refusedSince,
+    limits,
+  }
+}
+
+interface LevelQuestion {
+  readonly entity: string
+  readonly resource: string
+  readonly resolution: Resolution
+  readonly amounts: Amounts
+  readonly atMs: number
+  readonly level: RefusalStatus['level']
+  /** Read here when absent. */
+  readonly state?: LevelState
+}
+
+/** What was read of the bucket of a level. */
+interface LevelState {
+  readonly bucket: ShardedBucket | undefined
+  readonly recent: RecentlyRefused
+}
+
+async function readLevel(
+  namespace: NamespaceRepository,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<LevelState> {
+  const [bucket, recent] = await Promise.all([
+    namespace.buckets.find(entity, resource),
+    recentlyRefused(namespace, entity, resource, nowMs),
+  ])
+  return {bucket, recent}
+}
+
+/** Requests admitted by all shards since they exist. */
+const admittedBy = ({shards}: ShardedBucket): number =>
+  shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
+
+async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
+  const {entity, resource, resolution, atMs: nowMs, level} = question
+  const {bucket, recent} = question.state ?? (await readLevel(namespace, entity, resource, nowMs))
+  const {limits, source, trace, copiedUntilMs} = resolution
+  const scope = trace.find(each => each.level === source)?.scope as ConfigScope
+  // A parent is charged only for the limits it has.
+  const amounts = new Map([...question.amounts].filter(([name]) => limits.some(limit => limit.name === name)))
+  const stored = (bucket?.shards ?? []).flatMap(shard =>
+    shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
+  )
+  const found = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
+  const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
+  const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
+  const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
+  return statuses.map(({shard: _, ...status}) => ({
+    ...status,
+    scope,
+    copiedUntilMs,
+    ...configuredIn(limits, status.name, nowMs),
+    isBypassed: records.some(record => isBypassedAt(record, nowMs)),
+    toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
+    shards: records.map(record => shardShare(record, status.name)),
+    told: lastTold(bucket, status.name),
+    refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
+    drainedBy: status.exceeded ? largest(drained, status.name) : [],
+  }))
+}
+
+function configuredIn(
+  limits: readonly Limit[],
+  name: string,
+  nowMs: number,
+): Pick<ExplainedLimit, 'configured' | 'resetsAtMs'> {
+  const configured = limits.find(limit => limit.name === name) as Limit
+  return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
+}
+
+/** The latest lesson that any shard has learnt about a limit. */
+function lastTold(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
+  const told = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
+  return told.sort((a, b) => b.atMs - a.atMs)[0]
+}
+
+function shardShare(record: BucketRecord, name: string): ShardShare {
+  const limit = shareOfRecord(record).limits.get(name)
+  const [available, capacity] = [limit?.tokensMilli ?? 0n, limit?.capacityMilli ?? 0n]
+  return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
+}
+
+/** The counted usage in this hour of the children that share their charges of a resource with an entity. */
+async function consumers(
+  {entities, configs, usage}: NamespaceRepository,
+  parent: string,
+  resource: string,
+  nowMs: number,
+): Promise<{entity: string; tokens: ReadonlyMap<string, number>}[]> {
+  const children = new Map((await entities.children(parent)).map(each => [each.entity, each]))
+  if (children.size === 0) return []
+  const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
+  const used = records.filter(({entity}) => children.has(entity))
+  const charged = new Set<string>()
+  await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
+    const {entity} = record as UsageRecord
+    const {cascade} = await configs.resolve(entity, resource)
+    if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
+  })
+  return used.filter(({entity}) => charged.has(entity))
+}
+
+function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): CapacityConsumer[] {
+  return used
+    .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
+    .filter(({tokens}) => tokens > 0)
+    .sort((a, b) => b.tokens - a.tokens || (a.entity < b.entity ? -1 : 1))
+    .slice(0, MOST_CONSUMERS)
+}

@@ -1,0 +1,396 @@
+import type {Amounts} from '../../core/buckets/bucket.js'
+import {shouldGrow} from '../../core/buckets/shard-growth.js'
+import {kindedRateOf} from '../../core/calendar/kind-definition.js'
+import type {Limit} from '../../core/limits/limit.js'
+import type {KindedRate} from '../../core/limits/limit-kind.js'
+import {spreadSessions} from '../../repository/buckets/session-spread.js'
+import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../../repository/buckets/writes.js'
+import {Lru} from '../../repository/table/lru.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {type Family, isOlderGeneration} from '../../schema/family.js'
+import {BucketQueue} from '../queue/bucket-queue.js'
+import {FirstVisits} from '../queue/first-visits.js'
+import type {SeenLoad} from '../queue/known-bucket.js'
+import type {QueueServices} from '../queue/queue-services.js'
+import {explainRefusal, type Refusal} from '../queue/refuse.js'
+import {ShardRepair} from '../queue/shard-repair.js'
+import {RefusalTally} from '../refusal/tally.js'
+import type {Holding} from '../request/grant.js'
+import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
+import type {LimiterSettings} from '../request/options.js'
+import {
+  type Deadline,
+  type Demand,
+  PendingRequest,
+  type QueueAnswer,
+  type Refused,
+  ShardGone,
+} from '../request/pending-request.js'
+
+/** What is asked of one bucket: the entity's own or its parent's. */
+export interface BucketRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
+  readonly level: Demand['level']
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
+  readonly deadline: Deadline
+}
+
+interface BucketQueuesOptions {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly limits: LimitSource
+  readonly entities: EntityCache
+  /** Whether requests for one bucket share a write. */
+  readonly merge: boolean
+}
+
+/** The queues of all bucket items in a namespace, and the work that follows from what they see. */
+export class BucketQueues {
+  readonly services: QueueServices
+  readonly refusals: RefusalTally
+  readonly #options: BucketQueuesOptions
+  readonly #queues = new Map<string, BucketQueue>()
+  /** Keys of the queues without work, those not used for longest first: only these are dropped when there are too many. */
+  readonly #idle = new Set<string>()
+  /** The bucket last seen of each resource: most entities have the same limits. */
+  readonly #lastOfResource: Lru<BucketRecord>
+  readonly #changing = new Set<string>()
+  readonly #background = new Set<Promise<void>>()
+  /** What an abandoned request was charged is returned; `settled` waits for that. */
+  readonly #finish = (abandoned: PendingRequest) => void this.run(abandoned.finished())
+
+  constructor(options: BucketQueuesOptions) {
+    const {table, settings, limits, entities} = options
+    this.#options = options
+    const {cacheSize} = settings
+    this.#lastOfResource = new Lru({clock: table.clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: cacheSize})
+    const shards = new ShardRepair({
+      table,
+      counts: entities,
+      maxShards: settings.maxShards,
+      onShardsChanged: ({entity, resource}, count) => {
+        for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
+      },
+    })
+    const supposed: QueueServices['supposed'] = (address, last, inForce) => {
+      const {entity, resource} = address
+      const applied = inForce ?? limits.atHand(address)
+      const seen = last ?? this.#lastOfResource.get(resource)
+      const rates = applied
+        ? ratesOf(applied.limits, table.clock())
+        : (seen?.state.limits ?? new Map<string, KindedRate>())
+      return {rates, shardCount: entities.shardCount(entity, resource)}
+    }
+    const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
+      void this.run(spreadSessions(table, record, opened, startMs))
+    this.refusals = new RefusalTally({
+      clock: table.clock,
+      cacheSize,
+      flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
+    })
+    const nextMark = markSource(table.randomBytes)
+    this.services = {
+      table,
+      settings,
+      limits,
+      shards,
+      refusals: this.refusals,
+      firstVisits: new FirstVisits(table.clock),
+      nextMark,
+      supposed,
+      onSeen: (address, seen) => this.#onSeen(address, seen),
+      onBusy: key => this.#idle.delete(key),
+      onIdle: key => this.#keep(key),
+      onOpened,
+    }
+  }
+
+  /**
+   * The queue of one bucket item. Use it before anything else happens: one without work may be dropped, and there must
+   * not be two with work for one item, since they would overwrite each other's marks.
+   */
+  at(address: BucketAddress): BucketQueue {
+    const key = queueKey(address)
+    const known = this.#queues.get(key)
+    if (known) {
+      if (this.#idle.delete(key)) this.#idle.add(key)
+      return known
+    }
+    const queue = new BucketQueue(this.services, address, key)
+    if (!this.#options.merge) return queue
+    this.#makeRoom()
+    this.#queues.set(key, queue)
+    this.#idle.add(key)
+    return queue
+  }
+
+  /** The queue of one bucket item, if it has been used. */
+  find(address: BucketAddress): BucketQueue | undefined {
+    return this.#queues.get(queueKey(address))
+  }
+
+  /** Queues that are kept. */
+  get size(): number {
+    return this.#queues.size
+  }
+
+  /** Resources of which a bucket is remembered. */
+  get resources(): number {
+    return this.#lastOfResource.size
+  }
+
+  /** Looks up which shards are known to refuse a request. */
+  knownRefusals(request: BucketRequest): KnownRefusals {
+    return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
+  }
+
+  /**
+   * Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. Throws when the
+   * deadline has passed.
+   */
+  ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): QueueAnswer | Promise<QueueAnswer> {
+    const {entity, resource, amounts, requests, level, isStrict, deadline} = request
+    const refused = known.by(shard)
+    if (refused) return refused
+    deadline.check()
+    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish)
+    this.at({entity, resource, shard}).ask(pending)
+    deadline.watch(pending)
+    if (shard === 0) return pending.answer
+    return pending.answer.catch(error => {
+      if (error instanceof ShardGone) return this.ask(0, request)
+      throw error
+    })
+  }
+
+  /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
+  correct({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correct(deltas, {isBypassed, incarnation, periods})
+  }
+
+  /** As `correct`, but the write waits a moment for others, and is tried as often as that of a refund. */
+  correctSoon({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correctSoon(deltas, {isBypassed, incarnation, periods})
+  }
+
+  /** Has corrections that wait for others written now: of all queues, or of those of some holdings. */
+  hurry(holdings?: readonly Holding[]): void {
+    const queues = holdings?.map(({address}) => this.find(address)) ?? this.#queues.values()
+    for (const queue of queues) queue?.hurry()
+  }
+
+  /** Returns everything that holdings hold; never fails. */
+  async refund(holdings: readonly Holding[]): Promise<void> {
+    const returns = holdings.map(holding => {
+      const {heldMilli, requests} = holding
+      holding.heldMilli = new Map()
+      holding.requests = 0
+      return this.run(this.at(holding.address).giveBack(heldMilli, requests, holding))
+    })
+    await Promise.all(returns)
+  }
+
+  /** Tracks work that no request waits for and whose failure is ignored; `settled` waits for it. */
+  run(work: Promise<unknown>): Promise<void> {
+    const done: Promise<void> = work.then(
+      () => {},
+      () => {},
+    )
+    this.#background.add(done)
+    return done.finally(() => this.#background.delete(done))
+  }
+
+  /** Resolves when nothing is under way: no write, no refund, no split. */
+  async settled(): Promise<void> {
+    for (;;) {
+      const running = [...this.#queues.values()].flatMap(queue => queue.running ?? [])
+      if (this.#background.size === 0 && running.length === 0) return
+      await Promise.all([...this.#background, ...running])
+    }
+  }
+
+  /** Remembers what an answer has shown, repairs a wrong number of shards and lets a hot bucket grow. */
+  #onSeen(address: BucketAddress, {record, unitsPerSecond, isShared, largestRequestMilli}: SeenLoad): void {
+    const {entities, settings} = this.#options
+    const {shards} = this.services
+    const {maxShards} = settings
+    const {shardCount, state} = record
+    if (shardCount > maxShards) {
+      entities.notice({...record, shardCount: 1})
+      this.#changeShards(address, () => shards.repairCount(address))
+      return
+    }
+    entities.notice(record)
+    this.#lastOfResource.set(address.resource, record)
+    const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
+    if (isBehind) this.#changeShards(address, () => shards.fill(address))
+    if (unitsPerSecond === undefined) return
+    const load = {unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}
+    if (shouldGrow(load).grow) this.#changeShards(address, () => shards.grow(address, shardCount))
+  }
+
+  /** At most one repair or split of a bucket at a time, in the background; what is still needed comes up again. */
+  #changeShards({entity, resource}: BucketAddress, work: () => Promise<unknown>): void {
+    const key = JSON.stringify([entity, resource])
+    if (this.#changing.has(key)) return
+    this.#changing.add(key)
+    void this.run(work().finally(() => this.#changing.delete(key)))
+  }
+
+  /** For one more queue, as far as there are idle ones: more than the cache may hold can have work at the same time. */
+  #makeRoom(): void {
+    for (const key of this.#idle) {
+      if (this.#queues.size < this.#options.settings.cacheSize) return
+      this.#queues.delete(key)
+      this.#idle.delete(key)
+    }
+  }
+
+  /** A queue that is idle now, unless there are too many. */
+  #keep(key: string): void {
+    if (!this.#queues.has(key)) return
+    if (this.#queues.size > this.#options.settings.cacheSize) this.#queues.delete(key)
+    else this.#idle.add(key)
+  }
+}
+
+/**
+ * Which shards are known to refuse a request, without a call. Each is looked up once, when first asked about. Make a new
+ * one after every call: its answer, and those to concurrent requests, may have shown more.
+ */
+export class KnownRefusals implements Demand {
+  readonly asked: Amounts
+  amounts: Amounts
+  readonly level: Demand['level']
+  readonly isStrict: boolean
+  /** `null` for a shard that is not known to refuse. */
+  readonly #byShard: (Refused | null | undefined)[]
+
+  constructor(
+    readonly queues: BucketQueues,
+    readonly request: BucketRequest,
+    readonly shardCount: number,
+  ) {
+    // Of the right length from the start: an array that grows takes room for many more.
+    this.#byShard = new Array(shardCount)
+    this.asked = request.amounts
+    this.amounts = request.amounts
+    this.level = request.level
+    this.isStrict = request.isStrict
+  }
+
+  /** The refusal of one shard. */
+  by(shard: number): Refused | undefined {
+    const known = this.#byShard[shard]
+    if (known !== undefined) return known ?? undefined
+    const {entity, resource} = this.request
+    const refused = this.queues.find({entity, resource, shard})?.knownRefusal(this)
+    this.#byShard[shard] = refused ?? null
+    return refused
+  }
+
+  /** The refusal of the bucket, if every shard refuses and all of them together hold too little. */
+  byAll(): Refusal | undefined {
+    const records: BucketRecord[] = []
+    let source: AppliedLimits['source'] | undefined
+    let count = this.shardCount
+    for (let shard = 0; shard < count; shard++) {
+      const refused = this.by(shard)
+      if (!refused) return undefined
+      records.push(refused.record)
+      source ??= refused.source
+      // A split that this process has not noticed otherwise: the other shards may hold enough.
+      count = Math.max(count, refused.record.shardCount)
+    }
+    const nowMs = this.queues.services.table.clock()
+    const refusal = explainRefusal({records, amounts: this.amounts, nowMs, source}, this.level)
+    return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
+  }
+}
+
+/** What answers have shown of entities: their parent, whether it is charged too, and the number of shards of their buckets. */
+export class EntityCache {
+  readonly #families: Lru<Family>
+  /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. Every answer shows it anew. */
+  readonly #policies: Lru<boolean>
+  /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
+  readonly #shardCounts: Lru<number>
+
+  constructor(options: {clock: () => number; ttlMs: number; maxEntries: number}) {
+    this.#families = new Lru(options)
+    this.#policies = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
+    this.#shardCounts = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
+  }
+
+  /** Entries of the fullest of its caches. */
+  get size(): number {
+    return Math.max(this.#families.size, this.#policies.size, this.#shardCounts.size)
+  }
+
+  /** Of a resource that was not seen yet, the family is supposed to be that of another one. */
+  family(entity: string, resource: string): Family | undefined {
+    const family = this.#families.get(entity)
+    const cascade = family && this.#policies.get(`${entity}#${resource}`)
+    return cascade === undefined ? family : {...family, parent: family?.parent, cascade}
+  }
+
+  /** The family of a bucket. A shard that a move has not reached yet still names the parent before it. */
+  familyOf(record: BucketRecord): Family {
+    const known = this.#families.get(record.entity)
+    const isOutdated = known && isOlderGeneration(record.parentGeneration, known.parentGeneration)
+    return isOutdated ? {...known, cascade: record.cascade} : record
+  }
+
+  /** 1 as long as nothing else was seen. */
+  shardCount(entity: string, resource: string): number {
+    return this.#shardCounts.get(`${entity}#${resource}`) ?? 1
+  }
+
+  /** Learns from the state of a bucket. */
+  notice(record: BucketRecord): void {
+    const {entity, resource, shardCount} = record
+    this.noticeFamily(record)
+    // Only shard 0 shows that there are fewer shards; the others may be behind.
+    const before = this.shardCount(entity, resource)
+    const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
+    if (count !== before) this.setShardCount(entity, resource, count)
+  }
+
+  /** Learns the family from the state of a bucket, and nothing else. */
+  noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
+    const known = this.#families.get(entity)
+    if (isOlderGeneration(parentGeneration, known?.parentGeneration)) return
+    const isKnown = known?.parent === parent && !isOlderGeneration(known?.parentGeneration, parentGeneration)
+    if (!known || !isKnown) this.#families.set(entity, {cascade, parent, parentGeneration})
+    const key = `${entity}#${resource}`
+    if (!known || !isKnown || known.cascade === cascade) this.#policies.delete(key)
+    else if (this.#policies.get(key) !== cascade) this.#policies.set(key, cascade)
+  }
+
+  setShardCount(entity: string, resource: string, count: number): void {
+    const key = `${entity}#${resource}`
+    if (count === 1) this.#shardCounts.delete(key)
+    else this.#shardCounts.set(key, count)
+  }
+}
+
+/** Marks that no other process makes: a random stem and a counter. */
+export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
+  const stem = Buffer.from(randomBytes(6)).toString('base64url')
+  const slot = (randomBytes(1)[0] as number) % MARK_SLOTS
+  let count = 0
+  return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
+}
+
+const ratesOf = (limits: readonly Limit[], nowMs: number): Map<string, KindedRate> =>
+  new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
+
+function queueKey({entity, resource, shard}: BucketAddress): string {
+  return `${entity}#${resource}#${shard}`
+}

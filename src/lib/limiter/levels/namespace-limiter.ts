@@ -1,0 +1,332 @@
+import type {Amounts} from '../../core/buckets/bucket.js'
+import {withoutStack} from '../../core/errors.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {Aborted} from '../../dynamo/errors.js'
+import {readRealShards} from '../../repository/buckets/split.js'
+import type {ConfigCache} from '../../repository/limits/cache.js'
+import {ConfigResolver} from '../../repository/limits/resolver.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {chargedParent} from '../../schema/family.js'
+import {impossibility, topUpsOf} from '../queue/apply-limits.js'
+import {needsLimits} from '../queue/known-bucket.js'
+import {explainRefusal, type Refusal} from '../queue/refuse.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../refusal/errors.js'
+import {type Grant, grantOf} from '../request/grant.js'
+import {LimitSource} from '../request/limit-source.js'
+import type {LimiterSettings} from '../request/options.js'
+import type {Deadline, Refused} from '../request/pending-request.js'
+import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
+import {ShardGatherer} from './gather.js'
+
+const ONLY_SHARD = [0] as const
+
+/** Shards asked one by one before all of them are read together. */
+const SHARDS_TRIED = 3
+
+interface NamespaceLimiterOptions {
+  readonly table: NamespaceTable
+  readonly cache: ConfigCache
+  readonly settings: LimiterSettings
+  /** Whether requests for one bucket share a write. */
+  readonly merge: boolean
+  readonly random: () => number
+  /** In force where nothing is configured. */
+  readonly defaultLimits: readonly Limit[]
+}
+
+/** A request for an entity, and for its parent where the charge is shared. */
+export interface EntityRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
+  readonly deadline: Deadline
+}
+
+/** How many entries each cache has. */
+export interface CacheEntries {
+  readonly queues: number
+  readonly resources: number
+  /** What answers have shown of entities. */
+  readonly seen: number
+  /** Records of entities that were read. */
+  readonly entities: number
+  readonly configs: number
+  /** Buckets with refusals that are not written yet. */
+  readonly refusals: number
+}
+
+/** The grants of an entity and of its parent where that shares the charge, or the refusal. */
+export type EntityAnswer = readonly Grant[] | RateLimitExceeded
+
+/**
+ * Admits requests within one namespace: an entity together with its parent, or neither. Both are asked concurrently as
+ * soon as the parent is known; when one refuses, the charge of the other is returned. A parent's own parent is not asked.
+ */
+export class NamespaceLimiter {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly resolver: ConfigResolver
+  readonly limits: LimitSource
+  readonly queues: BucketQueues
+  readonly #configs: ConfigCache
+  readonly #entities: EntityCache
+  readonly #gatherer: ShardGatherer
+  readonly #random: () => number
+
+  constructor({table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
+    const {clock} = table
+    const {configCheckMs, cacheSize} = settings
+    this.table = table
+    this.settings = settings
+    this.#configs = cache
+    this.resolver = new ConfigResolver(table, cache)
+    this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs, cacheSize})
+    this.#entities = new EntityCache({clock, ttlMs: configCheckMs, maxEntries: cacheSize})
+    this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
+    this.#gatherer = new ShardGatherer(this.queues)
+    this.#random = random
+  }
+
+  get cacheEntries(): CacheEntries {
+    const {size: queues, resources, refusals} = this.queues
+    const {size: seen} = this.#entities
+    const {size: configs} = this.#configs.statistics
+    return {queues, resources, seen, entities: this.limits.size, configs, refusals: refusals.waiting}
+  }
+
+  /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
+  acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
+    const expected = this.#expectedParent(request)
+    const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
+    if (expected !== undefined) return this.#acquireShared(request, own, expected)
+    const refusal = own.byAll()
+    return refusal ? exceeded([refusal]) : this.#acquireOwn(request, own)
+  }
+
+  /** For an entity of which no parent is known that shares the charge. */
+  async #acquireOwn(request: EntityRequest, known: KnownRefusals): Promise<EntityAnswer> {
+    // As in `#admit`, of which most requests need no more.
+    const [first, ...others] = this.#someShards(known.shardCount)
+    const answer = await this.queues.ask(first, known.request, known)
+    const own = answer.admitted ? grantOf(answer) : await this.#admitElsewhere(known.request, answer, others)
+    if ('statuses' in own) return this.#exceeded(request, [own])
+    const parent = chargedParent(this.#entities.familyOf(own.record))
+    return parent === undefined ? [own] : this.#chargeLate(request, own, parent)
+  }
+
+  async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: string): Promise<EntityAnswer> {
+    const known = [own, this.queues.knownRefusals(atLevel(request, 'parent', expected))]
+    // Neither is charged when one of them is known to refuse.
+    const refusals = known.flatMap(level => level.byAll() ?? [])
+    if (refusals.length > 0) {
+      const refusal = await this.#exceeded(request, refusals)
+      return this.#hasOtherParent(request, expected) ? this.acquire(request) : refusal
+    }
+
+    const asked = known.map(level => this.#admit(level))
+    const grants = await this.#allOrNothing(request, asked).catch(error => {
+      if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
+      throw error
+    })
+    // A parent that the entity has left, or that is not charged any more, refuses nothing.
+    if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
+      return this.acquire(request)
+    if (grants instanceof RateLimitExceeded) return grants
+    const [entitys, shared] = grants as [Grant, Grant]
+    const actual = chargedParent(this.#entities.familyOf(entitys.record))
+    if (actual === expected) return grants
+    void this.queues.refund(shared.holdings)
+    return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
+  }
+
+  /** The bucket that was charged names another parent than was known, or one that was not known yet. */
+  #chargeLate(request: EntityRequest, own: Grant, parent: string): Promise<EntityAnswer> {
+    const late = this.queues.knownRefusals(atLevel(request, 'parent', parent))
+    return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
+  }
+
+  /** Whether the answer is no without a call. */
+  isKnownToRefuse(request: EntityRequest): boolean {
+    return levelsOf(request, this.#expectedParent(request)).some(
+      level => this.queues.knownRefusals(level).byAll() !== undefined,
+    )
+  }
+
+  /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */
+  async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
+    const expected = this.#expectedParent(request)
+    const levels = levelsOf(request, expected).map(level => this.#refusalUnlessUnknown(level))
+    const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
+    if (this.#hasOtherParent(request, expected)) return this.expectedRefusal(request)
+    return refusals.length > 0 ? exceeded(refusals) : undefined
+  }
+
+  #expectedParent({entity, resource}: EntityRequest): string | undefined {
+    return chargedParent(this.#entities.family(entity, resource))
+  }
+
+  /** Whether answers have shown another parent than the one that was asked. */
+  #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
+    const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
+    return family !== undefined && chargedParent(family) !== asked
+  }
+
+  /** Admits at one level: tries a few shards at random, then all of them together. */
+  async #admit(known: KnownRefusals): Promise<Grant | Refusal> {
+    const [first, ...others] = this.#someShards(known.shardCount)
+    const answer = await this.queues.ask(first, known.request, known)
+    return answer.admitted ? grantOf(answer) : this.#admitElsewhere(known.request, answer, others)
+  }
+
+  async #admitElsewhere(request: BucketRequest, first: Refused, shards: readonly number[]): Promise<Grant | Refusal> {
+    const {entity, resource, level, deadline} = request
+    deadline.check()
+    let refused = first
+    for (const shard of shards) {
+      const answer = await this.queues.ask(shard, request)
+      if (answer.admitted) return grantOf(answer)
+      deadline.check()
+      refused = answer
+    }
+    const {record, amounts, nowMs, source} = refused
+    // A bucket that would have to be created first names its parent here only, whose wait counts as well.
+    this.#entities.noticeFamily(record)
+    const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
+    if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
+    const gathering = this.#gatherer.gather(request, count)
+    try {
+      return await deadline.until(gathering)
+    } finally {
+      // An abandoned gather goes on and returns what it takes; closing waits for it.
+      if (deadline.isOver) void this.queues.run(gathering)
+    }
+  }
+
+  #someShards(count: number): readonly [number, ...number[]] {
+    if (count === 1) return ONLY_SHARD
+    const shards = Array.from({length: count}, (_, shard) => shard)
+    const tried = Array.from({length: Math.min(count, SHARDS_TRIED)}, () => {
+      const [shard] = shards.splice(Math.floor(this.#random() * shards.length), 1)
+      return shard as number
+    })
+    return tried as [number, ...number[]]
+  }
+
+  /** Waits for all levels; a failure or refusal of one returns what the others took. */
+  async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<EntityAnswer> {
+    const outcomes = await Promise.allSettled(asked)
+    const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+    const grants = answers.filter(answer => 'holdings' in answer)
+    if (grants.length === asked.length) return grants
+    const refunds = grants.map(grant => this.queues.refund(grant.holdings))
+    const failure = outcomes.find(outcome => outcome.status === 'rejected')
+    if (failure) throw failure.reason
+    // Who comes back after the wait, perhaps through another process, must not find the charge still there.
+    if (refunds.length > 0) await request.deadline.until(Promise.all(refunds)).catch(() => {})
+    const refusals = answers.filter(answer => 'statuses' in answer)
+    // A level that was charged and refunded would admit: it adds no wait.
+    return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
+  }
+
+  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out in time. */
+  async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
+    const parent = this.#expectedParent(request)
+    const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
+    if (parent === undefined || !asked) return exceeded(refusals)
+    const isParentMissing = asked.level === 'entity'
+    const other = isParentMissing ? atLevel(request, 'parent', parent) : atLevel(request, 'entity', request.entity)
+    const refusal = await this.#refusalUnlessUnknown(other)
+    if (!refusal) return exceeded(refusals)
+    return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
+  }
+
+  async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
+    return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
+      if (isDecision(error) || error instanceof Aborted) throw error
+      return undefined
+    })
+  }
+
+  /**
+   * What a level would answer that was not asked because the other one refused already: without its wait the retry-after
+   * would not be true. Based on what was seen there a moment ago, otherwise it is read: another process may have charged
+   * it since. `undefined` when it would admit. Throws `RequestTooLarge` when it never could.
+   */
+  async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
+    const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
+    const [first] = records
+    if (!first || needsLimits(first, amounts, this.table.clock()))
+      await this.#checkCapacity(entity, resource, amounts, records)
+    if (!first) return undefined
+    const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
+    const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
+    return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
+  }
+
+  /** What the limits in force could never hold is not a matter of waiting. */
+  async #checkCapacity(
+    entity: string,
+    resource: string,
+    amounts: Amounts,
+    records: readonly BucketRecord[],
+  ): Promise<void> {
+    const applied = await this.limits.limitsOf(entity, resource)
+    const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
+    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records, this.table.clock()))
+    if (reason) throw reason
+  }
+
+  #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {
+    const records: BucketRecord[] = []
+    for (let shard = 0; shard < (records[0]?.shardCount ?? 1); shard++) {
+      const state = this.queues.find({entity, resource, shard})?.recentState
+      if (!state) return undefined
+      if (!state.exists || state.seen.record.shardCount > this.settings.maxShards) return []
+      records.push(state.seen.record)
+    }
+    return records
+  }
+
+  async #readRecords(entity: string, resource: string): Promise<BucketRecord[]> {
+    const sinceMs = this.table.clock()
+    const shards = await readRealShards(this.table, entity, resource, this.settings.maxShards)
+    for (const [shard, record] of shards) {
+      this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
+      this.#entities.noticeFamily(record)
+    }
+    return [...shards.values()]
+  }
+}
+
+/** The buckets to charge, as far as the parent is known. */
+function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
+  const own = atLevel(request, 'entity', request.entity)
+  return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
+}
+
+/** Field by field, which is faster than spreading: this is done for every request. */
+function atLevel(
+  {resource, amounts, requests, isStrict, deadline}: EntityRequest,
+  level: BucketRequest['level'],
+  entity: string,
+): BucketRequest {
+  return {entity, resource, amounts, requests, level, isStrict, deadline}
+}
+
+/** Of one level or of both. */
+function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
+  const [first, second] = refusals as readonly [Refusal, Refusal?]
+  const statuses = second ? [...first.statuses, ...second.statuses] : first.statuses
+  const retryAfterMs = Math.max(first.retryAfterMs, second?.retryAfterMs ?? 0)
+  return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
+}
+
+/** Refuses by what is configured, and not because the table could not be asked. */
+function isDecision(error: unknown): boolean {
+  return error instanceof RequestTooLarge || error instanceof ResourceDisabled
+}

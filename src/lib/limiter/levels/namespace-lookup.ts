@@ -1,0 +1,102 @@
+import {isUnavailability} from '../../dynamo/errors.js'
+import {ConfigCache} from '../../repository/limits/cache.js'
+import {namespaceMissing} from '../../repository/namespaces/errors.js'
+import {Namespaces} from '../../repository/namespaces/namespaces.js'
+import {openNamespace, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
+import type {Table} from '../../repository/table/table.js'
+import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from '../request/options.js'
+import {NamespaceLimiter} from './namespace-limiter.js'
+
+/** Finds the namespace of a limiter, and finds it again from time to time. */
+export class NamespaceLookup {
+  readonly #table: Table
+  readonly #settings: LimiterSettings
+  readonly #options: RateLimiterOptions & LimiterSeams
+  readonly #cache: ConfigCache
+  #namespace: Promise<NamespaceLimiter> | undefined
+  #found: NamespaceLimiter | undefined
+  #lookedUpAtMs = 0
+  #isLookingUp = false
+  #isMigrating = false
+
+  constructor(table: Table, settings: LimiterSettings, options: RateLimiterOptions & LimiterSeams) {
+    this.#table = table
+    this.#settings = settings
+    this.#options = options
+    // What a migration has yet to copy is not absent for as long as the cache keeps it.
+    const keepsAbsent = () => !this.#isMigrating
+    const {configCheckMs: ttlMs, cacheSize: maxEntries} = settings
+    this.#cache = new ConfigCache({clock: table.clock, ttlMs, maxEntries, keepsAbsent})
+  }
+
+  /** The last one that was found. */
+  get found(): NamespaceLimiter | undefined {
+    return this.#found
+  }
+
+  /** The one that is in use or being looked up; when the lookup fails the last one, whose work may be under way. */
+  get current(): Promise<NamespaceLimiter | undefined> {
+    return this.#namespace?.catch(() => this.#found) ?? Promise.resolve(this.#found)
+  }
+
+  /** The one in use, if there is nothing to wait for. */
+  get atHand(): NamespaceLimiter | undefined {
+    return this.#isLookingUp || this.#isDue(this.#table.clock()) ? undefined : this.#found
+  }
+
+  /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
+  open(): Promise<NamespaceLimiter> {
+    const nowMs = this.#table.clock()
+    if (!this.#namespace || this.#isDue(nowMs)) {
+      const before = this.#namespace
+      this.#lookedUpAtMs = nowMs
+      this.#isLookingUp = true
+      const lookup = this.#lookUp(before)
+      this.#namespace = lookup
+      lookup.then(
+        limiter => {
+          this.#found = limiter
+          if (this.#namespace === lookup) this.#isLookingUp = false
+        },
+        () => {
+          this.#namespace = undefined
+        },
+      )
+    }
+    return this.#namespace
+  }
+
+  #isDue(nowMs: number): boolean {
+    if (this.#options.namespaceId !== undefined) return false
+    // A clock that was set back must not put the next lookup off.
+    return nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
+  }
+
+  async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
+    const known = await before
+    const namespace = await this.#namespaceId(known !== undefined).catch(error => {
+      if (known && isUnavailability(error)) return known.table.namespace
+      throw error
+    })
+    // After a lookup that failed as well: refusals that are not written yet are with the one that was in use before.
+    if (this.#found?.table.namespace === namespace) return this.#found
+    const {defaultLimits = [], merge = true, random = Math.random} = this.#options
+    const table = {...this.#table, namespace}
+    return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+  }
+
+  /** The layout of the table is checked once: a migration never takes it back. Whether one is under way may change. */
+  async #namespaceId(isAgain: boolean): Promise<string> {
+    const {namespaceId, namespace = 'default'} = this.#options
+    if (namespaceId !== undefined) return namespaceId
+    if (!isAgain) {
+      const {id, isMigrating} = await openNamespace(this.#table, namespace)
+      this.#isMigrating = isMigrating
+      return id
+    }
+    const found = await new Namespaces(this.#table).resolve(namespace)
+    if (!found) throw namespaceMissing(namespace)
+    if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(this.#table)) === 'open'
+    return found.id
+  }
+}

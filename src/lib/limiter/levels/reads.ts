@@ -1,0 +1,212 @@
+import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
+import {availableTogether} from '../../core/buckets/shards.js'
+import {kindedRateOf} from '../../core/calendar/kind-definition.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {isBypassedAt, STAMP_MS} from '../../core/limits/limit-kind.js'
+import {toTokens} from '../../core/token-math.js'
+import {Buckets, visibleLimits} from '../../repository/buckets/buckets.js'
+import {planBucket, type SeenBucket, startingLimit} from '../../repository/buckets/plan.js'
+import {plannedRecord} from '../../repository/buckets/rewrite.js'
+import {readRealShards} from '../../repository/buckets/split.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import {requireSupported} from '../../repository/table/unsupported-feature.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {chargedParent} from '../../schema/family.js'
+import {shareOfRecord} from '../queue/known-bucket.js'
+import {explainRefusal} from '../queue/refuse.js'
+import {type RefusalStatus, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
+import type {AppliedLimits} from '../request/limit-source.js'
+import {knownAmounts} from '../request/pending-request.js'
+import type {NamespaceLimiter} from './namespace-limiter.js'
+
+/** What an acquire would answer. */
+export interface CheckResult {
+  readonly admitted: boolean
+  /** 0 when admitted, `null` when never. */
+  readonly retryAfterMs: number | null
+  /** A switch lets the entity pass whatever its limits: the request would be counted, and nothing taken. */
+  readonly bypassed: boolean
+  readonly statuses: readonly RefusalStatus[]
+  /** What was asked for and is not configured, so that it does not count. */
+  readonly unlimited: readonly string[]
+}
+
+/** A bucket and its parent's as they were read, from which several questions can be answered. */
+export interface Availability {
+  available(): Record<string, number>
+  /** With `isStrict`, throws for a limit that the entity lacks. */
+  check(amounts: Amounts, isStrict: boolean): CheckResult
+}
+
+interface Level {
+  readonly level: RefusalStatus['level']
+  readonly applied: AppliedLimits
+  /** All shards, brought up to now and in line with the limits in force. */
+  readonly records: readonly BucketRecord[]
+  /** The bucket exists. */
+  readonly isStored: boolean
+}
+
+/** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
+export async function readAvailability(
+  limiter: NamespaceLimiter,
+  entity: string,
+  resource: string,
+): Promise<Availability> {
+  const nowMs = limiter.table.clock()
+  const levels = await readLevels(limiter, entity, resource, nowMs)
+  return {
+    available: () => {
+      const [own] = levels
+      const tokens = new Map<string, number>()
+      for (const {name} of own?.applied.limits ?? []) {
+        const holding = levels.filter(({applied}) => applied.limits.some(limit => limit.name === name))
+        tokens.set(name, Math.min(...holding.map(({records}) => heldTokens(records, name))))
+      }
+      return Object.fromEntries(tokens)
+    },
+    check: (amounts, isStrict) => {
+      const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
+      if (isStrict) checkKnown(entity, resource, amounts, [...(known[0] ?? [])])
+      const answers = levels.map(({records, applied, level}, at) => {
+        const asked = knownAmounts(amounts, known[at] ?? new Set())
+        return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level)
+      })
+      const statuses = answers.flatMap(answer => answer.statuses)
+      const admitted = statuses.every(status => !status.exceeded)
+      const waitMs = admitted ? 0 : Math.max(...answers.map(answer => answer.retryAfterMs))
+      return {
+        admitted,
+        retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
+        bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
+        statuses,
+        unlimited: [...amounts.keys()].filter(name => !known.some(names => names.has(name))),
+      }
+    },
+  }
+}
+
+/** The level of the entity, and that of the parent that it shares with, as its bucket says: there a move is known first. */
+async function readLevels(
+  limiter: NamespaceLimiter,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<readonly Level[]> {
+  const {limits} = limiter
+  const levelOf = (parent: string | undefined) =>
+    parent === undefined ? [] : [readLevel(limiter, parent, resource, 'parent', nowMs)]
+  const parent = chargedParent((await limits.inForce({entity, resource})).family)
+  const seenFromMs = performance.now()
+  const levels = await Promise.all([readLevel(limiter, entity, resource, 'entity', nowMs), ...levelOf(parent)])
+  const [own] = levels
+  if (!own.isStored || own.records.every(record => chargedParent(record) === parent)) return levels
+  const moved = chargedParent((await limits.inForce({entity, resource}, {after: seenFromMs})).family)
+  return moved === parent ? levels : [own, ...(await Promise.all(levelOf(moved)))]
+}
+
+async function readLevel(
+  {table, limits, settings}: NamespaceLimiter,
+  entity: string,
+  resource: string,
+  level: Level['level'],
+  nowMs: number,
+): Promise<Level> {
+  const known = await limits.limitsOf(entity, resource)
+  const seenFromMs = performance.now()
+  const shards = await readRealShards(table, entity, resource, settings.maxShards)
+  // The stamp of a bucket tells of a switch that was thrown since the configuration was read.
+  const isKnown = [...shards.values()].every(({isDisabled = false}) => isDisabled === (known.disabledAt !== undefined))
+  const applied = isKnown ? known : await limits.limitsOf(entity, resource, {after: seenFromMs})
+  if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
+  for (const record of shards.values()) requireSupported(record)
+  const records = [...shards.values()].map(record =>
+    currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
+  )
+  const isStored = records.length > 0
+  const found = isStored ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)]
+  return {level, applied, isStored, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
+}
+
+/** A stored shard brought up to now and in line with the limits in force, if they are given. */
+export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
+  return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
+}
+
+/** A bucket as a request would find it: bypassed if its switch is, or else as long as the last one lasts. */
+export function asSwitched(record: BucketRecord, isBypassed: boolean | undefined, nowMs: number): BucketRecord {
+  return isBypassed ? {...record, bypassUntilMs: nowMs + STAMP_MS} : record
+}
+
+/** Asking for a limit that does not apply is a mistake, not a refusal. */
+export function checkKnown(entity: string, resource: string, amounts: Amounts, known: readonly string[]): void {
+  const unknown = [...amounts.keys()].filter(name => !known.includes(name))
+  if (unknown.length > 0) throw unknownLimit(entity, resource, unknown, known)
+}
+
+/** A bucket that has not been used yet is full. */
+export function untouched(
+  whose: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>,
+  inForce: readonly Limit[],
+  nowMs: number,
+): BucketRecord {
+  const limits = new Map<string, LimitState>()
+  for (const limit of inForce) {
+    limits.set(
+      limit.name,
+      startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, true),
+    )
+  }
+  const state = {refilledAtMs: nowMs, limits}
+  return {...whose, shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
+}
+
+function heldTokens(records: readonly BucketRecord[], name: string): number {
+  return toTokens(
+    availableTogether(
+      records.map(({state}) => state),
+      name,
+    ),
+  )
+}
+
+/** Whole tokens of one limit. */
+export interface CapacityOfLimit {
+  readonly capacity: number
+  /** Negative in debt. */
+  readonly available: number
+}
+
+/** How much of a resource is left, for all entities that have used it. */
+export interface ResourceCapacity {
+  readonly resource: string
+  readonly entities: ReadonlyArray<{
+    readonly entity: string
+    readonly limits: Readonly<Record<string, CapacityOfLimit>>
+  }>
+  /** Sums over all entities. */
+  readonly totals: Readonly<Record<string, CapacityOfLimit>>
+}
+
+/** Adds up the live buckets of a resource at this instant; writes nothing. */
+export async function resourceCapacity(table: NamespaceTable, resource: string): Promise<ResourceCapacity> {
+  const nowMs = table.clock()
+  const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []
+  const totals = new Map<string, {capacity: number; available: number}>()
+  for await (const bucket of new Buckets(table).ofResource(resource)) {
+    const live = bucket.shards.filter(shard => shard.kind === 'bucket')
+    const [first] = live
+    if (!first) continue
+    const states = live.map(shard => shareOfRecord(currentRecord(shard, nowMs)))
+    const limits = new Map<string, CapacityOfLimit>()
+    for (const [name, {capacityMilli}] of visibleLimits(first.record)) {
+      const one = {capacity: toTokens(capacityMilli), available: toTokens(availableTogether(states, name))}
+      limits.set(name, one)
+      const sum = totals.get(name) ?? {capacity: 0, available: 0}
+      totals.set(name, {capacity: sum.capacity + one.capacity, available: sum.available + one.available})
+    }
+    entities.push({entity: bucket.entity, limits: Object.fromEntries(limits)})
+  }
+  entities.sort((a, b) => (a.entity < b.entity ? -1 : 1))
+  return {resource, entities, totals: Object.fromEntries(totals)}
+}

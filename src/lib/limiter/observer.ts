@@ -1,0 +1,95 @@
+import type {Consumption} from '../core/limits/consumption.js'
+import type {Transport} from '../dynamo/transport.js'
+import type {DecisionEvent, DecisionSummary} from './request/decision-event.js'
+
+/** What a decision was about. */
+interface ObservedRequest<Name extends string> {
+  readonly entity: string
+  readonly resource: string
+  readonly consume: Consumption<Name>
+  readonly also?: Readonly<Record<string, Consumption<Name>>>
+}
+
+/** Tells of decisions. A limiter that nobody observes has none of these. */
+export class DecisionObserver {
+  readonly #onDecision: (event: DecisionEvent) => unknown
+  readonly #namespace: string
+  #calls = 0
+  #hasWarned = false
+
+  constructor(onDecision: (event: DecisionEvent) => unknown, namespace: string) {
+    this.#onDecision = onDecision
+    this.#namespace = namespace
+  }
+
+  /** In ms, of a clock that never goes back. */
+  now(): number {
+    return performance.now()
+  }
+
+  /** The same transport, with its calls counted. */
+  counting(transport: Transport): Transport {
+    return {
+      send: (operation, input, options) => {
+        this.#calls++
+        return transport.send(operation, input, options)
+      },
+    }
+  }
+
+  /** Tells of one decision; `startedMs` is of `now`. Whatever the callback does, the decision stands. */
+  tell<Name extends string>(
+    request: ObservedRequest<Name>,
+    summary: DecisionSummary,
+    waitedMs: number,
+    startedMs: number,
+  ): void {
+    const {outcome, reason, refusedBy, retryAfterMs, error} = summary
+    const {entity, resource, consume, also} = request
+    const calls = this.#calls
+    this.#calls = 0
+    // Field by field, which is faster than spreading: this is done for every request.
+    const event: DecisionEvent = Object.freeze({
+      outcome,
+      reason,
+      refusedBy,
+      retryAfterMs,
+      error,
+      namespace: this.#namespace,
+      entity,
+      resource,
+      consume: consume as Consumption,
+      also: also as DecisionEvent['also'],
+      waitedMs,
+      durationMs: performance.now() - startedMs,
+      calls,
+    })
+    try {
+      const onDecision = this.#onDecision
+      const result = onDecision(event)
+      // Not only this realm's promises: one that nobody catches would end the process.
+      if (typeof result === 'object' && result !== null && 'then' in result) Promise.resolve(result).catch(this.#warn)
+    } catch (thrown) {
+      this.#warn(thrown)
+    }
+  }
+
+  /** Once per limiter: a callback that fails would fail with every request. */
+  readonly #warn = (thrown: unknown): void => {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    process.emitWarning(`onDecision failed, which changes no decision. Said once per limiter: ${textOf(thrown)}`, {
+      type: 'ZaelWarning',
+      code: 'ZAEL_ON_DECISION',
+    })
+  }
+}
+
+/** Anything can be thrown, also what cannot be converted to text. */
+function textOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
+  } catch {
+    return `a value of type ${typeof thrown}`
+  }
+}

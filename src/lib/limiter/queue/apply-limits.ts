@@ -1,0 +1,260 @@
+import {type Amounts, chooseFitting, type LimitState, sumAmounts} from '../../core/buckets/bucket.js'
+import {boughtMilli} from '../../core/buckets/kind-refill.js'
+import {kindedRateOf} from '../../core/calendar/kind-definition.js'
+import {type Limit, rateOf} from '../../core/limits/limit.js'
+import {isRenewalDue, isSameLimit} from '../../core/limits/limit-kind.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {toMilli, toTokens} from '../../core/token-math.js'
+import {shardExpiry} from '../../repository/buckets/expiry.js'
+import {validityOf} from '../../repository/buckets/kind-write.js'
+import {
+  changesLimits,
+  givableMilli,
+  isFull,
+  planBucket,
+  plannedLimits,
+  plannedTokens,
+  type SeenBucket,
+  startingLimit,
+} from '../../repository/buckets/plan.js'
+import {plannedRecord} from '../../repository/buckets/rewrite.js'
+import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord, Residue} from '../../schema/bucket-record.js'
+import {isSameFamily} from '../../schema/family.js'
+import {RequestTooLarge, unknownLimit} from '../refusal/errors.js'
+import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
+import type {LimiterSettings} from '../request/options.js'
+import {type PendingRequest, requestCount} from '../request/pending-request.js'
+import {isBucketExpired, type KnownState} from './known-bucket.js'
+import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
+
+/** What a step that depends on the configuration is planned from. */
+export interface LimitStepInput {
+  readonly state: KnownState
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly requests: readonly PendingRequest[]
+  readonly inForce: LimitsInForce
+  /** Where the configuration bypasses the limits: until this instant without another look at it, in epoch ms. */
+  readonly bypassUntilMs?: number | undefined
+  readonly settings: LimiterSettings
+  readonly nowMs: number
+  /** The state may refuse. */
+  readonly isCertain: boolean
+  /** No part of a credit may be lost to concurrent writers; given up only after many rounds. */
+  readonly isExact: boolean
+}
+
+interface LimitPlan {
+  /** `undefined` when there is nothing to write. */
+  readonly step: QueueStep | undefined
+  /** Requests that these limits can never admit, and why. */
+  readonly impossible: ReadonlyMap<PendingRequest, Error>
+}
+
+/** Decides what to write once the limits in force are known. */
+export function planWithLimits(input: LimitStepInput): LimitPlan {
+  const {state, address, inForce, isCertain} = input
+  const impossible = new Map<PendingRequest, Error>()
+  const possible: PendingRequest[] = []
+  let isUndecided = false
+  for (const request of input.requests) {
+    // Given up while the configuration was read.
+    if (request.isAbandoned) continue
+    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs))
+    if (!reason) possible.push(request)
+    // An operator may have bypassed the limits since, raised them or topped a quota up: the next step reads the bucket again.
+    else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
+    else impossible.set(request, reason)
+  }
+  if (isUndecided && possible.length === 0) return {impossible, step: {kind: 'forget'}}
+  if (state.exists) return {impossible, step: planRewrite(state.seen, possible, input)}
+  return {impossible, step: possible.length === 0 ? undefined : planCreation(state.residue, possible, input)}
+}
+
+/** Why these limits can never admit a request, if so. */
+export function impossibility(
+  {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
+  amounts: Amounts,
+  {limits, isBypassed = false}: Pick<AppliedLimits, 'limits' | 'isBypassed'>,
+  topUps: Amounts = new Map(),
+): Error | undefined {
+  const capacities = new Map(limits.map(limit => [limit.name, largestCapacity(limit) + (topUps.get(limit.name) ?? 0n)]))
+  const soft = new Set(limits.filter(limit => limit.soft).map(({name}) => name))
+  const unknown = [...amounts.keys()].filter(name => !capacities.has(name))
+  if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
+  for (const [name, milli] of amounts) {
+    const capacityMilli = capacities.get(name) as bigint
+    if (milli > capacityMilli && !soft.has(name) && !isBypassed)
+      return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
+  }
+  return undefined
+}
+
+/** The most that a limit can ever hold: its schedule may allow more at times. */
+function largestCapacity(limit: Limit): bigint {
+  const {capacityMilli} = rateOf(limit)
+  const scheduled = (limit.schedule ?? []).map(entry =>
+    toMilli('scale' in entry ? Math.ceil(limit.capacity * entry.scale) : (entry.capacity ?? limit.capacity)),
+  )
+  return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
+}
+
+/** What was bought on top of quotas for their periods at an instant, over all shards of a bucket. */
+export function topUpsOf(records: readonly BucketRecord[], atMs: number): Map<string, bigint> {
+  const sums = new Map<string, bigint>()
+  for (const {state} of records) {
+    for (const [name, limit] of state.limits)
+      sums.set(name, (sums.get(name) ?? 0n) + boughtMilli(limit, state.refilledAtMs, atMs))
+  }
+  return sums
+}
+
+/** More than can be bought. */
+const UNKNOWN_TOP_UP = 10n ** 30n
+
+/** What may have been bought: of several shards, only those that are gathered tell together. */
+function possibleTopUps(state: KnownState, nowMs: number): Map<string, bigint> {
+  if (!state.exists) return new Map()
+  const {record} = state.seen
+  if (record.shardCount === 1) return topUpsOf([record], nowMs)
+  return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
+}
+
+/** The first write of a bucket: full, less what fits; where limits are bypassed, everything does, and takes nothing. */
+function planCreation(
+  residue: ReadonlyMap<string, Residue>,
+  requests: readonly PendingRequest[],
+  {table, address, inForce, settings, nowMs, isCertain, bypassUntilMs}: LimitStepInput,
+): QueueStep {
+  const isBypassed = bypassUntilMs !== undefined
+  const limits = new Map<string, LimitState>()
+  const balances = new Map<string, bigint>()
+  for (const limit of inForce.applied.limits) {
+    const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, !isBypassed)
+    // The write adds to tokens that were returned after the bucket had gone: together they must not exceed the capacity.
+    const left = residue.get(limit.name)?.tokensMilli ?? 0n
+    const tokensMilli = left > 0n ? full.tokensMilli - left : full.tokensMilli
+    limits.set(limit.name, {...full, tokensMilli})
+    balances.set(limit.name, givableMilli({...full, tokensMilli: tokensMilli + left}, nowMs))
+  }
+  const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, balances)
+  const record: BucketRecord = {
+    namespace: table.namespace,
+    ...address,
+    shardCount: 1,
+    ...inForce.family,
+    ttlSeconds: expiryOf({shard: 0, shardCount: 1}, inForce.applied, limits.values(), settings, nowMs) ?? undefined,
+    state: {refilledAtMs: nowMs, limits},
+    validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
+    bypassUntilMs,
+  }
+  // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
+  if (fitting.length === 0 && residue.size === 0)
+    return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
+  const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
+  const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
+  return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
+}
+
+/** Refill, changed limits or switch and consumption in one write, on condition that the bucket is as it was seen. */
+function planRewrite(
+  seen: SeenBucket,
+  requests: readonly PendingRequest[],
+  {table, inForce, settings, nowMs, isCertain, isExact, bypassUntilMs}: LimitStepInput,
+): QueueStep {
+  const {record} = seen
+  const {applied, family} = inForce
+  const isBypassed = bypassUntilMs !== undefined
+  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed})
+  const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, plannedTokens(used))
+  // A session opens with its first use only.
+  const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
+  const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
+  // What has expired and is full need not be kept: it would be made anew the same. Debts are.
+  const isKept = isBucketExpired(record, nowMs) && !isFull(used)
+  if (fitting.length === 0 && !changesLimits(plan) && !isKept && isSwitched) {
+    return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
+  }
+  const amounts = sumAmounts(fitting)
+  const write: PlannedWrite = {
+    amounts,
+    requests: requestCount(fitting),
+    ttlSeconds: expiryOf(record, applied, plannedLimits(plan), settings, nowMs),
+    isExact,
+    isCompared: true,
+    opens: true,
+    bypassUntilMs,
+    ...(isSameFamily(record, family) ? {} : {family}),
+  }
+  const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
+  const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
+  // A certain state refuses the others at once: they need not wait for the write.
+  if (!isCertain) return {...step, leftOver: others}
+  return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
+}
+
+/** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
+export function differsFrom(seen: SeenBucket, inForce: LimitsInForce): boolean {
+  return seen.record.validUntilMs !== undefined || !isInLine(seen, inForce)
+}
+
+/** Whether a bucket has exactly these limits, the same switch, and its family. */
+export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): boolean {
+  return isSameFamily(seen.record, family) && hasLimits(seen, applied)
+}
+
+/** Whether a bucket has exactly these limits, and the same switch. */
+export function hasLimits(
+  {record, incomplete}: SeenBucket,
+  {limits, disabledAt, isBypassed = false}: AppliedLimits,
+): boolean {
+  if (record.isDisabled !== (disabledAt === undefined ? undefined : true)) return false
+  if (isBypassed !== (record.bypassUntilMs !== undefined)) return false
+  const stored = record.state.limits
+  const count = stored.size - (stored.has(WRITE_PRESSURE_LIMIT) ? 1 : 0)
+  if (incomplete.size > 0 || count !== limits.length) return false
+  return limits.every(limit => {
+    const now = stored.get(limit.name)
+    return now !== undefined && isSameLimit(now, kindedRateOf(limit, 0))
+  })
+}
+
+/** Whether a bucket already has the limits, family and expiry that the configuration asks for. */
+export function isUpToDate(
+  seen: SeenBucket,
+  {applied, family}: LimitsInForce,
+  settings: LimiterSettings,
+  nowMs: number,
+): boolean {
+  const plan = planBucket(seen, nowMs, applied.limits)
+  const wanted = expiryOf(seen.record, applied, plannedLimits(plan), settings, nowMs)
+  return (
+    seen.record.validUntilMs !== 0 &&
+    seen.record.isDisabled === undefined &&
+    applied.disabledAt === undefined &&
+    (applied.isBypassed ? !isRenewalDue(seen.record, nowMs) : seen.record.bypassUntilMs === undefined) &&
+    !changesLimits(plan) &&
+    isSameFamily(seen.record, family) &&
+    isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)
+  )
+}
+
+/** Epoch seconds after which the table may drop a shard, or `null`: never. */
+export function expiryOf(
+  shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
+  {source}: AppliedLimits,
+  limits: Iterable<LimitState>,
+  {bucketTtlMultiplier}: LimiterSettings,
+  nowMs: number,
+): number | null {
+  return shardExpiry(shard, {source, limits, multiplier: bucketTtlMultiplier, nowMs})
+}
+
+/** Whether an expiry is there if one is wanted, and far enough away that it need not be renewed yet. */
+function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, nowMs: number): boolean {
+  if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
+  const nowSeconds = nowMs / 1000
+  return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds
+}

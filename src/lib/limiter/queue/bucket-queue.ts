@@ -1,0 +1,443 @@
+import {type Amounts, negateAmounts, periodsOf} from '../../core/buckets/bucket.js'
+import {isUnavailability, Throttled} from '../../dynamo/errors.js'
+import {pause} from '../../dynamo/retry.js'
+import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
+import {sessionsOpenedAt} from '../../repository/buckets/session-spread.js'
+import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
+import {requireSupported} from '../../repository/table/unsupported-feature.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {writeRefusals} from '../refusal/flush-tally.js'
+import type {Holding} from '../request/grant.js'
+import type {LimitsInForce} from '../request/limit-source.js'
+import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from '../request/pending-request.js'
+import {isInLine, type LimitStepInput, planWithLimits} from './apply-limits.js'
+import {BucketWrites, type SeenOutcome} from './bucket-writes.js'
+import type {Correction, CorrectOptions} from './correction.js'
+import {writeCorrections} from './corrections.js'
+import {insist} from './insist.js'
+import {KnownBucket, type KnownState} from './known-bucket.js'
+import {LimitChecks} from './limits-freshness.js'
+import {
+  nextStep,
+  type QueueStep,
+  type RefuseStep,
+  refuseMisfits,
+  type StepInput,
+  stepWithRiders,
+  type WriteStep,
+} from './next-step.js'
+import type {QueueServices} from './queue-services.js'
+import {refuseDisabled} from './refuse.js'
+import {owedInDoubt, ridersOf} from './riders.js'
+import {WaitingCorrections} from './waiting-corrections.js'
+
+/** Steps before a contended batch is refused. */
+const MOST_ROUNDS = 12
+
+/** From this round on a short random wait keeps competing clients from colliding in step. */
+const FIRST_WAITING_ROUND = 3
+
+/** About two round trips: after a longer wait the tokens are gone and the queue has grown. */
+const LONGEST_WAIT_MS = 8
+
+/** Someone who waits for a write. */
+interface Deferred {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
+
+/** Callers that were answered together and ask again at once have asked by then: they share the next write. */
+const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
+
+/**
+ * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
+ * batched into the next, in order. A request that finds the queue idle is sent at once.
+ */
+export class BucketQueue {
+  readonly #services: QueueServices
+  readonly #address: BucketAddress
+  readonly #bucket: KnownBucket
+  readonly #limits: LimitChecks
+  readonly #writes: BucketWrites
+  #requests: PendingRequest[] = []
+  readonly #corrections = new WaitingCorrections(() => this.#start())
+  #isCorrecting = false
+  #refusalWriters: Deferred[] = []
+  #running: Promise<void> | undefined
+
+  constructor(
+    services: QueueServices,
+    address: BucketAddress,
+    /** By which the queue is found. */
+    readonly key: string,
+  ) {
+    this.#services = services
+    this.#address = address
+    this.#bucket = new KnownBucket(services.settings)
+    this.#limits = new LimitChecks(services, address, this.#bucket)
+    this.#writes = new BucketWrites(services, address, this.#bucket)
+  }
+
+  /** The work in progress, if any; it may go on after the last answer. */
+  get running(): Promise<void> | undefined {
+    return this.#running
+  }
+
+  /** The last state that was seen, unless it is too old to tell a wait by: others may have written since. */
+  get recentState(): KnownState | undefined {
+    return this.#bucket.isFresh(this.#now()) ? this.#bucket.state : undefined
+  }
+
+  /** The instant at which this process decides about the bucket, in epoch ms. */
+  get decisionMs(): number {
+    return this.#bucket.timeAt(this.#now())
+  }
+
+  /** A refusal that needs no call, for a limited time: corrections of other clients are not known. */
+  knownRefusal(demand: Demand): Refused | undefined {
+    const nowMs = this.#now()
+    return this.#isCurrent(nowMs) ? this.#bucket.refusal(demand, nowMs) : undefined
+  }
+
+  /** Queues a request, which is answered in its turn. */
+  ask(request: PendingRequest): void {
+    const nowMs = this.#now()
+    if (this.#isCurrent(nowMs)) this.#bucket.narrow(request, nowMs)
+    this.#bucket.noteRequest(request.amounts)
+    this.#requests.push(request)
+    this.#start()
+  }
+
+  /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
+  correct(deltas: Amounts, options: CorrectOptions = {}): Promise<void> {
+    return this.#corrections.add(deltas, options)
+  }
+
+  /** As `correct`, but waits a moment for others to share the write with, and is repeated when it has certainly failed. */
+  correctSoon(deltas: Amounts, options: CorrectOptions): Promise<void> {
+    // What waits for others keeps the queue, which is idle meanwhile.
+    this.#services.onBusy(this.key)
+    let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, options)
+    const attempt = () => {
+      const first = written
+      written = undefined
+      return first ?? this.correct(deltas, options)
+    }
+    return insist(attempt, this.#services.table.backoff)
+  }
+
+  /** Has the corrections that wait for others written now. */
+  hurry(): void {
+    this.#corrections.hurry()
+  }
+
+  /** Returns what was charged; never fails. */
+  async giveBack(
+    amounts: Amounts,
+    requests: number,
+    {isBypassed, incarnation, periods}: Pick<Holding, 'isBypassed' | 'incarnation' | 'periods'>,
+  ): Promise<void> {
+    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, isBypassed, incarnation, periods})
+    await insist(attempt, this.#services.table.backoff).catch(() => {})
+  }
+
+  /** Writes the refusals of the bucket that wait for a write, unless one comes anyway. */
+  writeRefusals(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#refusalWriters.push({resolve, reject})
+      this.#start()
+    })
+  }
+
+  /** Learns a state that was read apart from the queue, not before `sinceMs`. */
+  learnRecord(record: BucketRecord, sinceMs: number): void {
+    this.#bucket.learnRecord(record, sinceMs, this.#now())
+  }
+
+  /** Has the next request compare the bucket with the configuration. */
+  noteDoubt(): void {
+    this.#bucket.noteDoubt()
+  }
+
+  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue, `written` the item after it. */
+  forget(mark?: WriteMark, written?: BucketRecord): void {
+    this.#bucket.forget(mark, written)
+  }
+
+  /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
+  #isCurrent(nowMs: number): boolean {
+    return this.#corrections.isEmpty && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
+  }
+
+  async #writeRefusals(writers: readonly Deferred[]): Promise<void> {
+    try {
+      await writeRefusals({...this.#writes.item, bucket: this.#bucket}, this.#services.refusals)
+      for (const {resolve} of writers) resolve()
+    } catch (error) {
+      for (const {reject} of writers) reject(error)
+    }
+  }
+
+  #now(): number {
+    return this.#services.table.clock()
+  }
+
+  /** Requests that might be refused are decided by a balance in which everything counts that was accepted. */
+  #mayRefuse(): boolean {
+    const requests = this.#requests
+    if (!this.#corrections.hasSoon || requests.length === 0) return false
+    return !this.#bucket.wouldAdmitAll(requests, this.#now())
+  }
+
+  #start(): void {
+    if (this.#running) return
+    this.#services.onBusy(this.key)
+    this.#running = this.#run()
+  }
+
+  async #run(): Promise<void> {
+    do {
+      const step = this.#stepWithRiders()
+      const isWritten = step !== undefined && (await this.#writeTogether(step))
+      if (!isWritten) await this.#writeApart()
+      const refusalWriters = this.#refusalWriters
+      this.#refusalWriters = []
+      if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
+      await afterMicrotasks()
+    } while (this.#corrections.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
+    this.#running = undefined
+    if (this.#corrections.isEmpty) this.#services.onIdle(this.key)
+  }
+
+  /** Writes the corrections that have to be written now, then decides the requests that have come until then. */
+  async #writeApart(): Promise<void> {
+    const corrections = this.#corrections.take({all: this.#mayRefuse()})
+    if (corrections.length > 0) await this.#correct(corrections)
+    const requests = this.#takeRequests()
+    try {
+      await this.#decide(requests)
+    } catch (error) {
+      for (const request of requests) if (!request.isSettled) request.fail(error)
+    }
+    this.#finish(requests)
+  }
+
+  /**
+   * Writes requests and corrections together (decision 40). Where the table has not taken that, the corrections are written
+   * alone, and false says that requests still wait.
+   */
+  async #writeTogether(step: WriteStep): Promise<boolean> {
+    const [requests, corrections] = [this.#takeRequests(), this.#corrections.take({all: true})]
+    this.#isCorrecting = true
+    try {
+      const seen = await this.#writes.send(step)
+      const {outcome} = seen
+      if (outcome.applied) {
+        for (const {resolve} of corrections) resolve()
+        // Leases book them first: the answers to the requests show balances that have them already (L6).
+        await afterMicrotasks()
+        this.#settle(step, seen)
+      } else await this.#correct(outcome.isInDoubt ? owedInDoubt(corrections) : corrections)
+    } catch (error) {
+      // A write that the table does not accept as it is: each of its parts alone may be.
+      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#correct(corrections)
+      else {
+        for (const {reject} of corrections) reject(error)
+        for (const request of requests) if (!request.isSettled) request.fail(error)
+      }
+    }
+    this.#isCorrecting = false
+    const open = requests.filter(isOpen)
+    this.#requests.unshift(...open)
+    this.#finish(requests.filter(request => !isOpen(request)))
+    return open.length === 0
+  }
+
+  /** One write of all requests and corrections, where both wait and the bucket is in its usual state. */
+  #stepWithRiders(): WriteStep | undefined {
+    const bucket = this.#bucket
+    if (this.#corrections.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
+    // Without the slot, a return that is lost on its first try could not be told from one that was applied.
+    if (!bucket.isSlotKnown) return undefined
+    const clockMs = this.#now()
+    const requests = this.#requests.filter(isOpen)
+    if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
+    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record)
+    if (!riders) return undefined
+    for (const request of requests) bucket.narrow(request, clockMs)
+    return stepWithRiders(this.#stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)
+  }
+
+  async #correct(corrections: readonly Correction[]): Promise<void> {
+    this.#isCorrecting = true
+    await writeCorrections({...this.#writes.item, bucket: this.#bucket}, corrections)
+    this.#isCorrecting = false
+  }
+
+  #takeRequests(): readonly PendingRequest[] {
+    const requests = this.#requests
+    this.#requests = []
+    return requests
+  }
+
+  #finish(requests: readonly PendingRequest[]): void {
+    for (const request of requests) request.finish()
+    if (requests.length > 0) this.#bucket.noteDecided()
+  }
+
+  /** Decides step by step, until every request of the batch is settled. */
+  async #decide(requests: readonly PendingRequest[]): Promise<void> {
+    const {table, firstVisits} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    for (let round = 0; ; round++) {
+      const open = requests.filter(isOpen)
+      if (open.length === 0) return
+      const {state} = bucket
+      const mayRefuse = state?.exists && !state.seen.record.unsupported && state.seen.record.bypassUntilMs === undefined
+      if (round >= MOST_ROUNDS && mayRefuse) {
+        return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
+      }
+      if (round >= 2 * MOST_ROUNDS)
+        throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
+      if (round >= FIRST_WAITING_ROUND)
+        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
+      const isFirstVisit = round === 0 && !state && !bucket.lastRecord
+      const isRead = isFirstVisit && (await this.#readFirst())
+      const isCertain = round > 0 || bucket.isFresh(this.#now())
+      // Seen, but never compared with the configuration: a process that decides once would not notice a change.
+      if ((round > 0 || isRead) && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now()))
+        bucket.noteDoubt()
+      const inForce = bucket.isCheckDue(this.#now()) ? await this.#limits.check() : this.#limits.compareAtHand()
+      const clockMs = this.#now()
+      for (const request of open) bucket.narrow(request, clockMs)
+      const rules = {isCertain, isContended: round >= 2}
+      const step = nextStep(this.#stepInput(open, clockMs, rules, inForce))
+      if (step.kind === 'unsupported') return requireSupported(step.record)
+      if (step.kind !== 'apply-limits') await this.#perform(step, open)
+      else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
+    }
+  }
+
+  /** One literal: with every copy of it (`...`) an admitted request takes a quarter more processor time. */
+  #stepInput(
+    requests: readonly PendingRequest[],
+    clockMs: number,
+    {isCertain, isContended}: Pick<StepInput, 'isCertain' | 'isContended'>,
+    inForce?: LimitsInForce,
+  ): StepInput {
+    const {table, settings} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    const nowMs = bucket.timeAt(clockMs)
+    const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
+    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended}
+  }
+
+  /** Reads a bucket that was never seen, where a write would probably only show it; the write that follows demands what was read. */
+  async #readFirst(): Promise<boolean> {
+    const {table, settings, firstVisits, nextMark} = this.#services
+    const {entity, resource, shard} = this.#address
+    if (!firstVisits.readFirst(resource)) return false
+    try {
+      const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+      const request = {TableName: table.name, Key, ConsistentRead: false}
+      const {Item} = await table.transport.send('GetItem', request, {timeoutMs: settings.writeTimeoutMs})
+      this.#bucket.learnGlance(Item, nextMark(), this.#now())
+      return true
+    } catch {
+      // A write shows the bucket as well, and says what is wrong.
+      return false
+    }
+  }
+
+  /** Whether a write has admitted none of the requests, and a read would have told that another one is needed. */
+  #hasOnlyShown(requests: readonly PendingRequest[]): boolean {
+    if (requests.some(request => request.isSettled)) return false
+    return !this.#bucket.state?.exists || this.#bucket.wouldAdmitAny(requests, this.#now())
+  }
+
+  async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
+    const {shards} = this.#services
+    switch (step.kind) {
+      case 'refuse':
+        return this.#refuse(step)
+      case 'forget':
+        return this.#bucket.forget()
+      case 'repair-shard-count':
+        await shards.repairCount(this.#address)
+        return this.#bucket.forget()
+      case 'fill-shard': {
+        const isThere = await shards.fill(this.#address)
+        if (!isThere) for (const request of open) request.fail(new ShardGone())
+        return this.#bucket.forget()
+      }
+      default:
+        if (step.refused) this.#refuse(step.refused)
+        this.#settle(step, await this.#writes.send(step))
+    }
+  }
+
+  /** Creates the bucket, or brings it in line with the configuration, and admits what fits. */
+  async #applyLimits(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    rules: Pick<LimitStepInput, 'isCertain' | 'isExact'>,
+  ): Promise<void> {
+    const {table, settings} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    const {inForce, bypassUntilMs, clockMs} = await this.#limits.read(state)
+    const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
+    if (await refuseDisabled({...this.#writes.item, state}, requests, inForce.applied)) return
+    // Until a write has brought it in line: this one may be lost or overtaken by another client's.
+    if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
+    const names = new Set(inForce.applied.limits.map(limit => limit.name))
+    for (const request of requests) leaveOutMissing(request, names)
+    const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
+    const {step, impossible} = planWithLimits(input)
+    for (const [request, reason] of impossible) request.fail(reason)
+    if (step) await this.#perform(step, requests)
+    const after = bucket.state
+    if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs)
+  }
+
+  /** Answers the requests of a write by its outcome. */
+  #settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
+    if (!outcome.applied) return
+    if (!record) {
+      // Charged and gone again: the charge is void, and the next step decides anew.
+      this.#bucket.forget()
+      return
+    }
+    this.#admit(step, record, outcome.isFound ? step.nowMs : undefined)
+    this.#noteOpened(record, step)
+    if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
+  }
+
+  /** A session that this write has opened is announced to the other shards. */
+  #noteOpened(record: BucketRecord, {kind, nowMs}: WriteStep): void {
+    if (record.shardCount === 1 || kind === 'consume' || kind === 'bypass') return
+    const opened = sessionsOpenedAt(record, nowMs)
+    if (opened.size > 0) this.#services.onOpened(record, opened, nowMs)
+  }
+
+  /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
+  #admit({admits, isBypassed = false}: WriteStep, record: BucketRecord, chargedAtMs: number | undefined): void {
+    const {incarnation, state} = record
+    const address = this.#address
+    for (const request of admits) {
+      const {amounts, requests} = request
+      if (request.isAbandoned) {
+        const periods = periodsOf(state, chargedAtMs)
+        request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))
+      } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
+    }
+  }
+
+  #refuse({requests, record, nowMs}: RefuseStep): void {
+    const toldMs = Math.min(nowMs, this.#now())
+    for (const request of requests) request.settle(this.#bucket.refused(request.amounts, record, toldMs))
+  }
+}

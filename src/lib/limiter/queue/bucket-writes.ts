@@ -1,0 +1,75 @@
+import {type GuardedWrite, sendGuarded} from '../../repository/buckets/guarded-write.js'
+import type {WriteOutcome} from '../../repository/buckets/marked-write.js'
+import type {BucketAddress} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {asCharged, type KnownBucket} from './known-bucket.js'
+import type {WriteStep} from './next-step.js'
+import type {QueueServices} from './queue-services.js'
+import {readBucket} from './read-bucket.js'
+
+/** What became of a write; `record` is undefined when there is no bucket. */
+export interface SeenOutcome {
+  readonly outcome: WriteOutcome
+  readonly record: BucketRecord | undefined
+}
+
+/** The item, for those who write to it what is no request. */
+interface WrittenItem {
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly ttlMultiplier: number
+  /** Shows the bucket as it is now. */
+  readonly read: () => Promise<void>
+  readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
+}
+
+/** Sends the writes of one bucket item, and remembers the states that the answers show. */
+export class BucketWrites {
+  readonly #services: QueueServices
+  readonly #address: BucketAddress
+  readonly #bucket: KnownBucket
+
+  constructor(services: QueueServices, address: BucketAddress, bucket: KnownBucket) {
+    this.#services = services
+    this.#address = address
+    this.#bucket = bucket
+  }
+
+  get item(): WrittenItem {
+    const {table, settings} = this.#services
+    const write = async (guarded: GuardedWrite) => (await this.send(guarded)).outcome
+    return {table, address: this.#address, ttlMultiplier: settings.bucketTtlMultiplier, read: () => this.#read(), write}
+  }
+
+  /** Sends one write; refusals that wait are counted with it. */
+  async send(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
+    const {table, settings, nextMark, refusals} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
+    const mark = nextMark()
+    const {lastRecord} = bucket
+    // A write that will hardly be applied counts nothing: what it took along would have to be taken back.
+    const ride = write.isProbe ? undefined : refusals.ride(address, write)
+    try {
+      const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
+      const outcome = await sendGuarded(table, ride ?? write, mark, options)
+      ride?.settle(outcome)
+      const seen = bucket.learn(outcome.item, mark, table.clock())
+      if (seen) this.#services.onSeen(address, seen)
+      else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
+      const isFound = outcome.applied && outcome.isFound
+      return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
+    } catch (error) {
+      // The write may have been applied: the state may no longer hold.
+      ride?.fail(error)
+      bucket.forget()
+      throw error
+    }
+  }
+
+  async #read(): Promise<void> {
+    const {table, settings, nextMark} = this.#services
+    const item = await readBucket(table, this.#address, settings.writeTimeoutMs)
+    this.#bucket.learn(item, nextMark(), table.clock())
+  }
+}

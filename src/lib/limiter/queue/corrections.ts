@@ -1,0 +1,154 @@
+import {type Amounts, neededUntilSeconds, sumAmounts} from '../../core/buckets/bucket.js'
+import {hasOverflowed} from '../../core/buckets/fullness.js'
+import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
+import {Throttled} from '../../dynamo/errors.js'
+import {adjustUpdate} from '../../repository/buckets/adjust-write.js'
+import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
+import type {WriteOutcome} from '../../repository/buckets/marked-write.js'
+import {planBucket} from '../../repository/buckets/plan.js'
+import {type BucketAddress, plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
+import {requestCount} from '../request/pending-request.js'
+import {type Correction, chargesOf} from './correction.js'
+import {type KnownBucket, shareOfRecord} from './known-bucket.js'
+
+/** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
+const MOST_TRIES = 20
+
+/** The bucket item that corrections are written to. */
+interface CorrectedItem {
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'isSlotKnown' | 'lastRecord'>
+  readonly ttlMultiplier: number
+  /** Shows the bucket as it is now. */
+  readonly read: () => Promise<void>
+  readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
+}
+
+/** Writes all waiting corrections, in one call unless they concern different incarnations of the bucket, or counters only. */
+export async function writeCorrections(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+  const counted = corrections.filter(({isBypassed}) => isBypassed)
+  const taken = corrections.filter(({isBypassed}) => !isBypassed)
+  for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
+    try {
+      await writeGroup(item, group)
+      for (const correction of group) correction.resolve()
+    } catch (error) {
+      for (const correction of group) correction.reject(error)
+    }
+  }
+}
+
+/** The periods of the quotas of which a correction returns something. */
+function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, QuotaPeriod][] {
+  if (isBypassed) return []
+  return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)
+}
+
+/** Charges go with the first group: they are written whatever the incarnation. */
+function byIncarnation(corrections: readonly Correction[]): Correction[][] {
+  const groups = new Map<string, Correction[]>()
+  for (const correction of corrections.filter(returnsTokens)) {
+    const key = JSON.stringify([correction.incarnation, ...returnedPeriods(correction)])
+    groups.set(key, [...(groups.get(key) ?? []), correction])
+  }
+  const [first = [], ...others] = groups.values()
+  return [[...first, ...corrections.filter(correction => !returnsTokens(correction))], ...others]
+}
+
+const returnsTokens = ({amounts, requests}: Correction): boolean =>
+  requests < 0 || [...amounts.values()].some(milli => milli < 0n)
+
+/** What concerns a bucket or limit that is gone is dropped. */
+async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+  const {table, address, bucket} = item
+  const isBypassed = corrections.every(correction => correction.isBypassed)
+  let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
+  let returning = corrections.find(returnsTokens)
+  const periods = new Map(corrections.flatMap(returnedPeriods))
+  // Dropped from the cache: a return that is lost on its first try could not be told from one that was applied.
+  if (returning && !bucket.isSlotKnown) await item.read()
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]
+    for (const name of lapsed) {
+      const charges = chargesOf(corrections).get(name)
+      if (charges === undefined) deltas.delete(name)
+      else if (deltas.has(name)) deltas.set(name, charges)
+    }
+    const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
+    // Charges are set off against returns only where these go: a write without a change shows whether they do.
+    const isSetOff = returning !== undefined && !isBypassed && chargesOf(corrections).size > 0
+    if (changes.size === 0 && requests === 0 && !isSetOff) return
+    const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
+    const {slotMark} = bucket
+    const returns = returning && {slotMark, incarnation: returning.incarnation, periods, validUntilMs}
+    const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
+    const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
+    const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)
+    const outcome = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
+    if (outcome.applied) return isBypassed ? undefined : settleOverflow(item, changes)
+    const stored = outcome.item && decodeBucket(outcome.item)
+    if (stored?.kind !== 'bucket') return
+    // To a quota that may have been reset since, nothing is returned.
+    const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
+    if (returning && (outcome.isInDoubt || isOther)) {
+      // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
+      deltas = chargesOf(corrections)
+      requests = 0
+      returning = undefined
+    }
+    deltas = new Map([...deltas].filter(([name]) => stored.record.state.limits.has(name)))
+  }
+  throw new Throttled('UpdateItem', new Error('the bucket changes faster than it can be read'))
+}
+
+/** Takes out the periods that are over in the bucket as it was last seen; returns the names of their limits. */
+function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | undefined): string[] {
+  if (!record || periods.size === 0) return []
+  const {limits, refilledAtMs} = record.state
+  const lapsed = [...periods].filter(([name, period]) => !isSamePeriod(period, limits.get(name), refilledAtMs))
+  for (const [name] of lapsed) periods.delete(name)
+  return lapsed.map(([name]) => name)
+}
+
+/** Limits of which something is returned that were no quotas when it was taken: their allowance has not given it. */
+function becameQuotas(corrections: readonly Correction[], record: BucketRecord | undefined): string[] {
+  const isQuota = (name: string) => record?.state.limits.get(name)?.kind?.quota !== undefined
+  return corrections.flatMap(({amounts, periods, isBypassed}) =>
+    [...amounts].flatMap(([name, milli]) =>
+      milli < 0n && !isBypassed && !periods.has(name) && isQuota(name) ? [name] : [],
+    ),
+  )
+}
+
+/**
+ * Tokens were charged just now, whatever the balance and without a refill: if the bucket had overflowed by then, a rewrite
+ * moves its refill instant, so that the overflow does not come back (decision 10). A competing refill or an outage is
+ * ignored: the charge is written.
+ */
+async function settleOverflow({table, bucket, write}: CorrectedItem, taken: Amounts): Promise<void> {
+  const {state} = bucket
+  const nowMs = table.clock()
+  if (!state?.exists || state.seen.record.unsupported || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs))
+    return
+  const plan = planBucket(state.seen, nowMs, undefined, {taken})
+  const update = (mark: WriteMark) => plannedUpdate(table, plan, {amounts: new Map()}, mark)
+  await write({update, basis: {kind: 'revision', revision: state.seen.record.limitsRevision}}).catch(() => {})
+}
+
+/**
+ * The expiry that a charge after the fact needs, in epoch seconds: expiry must not forgive a debt, so the bucket is kept
+ * until the debt could be repaid. `undefined` when the stored one will do.
+ */
+function expiryForDebt({table, bucket, ttlMultiplier}: CorrectedItem, deltas: Amounts): number | undefined {
+  const record: BucketRecord | undefined = bucket.state?.exists ? bucket.state.seen.record : undefined
+  if (record?.ttlSeconds === undefined) return undefined
+  const charged = [...shareOfRecord(record).limits].map(([name, limit]) => ({
+    ...limit,
+    tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
+  }))
+  const needed = neededUntilSeconds(charged, ttlMultiplier, table.clock())
+  return charged.some(limit => limit.tokensMilli < 0n) && needed > record.ttlSeconds ? needed : undefined
+}

@@ -1,0 +1,295 @@
+import {type Amounts, type BucketState, sumAmounts, wouldAdmit} from '../../core/buckets/bucket.js'
+import {boughtMilli} from '../../core/buckets/kind-refill.js'
+import {shareOfBucket} from '../../core/buckets/shards.js'
+import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
+import type {SeenBucket} from '../../repository/buckets/plan.js'
+import {PressureGauge} from '../../repository/buckets/pressure-gauge.js'
+import {markIn, type WriteMark} from '../../repository/buckets/writes.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket, type Residue} from '../../schema/bucket-record.js'
+import type {AppliedLimits} from '../request/limit-source.js'
+import type {LimiterSettings} from '../request/options.js'
+import {type Demand, leaveOutMissing, type Refused} from '../request/pending-request.js'
+import {BucketTime} from './bucket-time.js'
+
+/** The last state of a bucket item that an answer has shown. */
+export type KnownState =
+  | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
+  /** There is no bucket, or only counters that a refund left behind. */
+  | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
+
+/** A bucket as the answer to a write has shown it, and how much it is used. */
+export interface SeenLoad {
+  readonly record: BucketRecord
+  /** Write units, by all clients together; `undefined` until two readings are far enough apart. */
+  readonly unitsPerSecond: number | undefined
+  /** Other clients than zael use it. */
+  readonly isShared: boolean
+  /** Largest amounts that this process has asked for since the rate was last measured. */
+  readonly largestRequestMilli: Amounts
+}
+
+/** No state of that time is fresh. */
+const LONG_AGO_MS = 0
+
+/** What this process knows of one bucket item. */
+export class KnownBucket {
+  readonly #settings: LimiterSettings
+  readonly #gauge = new PressureGauge()
+  readonly #time = new BucketTime()
+  #state: KnownState | undefined
+  #lastRecord: BucketRecord | undefined
+  #seenAtMs = 0
+  #slotMark: string | undefined
+  #isSlotKnown = false
+  #largest = new Map<string, bigint>()
+  #limitsCheckedAtMs: number | undefined
+  #hasDecided = false
+  #isDoubtful = false
+  #latestAttemptMs = 0
+  #source: AppliedLimits['source'] | undefined
+  #copiedUntilMs = Infinity
+
+  constructor(settings: LimiterSettings) {
+    this.#settings = settings
+  }
+
+  get state(): KnownState | undefined {
+    return this.#state
+  }
+
+  /** When the state was seen, on the clock of `performance`: limits read after that are newer than those it has. */
+  get seenAtMs(): number {
+    return this.#seenAtMs
+  }
+
+  /** The bucket as it was last seen, also after the state was forgotten: its limits seldom change. */
+  get lastRecord(): BucketRecord | undefined {
+    return this.#lastRecord
+  }
+
+  /** The mark that this process's slot showed when the item was last seen. An old value proves less, but never too much. */
+  get slotMark(): string | undefined {
+    return this.#slotMark
+  }
+
+  /** Whether the slot was seen at all, by an answer that was true when it was given. */
+  get isSlotKnown(): boolean {
+    return this.#isSlotKnown
+  }
+
+  get needsPressureRepair(): boolean {
+    return this.#gauge.needsRepair
+  }
+
+  /** The instant to decide at, which is later than that of the clock where a client's clock has brought the bucket further. */
+  timeAt(clockMs: number): number {
+    return this.#time.at(clockMs)
+  }
+
+  /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
+  learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
+    this.#slotMark = markIn(item, slot)
+    this.#isSlotKnown = true
+    this.#seenAtMs = performance.now()
+    this.#state = stateIn(item, nowMs)
+    this.#time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
+    if (!this.#state.exists) return undefined
+    const {record} = this.#state.seen
+    this.#lastRecord = record
+    const unitsPerSecond = this.#gauge.observe(record, nowMs)
+    const largestRequestMilli = this.#largest
+    if (unitsPerSecond !== undefined) this.#largest = new Map()
+    return {record, unitsPerSecond, isShared: this.#gauge.isShared(nowMs), largestRequestMilli}
+  }
+
+  /** Learns what an eventually consistent read has shown: enough to plan a write that demands it, never to refuse. */
+  learnGlance(item: Item | undefined, {slot}: WriteMark, nowMs: number): void {
+    this.#slotMark = markIn(item, slot)
+    this.#seenAtMs = performance.now()
+    this.#state = stateIn(item, LONG_AGO_MS)
+    if (!this.#state.exists) return
+    this.#lastRecord = this.#state.seen.record
+    this.#time.follow(this.#lastRecord, nowMs)
+  }
+
+  /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */
+  learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
+    if (this.#state && this.#state.atMs > sinceMs) return
+    this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
+    this.#time.follow(record, nowMs)
+    this.#seenAtMs = performance.now()
+    this.#lastRecord = record
+  }
+
+  /**
+   * Forgets the state, and what is in the slot: a write that may have been applied has left its mark there. `mark` is that of
+   * one that was applied and not sent by the queue, `written` the bucket after it.
+   */
+  forget(mark?: WriteMark, written?: BucketRecord): void {
+    this.#state = undefined
+    this.#isSlotKnown = mark !== undefined
+    if (mark) this.#slotMark = mark.nonce
+    if (written) this.#lastRecord = written
+  }
+
+  noteRequest(amounts: Amounts): void {
+    for (const [name, milli] of amounts) {
+      if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)
+    }
+  }
+
+  noteDecided(): void {
+    this.#hasDecided = true
+  }
+
+  noteLimitsChecked({source, copiedUntilMs = Infinity}: AppliedLimits, nowMs: number): void {
+    this.#limitsCheckedAtMs = nowMs
+    this.#isDoubtful = false
+    this.#source = source
+    this.#copiedUntilMs = copiedUntilMs
+  }
+
+  /** The limits differ from those in force. */
+  noteDoubt(): void {
+    this.#isDoubtful = true
+  }
+
+  /** There is no bucket, but a charge of unknown outcome may still arrive, and finds the one that is created next. */
+  noteAttempt(basis: WriteBasis): void {
+    if (basis.kind === 'refill') this.#latestAttemptMs = basis.latestMs
+  }
+
+  /** The refill instant of a bucket that is created now: after that of attempts that may still arrive. */
+  createdAtMs(nowMs: number): number {
+    return Math.max(nowMs, this.#latestAttemptMs + 1)
+  }
+
+  /** Whether the limits were compared with the configuration before. */
+  get hasCheckedLimits(): boolean {
+    return this.#limitsCheckedAtMs !== undefined
+  }
+
+  /** Whether one of the requests fits in the limits, as far as is known. */
+  wouldAdmitAny(demands: readonly Demand[], clockMs: number): boolean {
+    if (!this.#state?.exists) return false
+    const {record} = this.#state.seen
+    const nowMs = this.timeAt(clockMs)
+    // A bypass lasts for a limited time: the configuration need not be asked before.
+    if (isBypassedAt(record, nowMs)) return false
+    return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
+  }
+
+  /** Whether all requests fit in the balances together, as far as a state tells that is young enough to tell. */
+  wouldAdmitAll(demands: readonly Demand[], clockMs: number): boolean {
+    if (!this.#state?.exists || !this.isFresh(clockMs)) return false
+    const {record} = this.#state.seen
+    const [sum, nowMs] = [sumAmounts(demands), this.timeAt(clockMs)]
+    return !needsLimits(record, sum, nowMs) && shardWouldAdmit(record, sum, nowMs)
+  }
+
+  /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
+  isFresh(nowMs: number): boolean {
+    if (!this.#state) return false
+    const {denyCacheMs} = this.#settings
+    const ageMs = nowMs - this.#state.atMs
+    // A clock that was set back must not keep a refusal alive for longer than its time.
+    return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
+  }
+
+  /**
+   * From the second decision of this process on the limits are checked. The first takes them as they are stored, unless
+   * the configuration is cached and differs.
+   */
+  isCheckDue(nowMs: number): boolean {
+    if (this.#isDoubtful) return true
+    if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
+    const ageMs = nowMs - this.#limitsCheckedAtMs
+    return ageMs < 0 || ageMs >= this.#settings.configCheckMs || nowMs >= this.#copiedUntilMs
+  }
+
+  /** Drops the limits that the bucket lacks; which these are is known once the configuration was read. */
+  narrow(demand: Demand, nowMs: number): void {
+    if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
+    leaveOutMissing(demand, this.#state.seen.record.state.limits)
+  }
+
+  /** A refusal that needs no call: even the largest balance consistent with the state is too small. */
+  refusal(demand: Demand, clockMs: number): Refused | undefined {
+    if (!this.#state?.exists) return undefined
+    const {record} = this.#state.seen
+    if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
+    this.narrow(demand, clockMs)
+    const {amounts} = demand
+    // The usual case first: what is stored is enough.
+    if (holds(record, amounts)) return undefined
+    const nowMs = this.timeAt(clockMs)
+    if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
+      return undefined
+    if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
+    return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
+  }
+
+  /** The wait is told from `nowMs` on: by the clock, as other processes may not know yet that the bucket is ahead (L2). */
+  refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
+    return {admitted: false, amounts, record, nowMs, source: this.#source}
+  }
+}
+
+/** Reads an answer; `item` is undefined when there was none. */
+function stateIn(item: Item | undefined, atMs: number): KnownState {
+  const stored = item && decodeBucket(item)
+  if (!stored) return {exists: false, atMs, residue: new Map()}
+  if (stored.kind === 'ghost') return {exists: false, atMs, residue: stored.residue}
+  return {exists: true, atMs, seen: stored}
+}
+
+/** The part of a bucket's parameters that belongs to this shard. */
+export function shareOfRecord(record: BucketRecord): BucketState {
+  return shareOfBucket(record.state, record.shard, record.shardCount)
+}
+
+/** Whether the table may drop the item at any moment: it must be renewed before it is used. */
+export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
+  return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
+}
+
+/** Whether a shard would admit at an instant, by arithmetic alone. */
+export function shardWouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  return wouldAdmit(shareOfRecord(record), amounts, nowMs)
+}
+
+/** Whether the stored balances, without the refill since, cover the amounts. */
+function holds({state}: BucketRecord, amounts: Amounts): boolean {
+  for (const [name, milli] of amounts) if ((state.limits.get(name)?.tokensMilli ?? 0n) < milli) return false
+  return true
+}
+
+/** Whether one of the limits was soft, and has to be confirmed as such before it can refuse. */
+function hasLapsedSoftness({state}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  for (const name of amounts.keys()) if ((state.limits.get(name)?.kind?.softUntilMs ?? Infinity) <= nowMs) return true
+  return false
+}
+
+/** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */
+export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  for (const [name, milli] of amounts) {
+    const limit = state.limits.get(name)
+    if (!limit) return true
+    if (bypassUntilMs !== undefined || milli <= limit.capacityMilli || limit.kind?.softUntilMs !== undefined) continue
+    if (milli > limit.capacityMilli + boughtMilli(limit, state.refilledAtMs, nowMs)) return true
+  }
+  return false
+}
+
+/** A state in which a charge was found later, as the bucket that was charged: it may have been filled anew since. */
+export function asCharged(
+  record: BucketRecord | undefined,
+  basis: WriteBasis,
+  {nonce}: WriteMark,
+  before: BucketRecord | undefined,
+): BucketRecord | undefined {
+  if (!record || basis.kind === 'refill') return record
+  return {...record, incarnation: basis.kind === 'absence' ? nonce : before?.incarnation}
+}

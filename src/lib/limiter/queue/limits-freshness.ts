@@ -1,0 +1,86 @@
+import {STAMP_MS} from '../../core/limits/limit-kind.js'
+import type {BucketAddress} from '../../repository/buckets/writes.js'
+import type {LimitsInForce} from '../request/limit-source.js'
+import {differsFrom, hasLimits, isUpToDate} from './apply-limits.js'
+import type {KnownBucket, KnownState} from './known-bucket.js'
+import type {QueueServices} from './queue-services.js'
+
+/** Limits that were read to be written to a bucket. */
+interface LimitsRead {
+  readonly inForce: LimitsInForce
+  /** Where they are bypassed: until this instant without another look at the configuration, in epoch ms. */
+  readonly bypassUntilMs: number | undefined
+  /** When they were read, in epoch ms. */
+  readonly clockMs: number
+}
+
+/** Compares one bucket with the configuration, and reads the limits that are to be written to it (decision 25). */
+export class LimitChecks {
+  readonly #services: QueueServices
+  readonly #address: BucketAddress
+  readonly #bucket: KnownBucket
+
+  constructor(services: QueueServices, address: BucketAddress, bucket: KnownBucket) {
+    this.#services = services
+    this.#address = address
+    this.#bucket = bucket
+  }
+
+  /** Before the first check is due: a configuration that is cached and differs casts doubt on the bucket. */
+  compareAtHand(): undefined {
+    const bucket = this.#bucket
+    const {state} = bucket
+    if (!state?.exists || bucket.hasCheckedLimits) return
+    const applied = this.#services.limits.atHand(this.#address, this.#limitsMs())
+    if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
+  }
+
+  /** Limits that have not changed need no write. Resolves to those in force. */
+  async check(): Promise<LimitsInForce> {
+    const bucket = this.#bucket
+    const {state} = bucket
+    const {limits, settings} = this.#services
+    const inForce = await limits.inForce(this.#address, {atMs: this.#limitsMs()})
+    const nowMs = this.#now()
+    if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
+      bucket.noteLimitsChecked(inForce.applied, nowMs)
+    return inForce
+  }
+
+  /** Reads the limits in force for a bucket in this state, which is to be created or brought in line. */
+  async read(state: KnownState): Promise<LimitsRead> {
+    const {limits, settings} = this.#services
+    const address = this.#address
+    const {seenAtMs} = this.#bucket
+    const [sinceMs, readAtMs] = [performance.now(), this.#now()]
+    const atMs = this.#limitsMs()
+    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
+    const newest = {after: seenAtMs, atMs}
+    const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
+    let inForce = await limits.inForce(address, mayBeOld ? newest : {atMs})
+    if (!mayBeOld && differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, newest)
+    // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
+    const isStamped = state.exists && state.seen.record.isDisabled
+    if (inForce.applied.disabledAt !== undefined && !isStamped)
+      inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
+    // How long a bypass is stamped counts from the read of the configuration.
+    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
+    const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
+    const clockMs = this.#now()
+    this.#bucket.noteLimitsChecked(inForce.applied, clockMs)
+    return {inForce, bypassUntilMs, clockMs}
+  }
+
+  #now(): number {
+    return this.#services.table.clock()
+  }
+
+  /**
+   * The instant whose limits apply, in epoch ms. A client whose clock is ahead may have ended limits that were copied for a
+   * boost: they stay ended, since limits that come and go would be full each time.
+   */
+  #limitsMs(): number {
+    const {state} = this.#bucket
+    return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
+  }
+}

@@ -1,0 +1,280 @@
+import {
+  type Amounts,
+  type BucketState,
+  chooseFitting,
+  expiresAtSeconds,
+  hasKinds,
+  isAheadOfTime,
+  isCurrentAt,
+  sumAmounts,
+} from '../../core/buckets/bucket.js'
+import {
+  boundsOfFullness,
+  boundsOfRoom,
+  boundsOfSmallGain,
+  boundsOfUnseenRoom,
+  type FullnessBounds,
+  isOverfull,
+} from '../../core/buckets/fullness.js'
+import {hasWindowToStart} from '../../core/buckets/kind-refill.js'
+import {shareOfRateAt} from '../../core/buckets/shards.js'
+import {hasCalendar, isRenewalDue, type KindedRate} from '../../core/limits/limit-kind.js'
+import {bypassUpdate} from '../../repository/buckets/bypass-write.js'
+import {consumeUpdate, type RoomDemand} from '../../repository/buckets/consume-write.js'
+import {isFirstOfSeveral} from '../../repository/buckets/expiry.js'
+import {fullBucketUpdate} from '../../repository/buckets/full-bucket-write.js'
+import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
+import {givableMilli, planBucket, plannedTokens, type SeenBucket} from '../../repository/buckets/plan.js'
+import type {BucketAddress, BucketUpdate, WriteMark} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {LimiterSettings} from '../request/options.js'
+import {type PendingRequest, requestCount} from '../request/pending-request.js'
+import {
+  isBucketExpired,
+  type KnownBucket,
+  type KnownState,
+  needsLimits,
+  shardWouldAdmit,
+  shareOfRecord,
+} from './known-bucket.js'
+import type {Riders} from './riders.js'
+
+/** Refuses without a call, by the state in `record`. */
+export interface RefuseStep {
+  readonly kind: 'refuse'
+  readonly requests: readonly PendingRequest[]
+  readonly record: BucketRecord
+  readonly nowMs: number
+}
+
+/** A write that admits requests when it is applied. */
+export interface WriteStep {
+  readonly kind: 'consume' | 'consume-from-full' | 'bypass' | 'create' | 'rewrite'
+  readonly update: (mark: WriteMark) => BucketUpdate
+  readonly basis: WriteBasis
+  readonly admits: readonly PendingRequest[]
+  /** They are counted, and nothing is taken. */
+  readonly isBypassed?: boolean
+  readonly nowMs: number
+  /** As the bucket was last seen, it refuses: the write asks whether it still does. */
+  readonly isProbe?: boolean
+  /** Refused before the write. */
+  readonly refused?: RefuseStep
+  /** To be judged by the state that the answer shows, at the instant of the decision. */
+  readonly leftOver?: readonly PendingRequest[]
+}
+
+/** Reads the limits in force, then creates or rewrites the bucket. */
+interface ApplyLimitsStep {
+  readonly kind: 'apply-limits'
+  readonly state: KnownState
+}
+
+/** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
+export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
+
+/** The bucket has what zael cannot honour: no request can be decided. */
+interface UnsupportedStep {
+  readonly kind: 'unsupported'
+  readonly record: BucketRecord
+}
+
+/** The rates that a bucket probably has, undivided. */
+export interface SupposedBucket {
+  /** Empty when nothing is known of this bucket or of others of its resource. */
+  readonly rates: ReadonlyMap<string, KindedRate>
+  readonly shardCount: number
+}
+
+/** What the next step follows from. */
+export interface StepInput {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly address: BucketAddress
+  readonly bucket: Pick<KnownBucket, 'state' | 'isCheckDue' | 'needsPressureRepair'>
+  readonly requests: readonly PendingRequest[]
+  /** The instant of the decision. */
+  readonly nowMs: number
+  /** What the clock of this process shows. The decision is at a later instant where a client's clock has brought the bucket there. */
+  readonly clockMs: number
+  /** What a bucket of unknown state is supposed to be like; a write that rests on it fails where it is not. */
+  readonly supposed: () => SupposedBucket
+  /** The state may refuse. */
+  readonly isCertain: boolean
+  /** Other clients have written in between again and again. */
+  readonly isContended: boolean
+}
+
+/** Decides the next step by what is known, without a call. */
+export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
+  const {address, bucket, requests, nowMs, clockMs, isContended, settings} = input
+  const {state} = bucket
+  if (!state) return consume(input, requests, unseenRoom(input))
+  if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
+  const {record} = state.seen
+  if (record.unsupported) {
+    // Without bounds the write only shows the bucket as it is by now.
+    const room = {bounds: [], shardCount: record.shardCount}
+    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, room)
+  }
+  // The configuration tells whether the switch still stands.
+  if (record.isDisabled)
+    return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
+  if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
+  if (record.bypassUntilMs !== undefined) return countBypassed(input, state)
+  const share = shareOfRecord(record)
+  const isOutdated =
+    bucket.isCheckDue(clockMs) ||
+    isBucketExpired(record, nowMs) ||
+    isStale(record, share, nowMs) ||
+    isOverfull(share, nowMs) ||
+    isAheadOfTime(share, nowMs)
+  if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts, nowMs)))
+    return {kind: 'apply-limits', state}
+
+  // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
+  const amounts = sumAmounts(requests)
+  const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)
+  const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
+  const room = boundsOfRoom(share, takenNames(amounts), nowMs)
+  const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+  if (isWorthTaking && room.length > 0) return consume(input, stored.fitting, {bounds: room, ...known})
+  // Not where a reset could be due: nothing of an allowance is given up.
+  const mayForgo = isWorthTaking && isContended && !hasKinds(share)
+  const forgoes = mayForgo ? boundsOfSmallGain(share, nowMs) : []
+  if (forgoes.length > 0) {
+    return consume(input, stored.fitting, {bounds: [], ...known, forgoes})
+  }
+  const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
+  if (bounds.length > 0) {
+    const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
+    const write = {amounts, requests: requestCount(requests), nowMs, ttlSeconds}
+    const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
+    return {kind: 'consume-from-full', update, basis: basisOf(record), admits: requests, nowMs}
+  }
+  const planned = plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true}))
+  const {fitting} = chooseFitting(requests, planned, amounts)
+  if (fitting.length > 0) return {kind: 'apply-limits', state}
+  if (input.isCertain) return {kind: 'refuse', requests, record, nowMs}
+  return {...consume(input, requests, unseenRoom(input)), isProbe: true}
+}
+
+/**
+ * Requests and corrections in one write. `undefined` unless that is the usual write of a bucket that was seen: all that is
+ * asked for and charged is stored, and nothing has overflowed.
+ */
+export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | undefined {
+  const {bucket, requests, nowMs} = input
+  const {state} = bucket
+  if (!state?.exists || nextStep(input).kind !== 'consume') return undefined
+  const {record} = state.seen
+  const amounts = sumAmounts([...requests, {amounts: riders.charges}])
+  const {others} = chooseFitting([{amounts}], storedTokens(record, nowMs), amounts)
+  const isDebt = (name: string) => (record.state.limits.get(name)?.tokensMilli ?? 0n) < (amounts.get(name) ?? 0n)
+  const bounds = boundsOfRoom(shareOfRecord(record), takenNames(amounts), nowMs)
+  if (others.length > 0 || bounds.length === 0 || [...riders.charges.keys()].some(isDebt)) return undefined
+  const room = {bounds, shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+  return consume(input, requests, room, riders)
+}
+
+/** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
+function countBypassed(
+  {table, bucket, requests, nowMs, clockMs}: StepInput,
+  state: KnownState & {readonly exists: true},
+): WriteStep | ApplyLimitsStep {
+  const {record} = state.seen
+  const isOutdated = bucket.isCheckDue(clockMs) || isBucketExpired(record, nowMs) || isRenewalDue(record, nowMs)
+  const amounts = sumAmounts(requests)
+  const cannotCount = ([name]: readonly [string, bigint]) => {
+    const limit = record.state.limits.get(name)
+    // In a window that another shard has opened, what is counted before it starts here would count as taken.
+    return !limit || hasWindowToStart(limit, record.state.refilledAtMs, nowMs)
+  }
+  if (isOutdated || [...amounts].some(cannotCount)) return {kind: 'apply-limits', state}
+  const options = {nowMs, requests: requestCount(requests), repairPressure: bucket.needsPressureRepair}
+  const update: WriteStep['update'] = mark => bypassUpdate(table, record, amounts, mark, options)
+  return {kind: 'bypass', update, basis: basisOf(record), admits: requests, isBypassed: true, nowMs}
+}
+
+/** Takes from the stored balance, which the write itself checks; refused, its answer shows the state. */
+function consume(
+  {table, address, bucket, nowMs}: StepInput,
+  admits: readonly PendingRequest[],
+  room: RoomDemand,
+  riders?: Riders,
+): WriteStep {
+  const amounts = sumAmounts(riders ? [...admits, {amounts: riders.charges}] : admits)
+  const requests = requestCount(admits) + (riders?.requests ?? 0)
+  const options = {nowMs, requests, room, repairPressure: bucket.needsPressureRepair, returns: riders?.returns}
+  const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
+  const basis = room.seen ? basisOf(room.seen) : ({kind: 'refill', latestMs: nowMs} as const)
+  return {kind: 'consume', update, basis, admits, nowMs}
+}
+
+/** A write on a bucket that was seen demands its revision. */
+export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
+
+/** For a bucket whose state is not known. Unless it is as supposed and has not overflowed, the write only shows it. */
+function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand {
+  const {rates, shardCount} = supposed()
+  const names = takenNames(sumAmounts(requests))
+  const shares = new Map(
+    [...rates].map(([name, rate]) => [name, shareOfRateAt(name, rate, address.shard, shardCount, nowMs)]),
+  )
+  const bounds = boundsOfUnseenRoom(shares, names, nowMs)
+  const known = {shardCount, isScheduled: isScheduled(rates)}
+  return bounds.length > 0 ? {bounds, ...known, supposed: rates} : {bounds, ...known}
+}
+
+function takenNames(amounts: Amounts): string[] {
+  const names: string[] = []
+  for (const [name, milli] of amounts) if (milli > 0n) names.push(name)
+  return names
+}
+
+/** Requests that a state refuses at the instant of a decision, in one step. */
+export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
+  const misfits = requests.filter(({amounts}) => !shardWouldAdmit(record, amounts, nowMs))
+  return {kind: 'refuse', requests: misfits, record, nowMs}
+}
+
+/** Stored balances, without the refill since. */
+function storedTokens({state}: BucketRecord, nowMs: number): Map<string, bigint> {
+  const tokensMilli = new Map<string, bigint>()
+  for (const [name, limit] of state.limits) tokensMilli.set(name, givableMilli(limit, nowMs))
+  return tokensMilli
+}
+
+/** Whether the calendar, a session or another client asks for a write that brings the bucket forward. */
+function isStale({validUntilMs, state}: BucketRecord, share: BucketState, nowMs: number): boolean {
+  if (validUntilMs !== undefined) return validUntilMs <= nowMs || !isCurrentAt(share, nowMs)
+  return hasKinds(state) && (isScheduled(state.limits) || !isCurrentAt(share, nowMs))
+}
+
+function isScheduled(limits: ReadonlyMap<string, KindedRate>): boolean {
+  for (const limit of limits.values()) if (hasCalendar(limit)) return true
+  return false
+}
+
+/** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
+const MOST_LIMITS_IN_BOUNDS = 12
+
+/** Bounds within which the bucket is full whatever others have written, if it is full as it was seen and holds enough. */
+function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
+  if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
+  const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
+  return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
+}
+
+/** The expiry of a full bucket that is used now, in epoch seconds; `null` for one that gets none, `undefined` if it has none. */
+function renewedExpiry(
+  record: BucketRecord,
+  share: BucketState,
+  multiplier: number,
+  nowMs: number,
+): number | null | undefined {
+  if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
+  if (isFirstOfSeveral(record)) return null
+  return expiresAtSeconds(share.limits.values(), multiplier, nowMs)
+}

@@ -1,0 +1,140 @@
+import {
+  type Amounts,
+  type BucketState,
+  hasKinds,
+  instantAt,
+  nextBoundary,
+  refillBucket,
+  waitInPlainBucket,
+} from '../../core/buckets/bucket.js'
+import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../../core/buckets/shards.js'
+import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
+import {type Rate, toTokens} from '../../core/token-math.js'
+import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
+import {stampUpdate} from '../../repository/buckets/switch-write.js'
+import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {type RefusalStatus, ResourceDisabled} from '../refusal/errors.js'
+import type {AppliedLimits} from '../request/limit-source.js'
+import type {PendingRequest} from '../request/pending-request.js'
+import type {KnownState} from './known-bucket.js'
+import {basisOf} from './next-step.js'
+
+/** Why a request was not admitted at one level. */
+export interface Refusal {
+  readonly statuses: readonly RefusalStatus[]
+  /** Until all limits hold enough at once: longer than the longest of the statuses, where a schedule takes away meanwhile. */
+  readonly retryAfterMs: number
+}
+
+/** What a refusal rests on: the states of one or several shards of a bucket. */
+interface RefusalGrounds {
+  readonly records: readonly BucketRecord[]
+  readonly amounts: Amounts
+  readonly nowMs: number
+  readonly source: AppliedLimits['source'] | undefined
+}
+
+/** Turns the states that refuse into statuses and a true wait: available is what all of them hold together. */
+export function explainRefusal(
+  {records, amounts, nowMs, source}: RefusalGrounds,
+  level: RefusalStatus['level'],
+): Refusal {
+  // A shard that is behind gains less once it learns the number of shards: no wait may count on more.
+  const count = Math.max(...records.map(({shardCount}) => shardCount))
+  const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
+  const refilled = shares.map(share => refillBucket(share, nowMs))
+  const first = records[0] as BucketRecord
+  const isBypassed = records.some(record => isBypassedAt(record, nowMs))
+  const isPlain = !shares.some(hasKinds)
+  const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
+    const availableMilli = availableTogether(refilled, name)
+    const limit = first.state.limits.get(name)
+    const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
+    const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
+    // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
+    const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
+    const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
+    return {
+      name,
+      entity: first.entity,
+      resource: first.resource,
+      level,
+      shard: records.length === 1 ? first.shard : undefined,
+      source,
+      capacity: toTokens((rate?.capacityMilli ?? 0n) + boughtMilli),
+      refillAmount: toTokens(rate?.refillAmountMilli ?? 0n),
+      refillPeriodSeconds: (rate?.refillPeriodMs ?? 0) / 1000,
+      available,
+      requested,
+      deficit: exceeded ? requested - available : 0,
+      exceeded,
+      retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
+    }
+  })
+  // Nothing exceeded means that competitors were faster on every try: there is room by now.
+  const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
+  // Rates of plain limits only grow, so the longest wait is the answer; this is where most refusals end.
+  if (isPlain) return {statuses, retryAfterMs: longestMs}
+  const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
+  const isAlone = hard.size <= 1 || !statuses.some(status => status.exceeded)
+  const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
+  return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
+}
+
+/** The shards of a bucket, as stored and as refilled by now; plain, if none of their limits has a kind. */
+interface BucketShares {
+  readonly shares: readonly BucketState[]
+  readonly refilled: readonly BucketState[]
+  readonly isPlain: boolean
+}
+
+/** Finite for everything that the bucket can hold at all, even if some of its shards are missing or their shares too small. */
+function waitFor(
+  {shares, refilled, isPlain}: BucketShares,
+  name: string,
+  milli: bigint,
+  rate: Rate | undefined,
+  nowMs: number,
+): number {
+  const [only, another] = refilled
+  const isArithmetic = isPlain && only !== undefined && !another && only.limits.has(name)
+  const waitMs = isArithmetic
+    ? waitInPlainBucket(only, name, milli, nowMs)
+    : timeUntilTogether(shares, new Map([[name, milli]]), nowMs)
+  if (Number.isFinite(waitMs) || !rate || milli > rate.capacityMilli) return waitMs
+  const boundaries = shares.flatMap(share => nextBoundary(share, nowMs) ?? [])
+  if (boundaries.length > 0) return Math.min(...boundaries) - nowMs + 1
+  if (rate.refillAmountMilli <= 0n) return waitMs
+  return Number((rate.capacityMilli * BigInt(rate.refillPeriodMs)) / rate.refillAmountMilli) + 1
+}
+
+interface DisabledBucket {
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly state: KnownState
+  readonly write: (write: GuardedWrite) => Promise<unknown>
+}
+
+/**
+ * Refuses all requests if a switch does; false when none does. A bucket that the switch has missed is stamped, for the
+ * processes that read no configuration.
+ */
+export async function refuseDisabled(
+  {table, address, state, write}: DisabledBucket,
+  requests: readonly PendingRequest[],
+  {disabledAt}: AppliedLimits,
+): Promise<boolean> {
+  if (disabledAt === undefined) return false
+  if (state.exists && !state.seen.record.isDisabled) {
+    const {record} = state.seen
+    const access = {access: 'disabled', readAtMs: table.clock()} as const
+    const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
+    // The refusal stands without it.
+    await write({update, basis: basisOf(record)}).catch(() => {})
+  }
+  const {entity, resource} = address
+  for (const request of requests) request.fail(new ResourceDisabled(entity, resource, disabledAt, state.exists))
+  return true
+}

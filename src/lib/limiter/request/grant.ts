@@ -1,0 +1,106 @@
+import {type Amounts, type BucketState, periodsOf, sumAmounts} from '../../core/buckets/bucket.js'
+import type {QuotaPeriod} from '../../core/buckets/kind-refill.js'
+import type {BucketAddress} from '../../repository/buckets/writes.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {Admitted} from './pending-request.js'
+
+/** What a lease holds of one bucket item; returned tokens go back exactly there. */
+export interface Holding {
+  readonly address: BucketAddress
+  /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
+  readonly incarnation: string | undefined
+  /** Only counted, not taken from the balances: a bypass admitted it. Corrections change no balance either. */
+  readonly isBypassed: boolean
+  /** The periods of the quotas that were charged: what a later one holds is not theirs. */
+  readonly periods: ReadonlyMap<string, QuotaPeriod>
+  /** Written and not returned, in millitokens. */
+  heldMilli: Amounts
+  /** Requests that the item has counted for this; 1 or 0. */
+  requests: number
+}
+
+/** An admitted request at one level: the entity's own or its parent's. */
+export interface Grant {
+  readonly holdings: Holding[]
+  /** The bucket after the charge. */
+  record: BucketRecord
+  /** All shards after the charge, where several were charged together. */
+  shards?: readonly BucketRecord[] | undefined
+  /** What the shards hold after corrections by this lease; absent as long as there were none. */
+  shares?: readonly BucketState[] | undefined
+  /** Corrections that were accepted and are not in the books of the holdings yet. */
+  accepted?: Accepted
+}
+
+/** In millitokens; returns are negative. */
+interface Accepted {
+  readonly charges: Amounts
+  readonly returns: Amounts
+}
+
+/** The grant of a request that one bucket item has admitted. */
+export function grantOf({address, amounts, requests, record, chargedAtMs, isBypassed}: Admitted): Grant {
+  const {incarnation, state} = record
+  const periods = periodsOf(state, chargedAtMs)
+  const holding = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
+  return {holdings: [holding], record}
+}
+
+/** Adds to what a holding holds. */
+export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  const held = new Map(holding.heldMilli)
+  for (const [name, milli] of deltas) held.set(name, (held.get(name) ?? 0n) + sign * milli)
+  holding.heldMilli = held
+}
+
+/** Adds to the corrections of a grant that were accepted, or takes them away once they are in the books. */
+export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  const charges = new Map(grant.accepted?.charges)
+  const returns = new Map(grant.accepted?.returns)
+  for (const [name, milli] of deltas) {
+    const same = milli > 0n ? charges : returns
+    const sum = (same.get(name) ?? 0n) + sign * milli
+    if (sum === 0n) same.delete(name)
+    else same.set(name, sum)
+  }
+  grant.accepted = {charges, returns}
+}
+
+/** What a grant has taken from the balances, over all items, in millitokens: all that it holds but what was only counted. */
+export function takenBy({holdings}: Grant): Map<string, bigint> {
+  return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
+}
+
+/** Whether a limit was charged by a grant. */
+export function isCharged({holdings}: Grant, name: string): boolean {
+  return holdings.some(({heldMilli}) => heldMilli.has(name))
+}
+
+/** What a grant holds, over all items, in millitokens. */
+export function heldBy({holdings}: Grant): Map<string, bigint> {
+  return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
+}
+
+/** What a grant will hold once all that was accepted is written, over all items, in millitokens. */
+export function heldSoonBy(grant: Grant): Map<string, bigint> {
+  const {charges, returns} = grant.accepted ?? {}
+  if (!charges || !returns) return heldBy(grant)
+  return sumAmounts([{amounts: heldBy(grant)}, {amounts: charges}, {amounts: returns}])
+}
+
+/** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
+export function partsOf({holdings}: Grant, amounts: Amounts): {holding: Holding; deltas: Map<string, bigint>}[] {
+  const parts = holdings.map(holding => ({holding, deltas: new Map<string, bigint>()}))
+  for (const [name, milli] of amounts) {
+    if (milli > 0n) parts[0]?.deltas.set(name, milli)
+    let left = milli < 0n ? -milli : 0n
+    for (const {holding, deltas} of parts) {
+      const has = holding.heldMilli.get(name) ?? 0n
+      const part = has < left ? has : left
+      if (part <= 0n) continue
+      deltas.set(name, -part)
+      left -= part
+    }
+  }
+  return parts.filter(({deltas}) => deltas.size > 0)
+}

@@ -1,0 +1,116 @@
+import type {Limit} from '../../core/limits/limit.js'
+import type {Level} from '../../core/limits/resolve.js'
+import {nothingApplies} from '../../repository/limits/checks.js'
+import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
+import {Lru} from '../../repository/table/lru.js'
+import {getItem, type NamespaceTable} from '../../repository/table/table.js'
+import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
+import {type Family, familyOf} from '../../schema/family.js'
+import {keys} from '../../schema/keys.js'
+
+/** The limits that apply to an entity and resource, and where they come from. */
+export interface AppliedLimits {
+  readonly source: Level | 'default'
+  readonly limits: readonly Limit[]
+  /** Whether requests are charged to the parent too, where the configuration decides instead of the entity. */
+  readonly cascade?: boolean | undefined
+  /** The level at which a switch refuses every request. */
+  readonly disabledAt?: Level | undefined
+  /** A switch admits every request: it is counted, and nothing is taken. */
+  readonly isBypassed?: boolean | undefined
+  /** From this instant on, in epoch ms, others apply: these were copied for a boost. */
+  readonly copiedUntilMs?: number | undefined
+}
+
+/** Everything that the configuration determines about a bucket. */
+export interface LimitsInForce {
+  readonly applied: AppliedLimits
+  readonly family: Family
+}
+
+/** Which limits are asked for. */
+interface AskedLimits {
+  /** As `CachedReadOptions` has it: nothing older counts. */
+  readonly after?: number | undefined
+  /** Those of this instant, in epoch ms; of now unless it is given. */
+  readonly atMs?: number | undefined
+}
+
+interface EntityAndResource {
+  readonly entity: string
+  readonly resource: string
+}
+
+interface LimitSourceOptions {
+  readonly table: NamespaceTable
+  readonly resolver: ConfigResolver
+  /** In force where nothing is configured. */
+  readonly defaultLimits: readonly Limit[]
+  /** How long an entity's record is cached, in ms. */
+  readonly cacheMs: number
+  /** Most records that are cached. */
+  readonly cacheSize: number
+}
+
+/** Looks up limits and families, through caches. */
+export class LimitSource {
+  readonly #options: LimitSourceOptions
+  readonly #entities: Lru<{readonly record: EntityRecord | undefined; readonly readFromMs: number}>
+
+  constructor(options: LimitSourceOptions) {
+    this.#options = options
+    const {table, cacheMs: ttlMs, cacheSize: maxEntries} = options
+    this.#entities = new Lru({clock: table.clock, ttlMs, maxEntries})
+  }
+
+  /** Records that are cached. */
+  get size(): number {
+    return this.#entities.size
+  }
+
+  /** Both at once; throws when no limits are configured. */
+  async inForce({entity, resource}: EntityAndResource, asked: AskedLimits = {}): Promise<LimitsInForce> {
+    const [applied, record] = await Promise.all([
+      this.limitsOf(entity, resource, asked),
+      this.#entity(entity, asked.after),
+    ])
+    return {applied, family: familyOf(record, applied.cascade)}
+  }
+
+  /** The limits in force; throws when there are none. */
+  async limitsOf(entity: string, resource: string, asked: AskedLimits = {}): Promise<AppliedLimits> {
+    const applied = this.#applied(await this.#options.resolver.resolve(entity, resource, asked), {entity, resource})
+    if (applied) return applied
+    throw nothingApplies(entity, resource)
+  }
+
+  /** The limits in force if no call is needed to know them, and if there are any; throws when zael cannot honour them. */
+  atHand({entity, resource}: EntityAndResource, atMs?: number): AppliedLimits | undefined {
+    const resolution = this.#options.resolver.peek(entity, resource, atMs)
+    return resolution && this.#applied(resolution, {entity, resource})
+  }
+
+  #applied(resolution: Resolution, whose: EntityAndResource): AppliedLimits | undefined {
+    requireSupportedLimits(resolution, whose)
+    const {defaultLimits} = this.#options
+    const {source, limits, access, copiedUntilMs} = resolution
+    const cascade = resolution.cascade?.cascade
+    const disabledAt = access?.access === 'disabled' ? access.level : undefined
+    const isBypassed = access?.access === 'bypass'
+    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed, copiedUntilMs}
+    const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
+    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
+  }
+
+  /** An entity need not have a record to be limited. */
+  async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {
+    const cached = this.#entities.get(entity)
+    if (cached && cached.readFromMs > after) return cached.record
+    const {table} = this.#options
+    const readFromMs = performance.now()
+    const item = await getItem(table, keys.entity(table.namespace, entity))
+    const record = item && decodeEntity(item)
+    this.#entities.set(entity, {record, readFromMs})
+    return record
+  }
+}

@@ -1,0 +1,70 @@
+import type {StackContext} from '../../cli/base/context.js'
+import {asFailure} from '../../cli/base/failure.js'
+import {withNearestNames, withWhere} from '../../cli/base/hints.js'
+import {type Settings, typedFlags, typedFlagWords} from '../../cli/base/settings.js'
+import {plainLine} from '../../cli/output/paint.js'
+import {shellWord} from '../../core/text/text.js'
+import {Repository} from '../../repository/repository.js'
+import {untilAborted} from '../../repository/table/table.js'
+import type {ActionTarget, BucketActions} from '../state/actions.js'
+import type {ActionSource} from './action-source.js'
+import {askBoost, boostDraft} from './boost-action.js'
+import {changedMeanwhile} from './changed-meanwhile.js'
+import {askReset} from './reset-action.js'
+import {askBlock, askUnblock} from './switch-action.js'
+
+/**
+ * What `zael watch --actions` may change: what commands change, by the functions that do it for the commands, in the same
+ * name. Everything is read anew for each question, and again when it is done. The signal ends requests in flight.
+ */
+export function bucketActions(stack: StackContext, settings: Settings, signal: AbortSignal): BucketActions {
+  const {principal, table} = stack
+  const {transport, backoff} = untilAborted(table, signal)
+  const seams = {stack: stack.stack, transport, clock: table.clock, sleep: backoff.sleep}
+  const repository = new Repository(principal ? {...seams, principal} : seams)
+  const source = async (): Promise<ActionSource> => {
+    const namespace = await repository.namespace(settings.namespace.value)
+    return {namespace, nowMs: table.clock(), where: typedFlags(settings)}
+  }
+  /** With the hints that a command would give. */
+  const explained = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      throw asFailure(withWhere(await withNearestNames(error, stack), settings, process.env))
+    }
+  }
+  const ask = {reset: askReset, boost: askBoost, block: askBlock, unblock: askUnblock} as const
+  return {
+    boostText: target => explained(async () => boostDraft(await source(), target)),
+    ask: (kind, target, text) =>
+      explained(async () => {
+        const question = await ask[kind](await source(), target, text ?? '')
+        const {command, lines} = question
+        /** A switch that somebody else has thrown since may call for another command. */
+        const stillAsked = async () => {
+          const now = kind === 'block' || kind === 'unblock' ? await ask[kind](await source(), target) : question
+          if (now.command.join(' ') !== command.join(' ')) throw changedMeanwhile(target)
+          return now
+        }
+        return {
+          command: ['zael', ...command.map(shellWord), ...typedFlagWords(settings)],
+          lines: [...lines, ...otherReasons(kind, target)].map(plainLine),
+          perform: () => explained(async () => (await (await stillAsked()).perform()).map(plainLine)),
+        }
+      }),
+  }
+}
+
+/** Why requests would go on being refused all the same. */
+function otherReasons(kind: string, {entity, isDisabled, refusingParent}: ActionTarget): string[] {
+  if (kind === 'block') return []
+  const disabled =
+    isDisabled && kind !== 'unblock' ? [`${entity} is disabled: requests stay refused until X lifts that.`] : []
+  const parent =
+    refusingParent === undefined
+      ? []
+      : [`Requests are refused by its parent ${refusingParent} now; this changes nothing about the parent.`]
+  const reasons = [...disabled, ...parent]
+  return reasons.length === 0 ? [] : ['', ...reasons]
+}

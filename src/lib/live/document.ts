@@ -1,0 +1,129 @@
+import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from './model/model.js'
+import {ranking} from './model/rank.js'
+import {refusedPerSecond} from './model/request-counts.js'
+import {rowAt} from './model/rows.js'
+import {WorstBucket} from './model/status.js'
+import {totalsAt} from './model/totals.js'
+import type {WatchedBucketJson, WatchResult} from './results.js'
+
+/** The state after a poll. */
+export type PolledData = Pick<WatchData, 'readings' | 'known' | 'units' | 'problem'> & {readonly lastPoll: PollFacts}
+
+/** A poll whose buckets are computed when they are needed: there may be a hundred thousand. */
+export interface WatchedBuckets {
+  /** Everything but the buckets. */
+  readonly head: Omit<WatchResult, 'buckets'>
+  /** How many there are of them. */
+  readonly count: number
+  readonly buckets: Iterable<WatchedBucketJson>
+}
+
+/** One poll in JSON; lines and tables are made from it. */
+export function watchDocument(
+  polled: PolledData,
+  nowMs: number,
+  selection: Selection,
+  top: number | undefined,
+): WatchResult {
+  const {head, buckets} = watchedBuckets(polled, nowMs, selection, top)
+  return {...head, buckets: [...buckets]}
+}
+
+/** The same with its buckets one by one. */
+export function watchedBuckets(
+  polled: PolledData,
+  nowMs: number,
+  selection: Selection,
+  top: number | undefined,
+): WatchedBuckets {
+  const {readings, known, units, problem, lastPoll} = polled
+  const find = (id: string) => readings.get(id)
+  let bucketsWatched = 0
+  const all = visiting(readings.values(), ({isGone}) => {
+    if (!isGone) bucketsWatched++
+  })
+  const {ids, rateLimit = null} = ranking(all, nowMs, selection, find)
+  const worst = new WorstBucket(nowMs, find)
+  let oldestAgeMs: number | null = null
+  const chosen = visiting(readingsOf(ids, find), reading => {
+    worst.add(reading)
+    oldestAgeMs = Math.max(oldestAgeMs ?? 0, nowMs - reading.readAtMs)
+  })
+  const {ratePerSecond, ...totals} = totalsAt(chosen, nowMs, find)
+  const shown = ids.slice(0, top)
+  const head = {
+    at: new Date(nowMs).toISOString(),
+    poll: lastPoll.number,
+    readUnits: lastPoll.readUnits,
+    calls: lastPoll.calls,
+    durationMs: lastPoll.durationMs,
+    dataAgeMs: Math.max(0, nowMs - lastPoll.atMs),
+    known,
+    bucketsRead: lastPoll.bucketsRead,
+    bucketsWatched,
+    sampled: lastPoll.bucketsRead < known.count || !known.isComplete,
+    oldestAgeMs,
+    problem: problem
+      ? {message: problem.message, throttled: problem.isThrottled, since: new Date(problem.sinceMs).toISOString()}
+      : null,
+    totals: {...totals, ratePerSecond: Object.fromEntries(ratePerSecond)},
+    rateLimit,
+    worst: worst.reading ? bucketDocument(rowAt(worst.reading, nowMs, find), units) : null,
+  }
+  const buckets = {
+    *[Symbol.iterator]() {
+      for (const reading of readingsOf(shown, find)) yield bucketDocument(rowAt(reading, nowMs, find), units)
+    },
+  }
+  return {head, count: shown.length, buckets}
+}
+
+/** The last readings of some buckets, looked up whenever they are wanted: to keep them all would take much memory. */
+function* readingsOf(ids: readonly string[], find: FindReading): Generator<Reading, void> {
+  for (const id of ids) {
+    const reading = find(id)
+    if (reading) yield reading
+  }
+}
+
+/** The same readings; each is visited before it is used. */
+function* visiting(readings: Iterable<Reading>, visit: (reading: Reading) => void): Generator<Reading, void> {
+  for (const reading of readings) {
+    visit(reading)
+    yield reading
+  }
+}
+
+function bucketDocument(
+  {view, tightest, rates, requests, typical, ...row}: Row,
+  units: WatchData['units'],
+): WatchedBucketJson {
+  const {entity, resource, status, ratePerSecond, emptyInMs, fullInMs, shardCount, imbalance, writePressure, ageMs} =
+    row
+  return {
+    entity,
+    resource,
+    status,
+    refusedBy: row.refusedBy ?? null,
+    limit: tightest?.name ?? null,
+    ratePerSecond,
+    refusedPerSecond: refusedPerSecond(requests),
+    refused: {
+      requests: requests.refused,
+      byParent: requests.refusedByParent,
+      lastAt: requests.lastRefusedAtMs > 0 ? new Date(requests.lastRefusedAtMs).toISOString() : null,
+    },
+    emptyInMs,
+    fullInMs,
+    shardCount,
+    imbalance,
+    writePressure,
+    ageMs,
+    limits: view.limits.map(limit => ({
+      ...limit,
+      ratePerSecond: rates.get(limit.name) ?? null,
+      typical: typical.get(limit.name) ?? 1,
+      ...(units.has(limit.name) && {unit: units.get(limit.name)}),
+    })),
+  }
+}

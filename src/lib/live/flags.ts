@@ -1,0 +1,152 @@
+import {boolean, integer, string} from '@oclif/core/flags'
+import {InvalidInput} from '../core/errors.js'
+import {checkEntityId, checkResourceName} from '../core/names.js'
+import {parseDuration} from '../core/text/duration.js'
+import {ROW_STATUSES, type Selection, SORT_KEYS, type SortKey, type WatchScope} from './model/model.js'
+
+const SHORTEST_INTERVAL_MS = 500
+const LONGEST_INTERVAL_MS = 3_600_000
+/** Timers overflow at 2^31 ms, a little more than this, and then fire at once. */
+const LONGEST_RUN_MS = 24 * 86_400_000
+
+/** Flags of `zael watch`. */
+export const watchFlags = {
+  resource: string({
+    char: 'r',
+    description: 'Only buckets of this resource.',
+    exclusive: ['entity'],
+    helpValue: 'NAME',
+  }),
+  entity: string({char: 'e', description: 'Only buckets of this entity.', helpValue: 'ID'}),
+  interval: string({description: 'Time between polls.', default: '2s', helpValue: 'DURATION'}),
+  top: integer({description: 'Maximum number of buckets to show.', min: 1, helpValue: 'N'}),
+  sort: string({
+    description: `Sort key: ${SORT_KEYS.join(', ')}.`,
+    default: 'left',
+    helpValue: 'KEY',
+  }),
+  reverse: boolean({description: 'Reverse the order.'}),
+  filter: string({
+    description:
+      'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near, ' +
+      'status:overdrawn, status:disabled, status:ok or status:gone. A leading ! inverts the filter.',
+    default: '',
+    helpValue: 'TEXT',
+  }),
+  once: boolean({
+    description:
+      'Show what one poll reads, then exit: about 90 buckets, or all where there are no more. To sort by rate, empty or ' +
+      'pressure it reads them again after --interval.',
+  }),
+  all: boolean({
+    description: 'With --once: read every bucket, at half a read unit or more per shard.',
+    dependsOn: ['once'],
+  }),
+  prometheus: boolean({
+    description:
+      'Print what one poll reads as metrics in the text format of Prometheus, by resource and never by entity.',
+    exclusive: ['once', 'actions', 'top', 'filter', 'sort', 'reverse'],
+  }),
+  listen: string({
+    description:
+      'With --prometheus: serve the metrics at http://HOST:PORT/metrics until Ctrl-C; the host is 127.0.0.1 unless given. ' +
+      'Each scrape is one poll, or none within --interval of the last.',
+    dependsOn: ['prometheus'],
+    helpValue: 'HOST:PORT',
+  }),
+  for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
+  ascii: boolean({description: 'Draw without block characters.'}),
+  actions: boolean({
+    description:
+      'Allow keys of the live view to change the selected row, each after a question: R resets the bucket, B boosts its ' +
+      'limits for a time, X blocks the entity. Without it nothing can be written.',
+  }),
+}
+
+/** The values of those flags. */
+export interface WatchFlagValues {
+  readonly resource?: string | undefined
+  readonly entity?: string | undefined
+  readonly interval: string
+  readonly sort: string
+  readonly reverse?: boolean | undefined
+  readonly filter: string
+  readonly for?: string | undefined
+  readonly all?: boolean | undefined
+}
+
+/** The watch that the flags request. */
+export interface WatchRequest {
+  readonly scope: WatchScope
+  readonly intervalMs: number
+  /** `undefined`: no time limit. */
+  readonly forMs: number | undefined
+  readonly selection: Selection
+  /** Every bucket, whatever it costs. */
+  readonly isWhole: boolean
+}
+
+/** Reads the flags; throws for invalid values. */
+export function watchRequest(flags: WatchFlagValues): WatchRequest {
+  return {
+    scope: scopeOf(flags),
+    intervalMs: intervalOf(flags.interval),
+    forMs: flags.for === undefined ? undefined : runOf(flags.for),
+    selection: {sort: sortOf(flags.sort), reversed: flags.reverse ?? false, filter: filterOf(flags.filter)},
+    isWhole: flags.all ?? false,
+  }
+}
+
+function scopeOf({resource, entity}: WatchFlagValues): WatchScope {
+  if (resource !== undefined) return {kind: 'resource', resource: checkResourceName(resource)}
+  if (entity !== undefined) return {kind: 'entity', entity: checkEntityId(entity)}
+  return {kind: 'namespace'}
+}
+
+function intervalOf(text: string): number {
+  const ms = parseDuration(text)
+  if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
+  throw new InvalidInput('watch.interval', `--interval: ${text} is not between 500ms and 1h.`, {
+    hint: 'Every poll costs up to 50 read units; 2s is a good value.',
+    details: {interval: text},
+  })
+}
+
+function runOf(text: string): number {
+  const ms = parseDuration(text)
+  if (ms <= LONGEST_RUN_MS) return ms
+  throw new InvalidInput('watch.for', `--for: ${text} is more than 24d.`, {
+    hint: 'Omit --for to watch without a time limit.',
+    details: {for: text},
+  })
+}
+
+/** A typed filter must be able to match something; in the live view one may still be being typed. */
+function filterOf(text: string): string {
+  const [, field = '', value = ''] = /^\s*!?(status|entity|resource):(.*?)\s*$/i.exec(text) ?? []
+  switch (field.toLowerCase()) {
+    case 'entity':
+      checkEntityId(value)
+      return text
+    case 'resource':
+      checkResourceName(value)
+      return text
+    case 'status':
+      if (ROW_STATUSES.some(status => status === value.toLowerCase())) return text
+      throw new InvalidInput('watch.filter', `--filter: "${value}" is not a status.`, {
+        hint: `The statuses are ${ROW_STATUSES.join(', ')}.`,
+        details: {status: value, statuses: ROW_STATUSES},
+      })
+    default:
+      return text
+  }
+}
+
+function sortOf(text: string): SortKey {
+  const sort = SORT_KEYS.find(key => key === text)
+  if (sort) return sort
+  throw new InvalidInput('watch.sort', `--sort: "${text}" is not a sort key.`, {
+    hint: `The sort keys are ${SORT_KEYS.join(', ')}; --reverse reverses the order.`,
+    details: {sort: text, keys: SORT_KEYS},
+  })
+}

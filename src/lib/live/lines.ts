@@ -1,0 +1,196 @@
+import type {Listing, ListingColumn} from '../cli/output/listing.js'
+import {
+  formatCount,
+  formatNumber,
+  formatPlural,
+  formatRate,
+  formatShortPercent,
+  formatShortSpan,
+} from '../core/text/text.js'
+import type {WatchedBuckets} from './document.js'
+import type {WatchedBucketJson, WatchResult} from './results.js'
+import {amountText} from './screen/amount.js'
+
+/** All of a poll but its buckets. */
+type Head = WatchedBuckets['head']
+
+type LimitJson = WatchedBucketJson['limits'][number]
+
+/** One poll in one line. */
+export function pollLine(document: WatchResult): string {
+  const {at, totals, worst, problem} = document
+  const time = at.replace(/\.\d+Z$/, 'Z')
+  if (problem) return `${time}  ${problem.message}; data is ${formatShortSpan(document.dataAgeMs)} old`
+  if (totals.buckets === 0) return `${time}  ${noneText(document)}  ${readText(document)}`
+  return [time, countsText(document), worst ? worstText(worst) : '', ratesText(document), readText(document)]
+    .filter(part => part !== '')
+    .join('  ')
+}
+
+/** The columns of a table of buckets, and what is said when there are none. */
+export function bucketTable(head: Head, rows: readonly WatchedBucketJson[]): Listing<WatchedBucketJson> {
+  return {rows, columns: columnsOf(head, rows), empty: emptyText(head)}
+}
+
+/** What is said below it. */
+export function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): string[] {
+  const total = `${shownText(head, count)}${countsText(head)}; ${units(head.readUnits)}`
+  return [...(count === 0 ? [] : ['', total]), ...sampleLines(head)]
+}
+
+/** Says that not every bucket was read, and how to read all; nothing where all were. */
+function sampleLines({sampled, bucketsWatched, known}: Head): string[] {
+  if (!sampled) return []
+  const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
+  return [`Only ${formatCount(bucketsWatched)} of ${all} buckets were read; to read all: --all`]
+}
+
+const columnsOf = (
+  {at, rateLimit}: Head,
+  buckets: readonly WatchedBucketJson[],
+): Listing<WatchedBucketJson>['columns'] => [
+  {name: 'status', value: ({status, refusedBy}) => (refusedBy === 'parent' ? `${status} (parent)` : status)},
+  {name: 'entity', value: ({entity}) => entity},
+  {name: 'resource', value: ({resource}) => resource},
+  {name: 'limit', value: ({limit}) => limit},
+  {name: 'level', align: 'right', value: bucket => levelText(bucket)},
+  {
+    name: 'capacity',
+    align: 'right',
+    value: bucket => amountOf(tightestOf(bucket), 'capacity'),
+    raw: bucket => tightestOf(bucket)?.capacity,
+  },
+  {name: 'left', align: 'right', value: bucket => leftText(bucket)},
+  {
+    name: 'debt',
+    align: 'right',
+    fit: 'spare',
+    value: bucket => amountOf(tightestOf(bucket), 'debt'),
+    raw: bucket => tightestOf(bucket)?.debt,
+  },
+  {name: 'refill', header: 'REFILL/S', align: 'right', fit: 'spare', value: bucket => refillText(bucket)},
+  ...(isRated(buckets) ? rateColumns(rateLimit) : []),
+  {name: 'refused', value: ({refused}) => refused.requests + refused.byParent},
+  {
+    name: 'last-refused',
+    header: 'LAST REFUSED',
+    align: 'right',
+    value: ({refused}) => agoText(refused.lastAt, Date.parse(at)),
+  },
+  {name: 'shards', fit: 'spare', value: ({shardCount}) => shardCount},
+]
+
+/** Whether rates are known: the buckets were read twice. */
+const isRated = (buckets: readonly WatchedBucketJson[]): boolean =>
+  buckets.some(({ratePerSecond}) => ratePerSecond !== null)
+
+/** Of the limit that the order is by, otherwise of the one that the row shows. */
+const rateColumns = (rateLimit: string | null): ListingColumn<WatchedBucketJson>[] => [
+  {
+    name: 'rate',
+    header: `${rateLimit ?? 'USED'}/S`,
+    align: 'right',
+    value: bucket => rateText(ratedOf(bucket, rateLimit)),
+  },
+  {name: 'empty', header: 'EMPTY IN', align: 'right', value: ({emptyInMs}) => spanText(emptyInMs)},
+  {name: 'writes', align: 'right', fit: 'spare', value: ({writePressure}) => formatShortPercent(writePressure)},
+]
+
+function ratedOf({limit, limits}: WatchedBucketJson, rateLimit: string | null): LimitJson | undefined {
+  return limits.find(({name}) => name === (rateLimit ?? limit))
+}
+
+function rateText(limit: LimitJson | undefined): string | undefined {
+  const rate = limit?.ratePerSecond ?? null
+  return rate === null ? undefined : amountText(rate, limit?.unit, formatRate)
+}
+
+/** A number as it is, or the money that it stands for. */
+function amountOf(limit: LimitJson | undefined, what: 'capacity' | 'debt'): number | string | undefined {
+  return limit?.unit === undefined ? limit?.[what] : amountText(limit[what], limit.unit, String)
+}
+
+const spanText = (ms: number | null): string | undefined => (ms === null ? undefined : formatShortSpan(ms))
+
+const agoText = (at: string | null, nowMs: number): string | undefined =>
+  at === null ? undefined : `${formatShortSpan(Math.max(0, nowMs - Date.parse(at)))} ago`
+
+function emptyText(document: Head): string {
+  const {known, bucketsWatched} = document
+  const none =
+    known.count === 0
+      ? 'There are no buckets: nothing has been consumed yet, or all have expired.'
+      : `None of ${formatCount(bucketsWatched)} buckets matches the filter.`
+  return known.unreadable === 0 ? none : `${none} ${formatCount(known.unreadable)} unreadable.`
+}
+
+const noneText = ({known}: WatchResult): string =>
+  `no buckets${known.count === 0 ? ' yet' : ' match'}${unreadableText(known)}`
+
+/** How many of the selected buckets the table shows, unless all. */
+function shownText({totals, bucketsWatched}: Head, count: number): string {
+  if (count >= totals.buckets) return ''
+  return `${formatCount(count)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
+}
+
+function countsText({totals, bucketsWatched, known}: Head): string {
+  const {buckets, over, near, overdrawn, disabled, inDebt, refusedPerSecond} = totals
+  const all = Math.max(buckets, bucketsWatched)
+  const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
+  const debt = inDebt === 0 ? '' : `, ${formatCount(inDebt)} in debt`
+  const off = disabled === 0 ? '' : `, ${formatCount(disabled)} disabled`
+  const soft = overdrawn === 0 ? '' : `, ${formatCount(overdrawn)} overdrawn`
+  const refused = refusedPerSecond === 0 ? '' : `, ${formatRate(refusedPerSecond)}/s refused`
+  const counts = `${formatCount(over)} over, ${formatCount(near)} near${soft}${off}${debt}${refused}${unreadableText(known)}`
+  return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
+}
+
+const unreadableText = ({unreadable}: WatchResult['known']): string =>
+  unreadable === 0 ? '' : `, ${formatCount(unreadable)} unreadable`
+
+function worstText(worst: WatchedBucketJson): string {
+  const limit = tightestOf(worst)
+  if (!limit) return ''
+  const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
+  const capacity = amountText(limit.capacity, limit.unit, formatNumber)
+  const level = `${levelText(worst)} of ${capacity} ${limit.name} (${leftText(worst)})`
+  const parent = worst.refusedBy === 'parent' ? ', refused by its parent' : ''
+  return `worst ${worst.entity} ${worst.resource} ${level}${ends}${parent}`
+}
+
+function ratesText({totals: {ratePerSecond}, worst, buckets}: WatchResult): string {
+  const limits = [...(worst ? [worst] : []), ...buckets].flatMap(bucket => bucket.limits)
+  const units = new Map(limits.flatMap(({name, unit}) => (unit === undefined ? [] : [[name, unit] as const])))
+  return Object.entries(ratePerSecond)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, rate]) => `${name} ${amountText(rate, units.get(name), formatRate)}/s`)
+    .join(', ')
+}
+
+/** What was read, its cost in read units, and the age of the oldest reading. */
+function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchResult): string {
+  if (!sampled) return units(readUnits)
+  const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
+  const oldest = oldestAgeMs === null ? '' : `, oldest ${formatShortSpan(oldestAgeMs)} ago`
+  return `${units(readUnits)}, read ${formatCount(bucketsRead)} of ${all}${oldest}`
+}
+
+const units = (count: number): string => `${formatNumber(count)} read units`
+
+const tightestOf = ({limit, limits}: WatchedBucketJson) => limits.find(({name}) => name === limit)
+
+/** Rounded down: never more than is left. */
+function levelText(bucket: WatchedBucketJson): string | undefined {
+  const limit = tightestOf(bucket)
+  return limit && amountText(limit.level, limit.unit, tokens => formatNumber(tokens, 'down'))
+}
+
+function refillText(bucket: WatchedBucketJson): string | undefined {
+  const limit = tightestOf(bucket)
+  return limit && amountText(limit.refillPerSecond, limit.unit, formatRate)
+}
+
+function leftText(bucket: WatchedBucketJson): string | undefined {
+  const limit = tightestOf(bucket)
+  return limit && formatShortPercent(limit.level / limit.capacity)
+}

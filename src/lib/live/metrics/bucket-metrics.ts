@@ -1,0 +1,130 @@
+import {levelsAt} from '../model/levels.js'
+import {type FindReading, type Reading, ROW_STATUSES} from '../model/model.js'
+import {statusAt} from '../model/status.js'
+import {resourcesAt} from '../model/totals.js'
+import type {PollResult} from '../poll/poller.js'
+import type {MetricFamily, MetricSample} from './exposition.js'
+
+/** Resources that are told apart, those with most buckets first; the names may come from users of the service. */
+const MOST_RESOURCES = 200
+
+/** Besides the buckets. */
+interface MeasuredStack {
+  /** The name of the namespace. */
+  readonly namespace: string
+  /** Age of the oldest record of the stream that the aggregator has not seen, in ms; `undefined`: unknown. */
+  readonly lagMs: number | undefined
+}
+
+/** What polls have read, as metrics: by resource and limit, never by entity. Listed in docs/observing.md. */
+export function bucketMetrics(
+  {readings, known, lastPoll}: Pick<PollResult, 'readings' | 'known' | 'lastPoll'>,
+  nowMs: number,
+  {namespace, lagMs}: MeasuredStack,
+): MetricFamily[] {
+  const find: FindReading = id => readings.get(id)
+  const live = [...readings.values()].filter(({isGone}) => !isGone)
+  const rows = resourcesAt(live, nowMs, find)
+    .toSorted((a, b) => b.entities - a.entities)
+    .slice(0, MOST_RESOURCES)
+    .toSorted((a, b) => (a.resource < b.resource ? -1 : 1))
+  const named = new Set(rows.map(({resource}) => resource))
+  const of = (labels: MetricSample['labels'], value: number): MetricSample => ({labels: {namespace, ...labels}, value})
+  const perLimit = (pick: (limit: (typeof rows)[number]['limits'][number]) => number): MetricSample[] =>
+    rows.flatMap(({resource, limits}) => limits.map(limit => of({resource, limit: limit.name}, pick(limit))))
+  const oldestMs = live.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0)
+  const isRated = live.some(({requests}) => requests.refusedPerSecond)
+  return [
+    family('zael_buckets', 'Buckets that were read, by status.', statusSamples(live, nowMs, find, named, of)),
+    family('zael_buckets_known', 'Buckets that the index lists.', [of({}, known.count)]),
+    family('zael_buckets_read', 'Buckets that the other figures are about.', [of({}, live.length)]),
+    family(
+      'zael_buckets_unreadable',
+      'Buckets that the index lists and whose items cannot be read; in no other figure.',
+      [of({}, known.unreadable)],
+    ),
+    family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
+      of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
+    ]),
+    family(
+      'zael_tokens_available',
+      'Tokens left, over all buckets that were read.',
+      perLimit(({level}) => level),
+    ),
+    family(
+      'zael_tokens_capacity',
+      'Capacity, over all buckets that were read.',
+      perLimit(({capacity}) => capacity),
+    ),
+    family(
+      'zael_tokens_debt',
+      'Tokens below zero, over all buckets that were read.',
+      perLimit(({debt}) => debt),
+    ),
+    family(
+      'zael_fill_ratio_min',
+      'What is left in the emptiest bucket, as a fraction of its capacity.',
+      emptiest(live, nowMs, named).map(({resource, limit, ratio}) => of({resource, limit}, ratio)),
+    ),
+    family(
+      'zael_tokens_consumed_per_second',
+      'Consumption between the last two readings.',
+      rows.flatMap(({resource, ratePerSecond}) =>
+        [...ratePerSecond].map(([limit, rate]) => of({resource, limit}, rate)),
+      ),
+    ),
+    family(
+      'zael_requests_refused_per_second',
+      'Refused requests, over ten seconds or the time between two readings.',
+      isRated ? rows.map(({resource, refusedPerSecond}) => of({resource}, refusedPerSecond)) : [],
+    ),
+    family(
+      'zael_aggregator_lag_seconds',
+      'Age of the oldest change that is not counted as usage yet.',
+      lagMs === undefined ? [] : [{labels: {}, value: lagMs / 1000}],
+    ),
+    family('zael_reading_age_seconds', 'Age of the oldest reading of a bucket.', [
+      of({}, Math.max(0, oldestMs) / 1000),
+    ]),
+    family('zael_read_units', 'Read units of the last poll.', [of({}, lastPoll.readUnits)]),
+  ]
+}
+
+const family = (name: string, help: string, samples: readonly MetricSample[]): MetricFamily => ({name, help, samples})
+
+function statusSamples(
+  live: readonly Reading[],
+  nowMs: number,
+  find: FindReading,
+  named: ReadonlySet<string>,
+  of: (labels: MetricSample['labels'], value: number) => MetricSample,
+): MetricSample[] {
+  const counts = new Map<string, Map<string, number>>()
+  for (const reading of live) {
+    const {resource} = reading.bucket
+    if (!named.has(resource)) continue
+    const {status} = statusAt(reading, nowMs, find)
+    const byStatus = counts.get(resource) ?? new Map<string, number>()
+    counts.set(resource, byStatus.set(status, (byStatus.get(status) ?? 0) + 1))
+  }
+  // All of them, also those with no bucket: a series that comes and goes cannot be compared.
+  const statuses = ROW_STATUSES.filter(status => status !== 'gone')
+  return [...named].flatMap(resource =>
+    statuses.map(status => of({resource, status}, counts.get(resource)?.get(status) ?? 0)),
+  )
+}
+
+function emptiest(live: readonly Reading[], nowMs: number, named: ReadonlySet<string>) {
+  const lowest = new Map<string, {resource: string; limit: string; ratio: number}>()
+  for (const {bucket} of live) {
+    const {resource} = bucket
+    if (!named.has(resource)) continue
+    for (const {name: limit, level, capacity} of levelsAt(bucket, nowMs)) {
+      if (capacity <= 0) continue
+      const ratio = level / capacity
+      const key = `${resource}#${limit}`
+      if (ratio < (lowest.get(key)?.ratio ?? Number.POSITIVE_INFINITY)) lowest.set(key, {resource, limit, ratio})
+    }
+  }
+  return [...lowest].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, found]) => found)
+}

@@ -1,0 +1,99 @@
+import {createServer, type Server, type ServerResponse} from 'node:http'
+import {type AddressInfo, BlockList, isIP} from 'node:net'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {EXPOSITION_TYPE} from './exposition.js'
+import type {MetricsSource} from './prometheus.js'
+
+/** Where to listen. */
+export interface ListenAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** Reads `PORT`, `HOST:PORT` or `[IPv6]:PORT`; without a host only this machine is served. */
+export function listenAddress(text: string): ListenAddress {
+  const [, bracketed, plain, digits = ''] = /^(?:(?:\[([^\]]+)\]|([^:[\]\s]+)):)?(\d{1,5})$/.exec(text) ?? []
+  const port = Number(digits)
+  if (digits !== '' && port <= 65_535) return {host: bracketed ?? plain ?? '127.0.0.1', port}
+  throw new InvalidInput('watch.listen', `--listen: "${text}" is not an address.`, {
+    hint: 'Give a port or HOST:PORT, such as 127.0.0.1:9464; port 0 takes a free one.',
+    details: {listen: text},
+  })
+}
+
+const LOOPBACK = new BlockList()
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
+LOOPBACK.addAddress('::1', 'ipv6')
+
+/** Whether only this machine can reach an address. */
+export function isOwnMachine(host: string): boolean {
+  if (host === 'localhost') return true
+  const version = isIP(host)
+  return version !== 0 && LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')
+}
+
+/** A server of `GET /metrics` that listens. */
+export interface MetricsServer {
+  readonly url: string
+  /** Ends scrapes under way. */
+  close(): Promise<void>
+}
+
+export async function serveMetrics(source: MetricsSource, {host, port}: ListenAddress): Promise<MetricsServer> {
+  const server = createServer((request, response) => {
+    const path = request.url?.split('?')[0]
+    if (path !== '/metrics') return end(response, 404, 'Only /metrics is here.\n')
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('Allow', 'GET, HEAD')
+      return end(response, 405, 'Only GET.\n')
+    }
+    source().then(
+      text => end(response, 200, text, EXPOSITION_TYPE),
+      (error: unknown) => end(response, 503, `${reasonOf(error)}\n`),
+    )
+  })
+  await listening(server, {host, port})
+  const {port: taken} = server.address() as AddressInfo
+  return {
+    url: `http://${isIP(host) === 6 ? `[${host}]` : host}:${taken}/metrics`,
+    close: async () => {
+      const closed = new Promise(resolve => server.close(resolve))
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+/** What went wrong and what to do, for those who look at the page. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error instanceof ZaelError && error.hint ? `${error.message}\n${error.hint}` : error.message
+}
+
+function end(response: ServerResponse, status: number, text: string, type = 'text/plain; charset=utf-8'): void {
+  response.writeHead(status, {'Content-Type': type, 'Content-Length': Buffer.byteLength(text)})
+  response.end(text)
+}
+
+function listening(server: Server, {host, port}: ListenAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const why = REASONS[error.code ?? ''] ?? error.message
+      reject(
+        new ZaelError('failed', 'watch.listen', `Cannot listen on ${host}:${port}: ${why}.`, {
+          hint: 'Choose another address or port, or a free port of this machine: zael watch --prometheus --listen 127.0.0.1:0',
+          details: {host, port},
+          cause: error,
+        }),
+      )
+    })
+    server.listen(port, host, resolve)
+  })
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'the port is reserved',
+  ENOTFOUND: 'there is no such host',
+}

@@ -1,0 +1,71 @@
+import {ZaelError} from '../../core/errors.js'
+import {checkEntityId, checkResourceName} from '../../core/names.js'
+import {type Reading, ROW_STATUSES, type RowStatus} from './model.js'
+
+/** Whether a bucket matches a filter. */
+export type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
+
+/** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
+const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
+  status: wanted => {
+    const typed = wanted.toLowerCase()
+    const isWhole = ROW_STATUSES.some(each => each === typed)
+    return (_, status) => (isWhole ? status === typed : status.startsWith(typed))
+  },
+  entity:
+    wanted =>
+    ({bucket}) =>
+      bucket.entity === wanted,
+  resource:
+    wanted =>
+    ({bucket}) =>
+      bucket.resource === wanted,
+}
+
+/** A filter in parts. `field`: empty for a part of a name. */
+interface TypedFilter {
+  readonly isInverted: boolean
+  readonly field: string
+  readonly wanted: string
+  readonly text: string
+}
+
+function partsOf(filter: string): TypedFilter {
+  const typed = filter.trim()
+  const isInverted = typed.startsWith('!')
+  const text = isInverted ? typed.slice(1) : typed
+  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
+  return {isInverted, field: field.toLowerCase(), wanted, text}
+}
+
+/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
+export function parseFilter(filter: string): BucketFilter {
+  const {isInverted, field, wanted, text} = partsOf(filter)
+  // Still being typed.
+  if (wanted === '') return () => true
+  const matches = FIELDS[field]?.(wanted) ?? partOfName(text)
+  return (reading, status) => matches(reading, status) !== isInverted
+}
+
+function partOfName(text: string): BucketFilter {
+  const part = text.toLowerCase()
+  const has = (name: string) => name.toLowerCase().includes(part)
+  return ({bucket}) => has(bucket.entity) || has(bucket.resource)
+}
+
+/** Why a filter can match nothing; `undefined` for a good one. The beginning of a status is good as well. */
+export function filterProblem(filter: string): string | undefined {
+  const {field, wanted} = partsOf(filter)
+  try {
+    if (field === 'entity') checkEntityId(wanted)
+    if (field === 'resource') checkResourceName(wanted)
+  } catch (error) {
+    if (error instanceof ZaelError) return error.message
+    throw error
+  }
+  if (field !== 'status' || ROW_STATUSES.some(status => status.startsWith(wanted.toLowerCase()))) return undefined
+  return `not a status: ${ROW_STATUSES.join(', ')}`
+}
+
+/** The filter for the buckets of exactly one resource. */
+export const resourceFilter = (resource: string): string => `resource:${resource}`

@@ -1,0 +1,152 @@
+import {hasKinds, type LimitState} from '../../core/buckets/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../../core/token-math.js'
+import type {ShardedBucket} from '../../repository/buckets/buckets.js'
+import {type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
+
+/** Called for each limit of a bucket; amounts in tokens. */
+type VisitLevel = (
+  name: string,
+  level: number,
+  capacity: number,
+  debt: number,
+  refillPerSecond: number,
+  isSoft: boolean,
+) => void
+
+/** Common to all buckets with the same limits and number of shards. */
+interface Shape {
+  /** Limit names, sorted. */
+  readonly names: readonly string[]
+  /** Number of shards that have each limit. */
+  readonly counts: readonly number[]
+}
+
+/** The shares of a bucket, limit by limit, as plain numbers to save memory: there may be ten thousand buckets. */
+interface Shares {
+  readonly shape: Shape
+  /** Per share: refilledAtMs, fullAtMs, tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder. */
+  readonly numbers: readonly number[]
+  /** By index: shares for which plain numbers would not be exact until they are full. */
+  readonly large: ReadonlyMap<number, Rate & Balance> | undefined
+}
+
+const FIELDS = 7
+
+const shapes = new Map<string, Shape>()
+const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
+
+/** The levels of a bucket at an instant, over all shards, by limit name; equal to those of `viewBucket`. */
+export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
+  const levels: LimitLevel[] = []
+  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
+    levels.push({name, level, capacity, debt, refillPerSecond, ...(isSoft && {soft: true})})
+  })
+  return levels
+}
+
+/** The same without an object per limit, for loops over all buckets. */
+export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
+  if (!isPlain(bucket)) {
+    for (const {name, level, capacity, debt, refillPerSecond, soft} of viewBucket(bucket, nowMs).limits)
+      visit(name, level, capacity, debt, refillPerSecond, soft === true)
+    return
+  }
+  const {shape, numbers, large} = sharesOf(bucket)
+  let share = 0
+  for (const [at, name] of shape.names.entries()) {
+    let levelMilli = 0
+    let capacityMilli = 0
+    let debtMilli = 0
+    let refillPerSecond = 0
+    for (const end = share + (shape.counts[at] ?? 0); share < end; share++) {
+      const tokensMilli = tokensAt(numbers, share * FIELDS, large?.get(share), nowMs)
+      levelMilli += tokensMilli
+      capacityMilli += numbers[share * FIELDS + 3] as number
+      if (tokensMilli < 0) debtMilli -= tokensMilli
+      refillPerSecond += (numbers[share * FIELDS + 4] as number) / (numbers[share * FIELDS + 5] as number)
+    }
+    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond, false)
+  }
+}
+
+/** Whether all limits are plain rates. Quotas and schedules need the calendar: they are computed as everywhere else. */
+function isPlain(bucket: ShardedBucket): boolean {
+  if (sharesOfBucket.has(bucket)) return true
+  return bucket.shards.every(shard => shard.kind === 'ghost' || !hasKinds(shard.record.state))
+}
+
+/** Equal to `refill`. Big integers would take several times as long, and most limits fit into plain numbers. */
+function tokensAt(
+  numbers: readonly number[],
+  from: number,
+  large: (Rate & Balance) | undefined,
+  nowMs: number,
+): number {
+  const elapsedMs = nowMs - (numbers[from] as number)
+  if (large) return Number(refill(large, large, elapsedMs).tokensMilli)
+  const tokensMilli = numbers[from + 2] as number
+  const capacityMilli = numbers[from + 3] as number
+  if (nowMs >= (numbers[from + 1] as number)) return capacityMilli
+  if (elapsedMs <= 0) return tokensMilli
+  const earned = elapsedMs * (numbers[from + 4] as number) + (numbers[from + 6] as number)
+  return Math.min(capacityMilli, tokensMilli + Math.floor(earned / (numbers[from + 5] as number)))
+}
+
+function sharesOf(bucket: ShardedBucket): Shares {
+  const known = sharesOfBucket.get(bucket)
+  if (known) return known
+  const byName = new Map<string, {limit: Rate & Balance; refilledAtMs: number}[]>()
+  for (const stored of bucket.shards) {
+    if (stored.kind === 'ghost') continue
+    const {state, shard, shardCount} = stored.record
+    for (const [name, limit] of state.limits) {
+      if (name === WRITE_PRESSURE_LIMIT) continue
+      const share = {limit: shareOf(name, limit, shard, shardCount), refilledAtMs: state.refilledAtMs}
+      const same = byName.get(name)
+      if (same) same.push(share)
+      else byName.set(name, [share])
+    }
+  }
+  const sorted = [...byName].sort(([a], [b]) => (a < b ? -1 : 1))
+  const all = sorted.flatMap(([, shares]) => shares)
+  const large = new Map(all.flatMap(({limit}, at) => (isExact(limit) ? [] : [[at, limit] as const])))
+  const found = {
+    shape: shapeOf(sorted.map(([name, {length}]) => [name, length])),
+    // A copy has no spare capacity.
+    numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)).slice(),
+    large: large.size === 0 ? undefined : large,
+  }
+  sharesOfBucket.set(bucket, found)
+  return found
+}
+
+function shareOf(name: string, limit: LimitState, shard: number, shardCount: number): Rate & Balance {
+  return {...limit, ...shareOfRate(name, limit, shard, shardCount)}
+}
+
+function numbersOf(limit: Rate & Balance, refilledAtMs: number): number[] {
+  const {tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder} = limit
+  const fullAtMs = refilledAtMs + untilFullMs(limit)
+  const amounts = [tokensMilli, capacityMilli, refillAmountMilli].map(Number)
+  return [refilledAtMs, fullAtMs, ...amounts, refillPeriodMs, Number(remainder)]
+}
+
+/** At least 1 ms: with no elapsed time, even a balance above a lowered capacity stays unchanged. */
+const untilFullMs = (limit: Rate & Balance): number => Math.max(1, retryAfterMs(limit, limit, limit.capacityMilli))
+
+/** Whether all intermediate values are safe integers: then the quotient is not rounded past the next whole number. */
+function isExact(limit: Rate & Balance): boolean {
+  const mostEarned = untilFullMs(limit) * Number(limit.refillAmountMilli) + limit.refillPeriodMs
+  return Number.isSafeInteger(mostEarned) && Number.isSafeInteger(Number(limit.tokensMilli))
+}
+
+function shapeOf(limits: ReadonlyArray<readonly [name: string, count: number]>): Shape {
+  const key = limits.flat().join('#')
+  let shape = shapes.get(key)
+  if (!shape) {
+    shape = {names: limits.map(([name]) => name), counts: limits.map(([, count]) => count)}
+    shapes.set(key, shape)
+  }
+  return shape
+}

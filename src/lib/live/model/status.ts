@@ -1,0 +1,166 @@
+import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import {visitLevels} from './levels.js'
+import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
+import {isBeingRefused} from './request-counts.js'
+
+/** A limit with less than this fraction of its capacity left is near exhaustion. */
+const NEAR_FRACTION = 0.2
+/** So is a limit that will be empty within this time. */
+const NEAR_MS = 60_000
+
+const SEVERITY: Readonly<Record<RowStatus, number>> = {
+  ok: 0,
+  // On purpose: what nobody wants is worse.
+  disabled: 1,
+  overdrawn: 2,
+  near: 3,
+  over: 4,
+  gone: 5,
+}
+
+/** Without the readings of parents. */
+const NO_PARENTS: FindReading = () => undefined
+
+/** One limit of a bucket at an instant. */
+export interface LimitSummary {
+  readonly name: string
+  readonly status: RowStatus
+  /** Fraction of the capacity that is left; negative in debt. */
+  readonly left: number
+  readonly ratePerSecond: number | null
+  readonly emptyInMs: number | null
+}
+
+/** The status of a bucket at an instant, and the limit in the worst state; `undefined` when it has no usable limit. */
+export interface BucketStatus {
+  readonly status: RowStatus
+  readonly refusedBy: RefusedBy | undefined
+  readonly worst: LimitSummary | undefined
+}
+
+/** The status of its worst limit, unless a switch or its parent refuses, or requests were refused just before it was read. */
+export function statusAt(reading: Reading, nowMs: number, find: FindReading = NO_PARENTS): BucketStatus {
+  const worst = worstLimitAt(reading, nowMs)
+  if (reading.isGone) return {status: 'gone', refusedBy: undefined, worst}
+  if (reading.isDisabled) return {status: 'disabled', refusedBy: undefined, worst}
+  const refusedBy = refusedByAt(reading, worst, nowMs, find)
+  return {status: refusedBy ? 'over' : (worst?.status ?? 'ok'), refusedBy, worst}
+}
+
+function refusedByAt(
+  reading: Reading,
+  worst: LimitSummary | undefined,
+  nowMs: number,
+  find: FindReading,
+): RefusedBy | undefined {
+  if (worst?.status === 'over') return 'entity'
+  const {chargedTo, requests, readAtMs} = reading
+  const parent = chargedTo === undefined ? undefined : find(chargedTo)
+  const isRefusing = parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
+  if (isRefusing) return 'parent'
+  // The level may allow the next request already; the rate at which they come does not.
+  if (!isBeingRefused(requests, readAtMs)) return undefined
+  const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
+  const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
+  if (more > less) return 'parent'
+  // What its own limits have refused was before the bypass.
+  return isBypassedAt(reading, nowMs) ? undefined : 'entity'
+}
+
+/** Whether the average request of a child fits into what its parent has left; it is charged for limits of both only. */
+function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
+  if (isBypassedAt(parent, nowMs)) return true
+  const asked = typicalByName(child, nowMs)
+  let fits = true
+  visitLevels(parent.bucket, nowMs, (name, level, capacity, debt, _refillPerSecond, isSoft) => {
+    const tokens = asked.get(name)
+    if (tokens !== undefined && capacity > 0 && !isSoft && !hasTokens(level, debt, tokens)) fits = false
+  })
+  return fits
+}
+
+/** Whole tokens of the average request, by limit. */
+export function typicalByName({bucket, typical}: Reading, nowMs: number): Map<string, number> {
+  const byName = new Map<string, number>()
+  visitLevels(bucket, nowMs, name => byName.set(name, typical[byName.size] ?? 1))
+  return byName
+}
+
+/** A request takes from all shards that have tokens, so the debt of one does not hide the tokens of another. */
+const hasTokens = (level: number, debt: number, tokens: number): boolean =>
+  Math.round((level + debt) * 1000) >= tokens * 1000
+
+/** The limit in the worst state; `undefined` when the bucket has no usable limit. During a bypass none can refuse. */
+export function worstLimitAt(
+  reading: Pick<Reading, 'bucket' | 'ratePerSecond' | 'typical' | 'bypassUntilMs'>,
+  nowMs: number,
+): LimitSummary | undefined {
+  const {bucket, ratePerSecond: rates, typical} = reading
+  const isBypassed = isBypassedAt(reading, nowMs)
+  let worst: LimitSummary | undefined
+  let at = 0
+  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
+    const tokens = typical[at++] ?? 1
+    if (capacity <= 0) return
+    const ratePerSecond = rates.get(name) ?? null
+    // What is admitted during a bypass is counted and takes nothing.
+    const untilEmptyMs = isBypassed ? null : emptyInMs(level, refillPerSecond, ratePerSecond)
+    const left = level / capacity
+    const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
+    const isEmpty = !hasTokens(level, debt, tokens)
+    const status = isBypassed ? 'ok' : limitStatus(isSoft, isEmpty, isNear)
+    if (worst && !isWorse(status, left, ratePerSecond, worst)) return
+    worst = {name, status, left, ratePerSecond, emptyInMs: untilEmptyMs}
+  })
+  return worst
+}
+
+function limitStatus(isSoft: boolean, isEmpty: boolean, isNear: boolean): RowStatus {
+  if (isSoft) return isEmpty ? 'overdrawn' : 'ok'
+  return isEmpty ? 'over' : isNear ? 'near' : 'ok'
+}
+
+/** Of buckets that come one by one, the one with the worst status, then with the worst limit; the first by id among equals. */
+export class WorstBucket {
+  readonly #nowMs: number
+  readonly #find: FindReading | undefined
+  #worst: {readonly reading: Reading; readonly limit: LimitSummary} | undefined
+
+  constructor(nowMs: number, find?: FindReading) {
+    this.#nowMs = nowMs
+    this.#find = find
+  }
+
+  /** `undefined`: none so far has a usable limit. */
+  get reading(): Reading | undefined {
+    return this.#worst?.reading
+  }
+
+  add(reading: Reading): void {
+    const {status, worst: limit} = statusAt(reading, this.#nowMs, this.#find)
+    if (!limit || status === 'gone') return
+    const candidate = {reading, limit: {...limit, status}}
+    const worst = this.#worst
+    const isFirst =
+      !worst ||
+      isWorseLimit(candidate.limit, worst.limit) ||
+      (!isWorseLimit(worst.limit, candidate.limit) && reading.id < worst.reading.id)
+    if (isFirst) this.#worst = candidate
+  }
+}
+
+/** Ms until a limit is empty at the current rate; `null`: never, or unknown. */
+function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number | null): number | null {
+  if (level <= 0) return 0
+  if (ratePerSecond === null || ratePerSecond <= refillPerSecond) return null
+  return (level / (ratePerSecond - refillPerSecond)) * 1000
+}
+
+/** Among equally full limits, the one with the higher rate is worse. */
+function isWorse(status: RowStatus, left: number, ratePerSecond: number | null, than: LimitSummary): boolean {
+  if (status !== than.status) return SEVERITY[status] > SEVERITY[than.status]
+  return left === than.left ? (ratePerSecond ?? 0) > (than.ratePerSecond ?? 0) : left < than.left
+}
+
+const isWorseLimit = ({status, left, ratePerSecond}: LimitSummary, than: LimitSummary) =>
+  isWorse(status, left, ratePerSecond, than)

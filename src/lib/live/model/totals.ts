@@ -1,0 +1,167 @@
+import {groupBy} from '../../core/group-by.js'
+import type {LimitLevel} from '../../repository/buckets/view.js'
+import {levelsAt, visitLevels} from './levels.js'
+import type {FindReading, Reading, ResourceRow, Totals} from './model.js'
+import {statusAt} from './status.js'
+
+/** Levels of parents that are followed: other clients can store a cycle of parents. */
+const MAX_PARENT_LEVELS = 8
+
+/** Consumers listed per resource. */
+const TOP_CONSUMERS = 3
+
+/** What a bucket consumes. */
+export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
+
+/** Totals over all buckets at an instant; deleted buckets do not count. Keeps no reading. */
+export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
+  const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
+  const rated: BucketConsumption[] = []
+  let refusedPerSecond = 0
+  for (const reading of readings) {
+    if (reading.isGone) continue
+    const {status} = statusAt(reading, nowMs, find)
+    count.buckets++
+    count.shards += reading.bucket.shardCount
+    if (status === 'over') count.over++
+    if (status === 'near') count.near++
+    if (status === 'overdrawn') count.overdrawn++
+    if (status === 'disabled') count.disabled++
+    if (isInDebt(reading, nowMs)) count.inDebt++
+    refusedPerSecond += refusedOf(reading, find)
+    const {id, chargedTo, ratePerSecond} = reading
+    if (ratePerSecond.size > 0) rated.push({id, chargedTo, ratePerSecond})
+  }
+  return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond}
+}
+
+/** Number of buckets with a reading, whatever the filter; deleted buckets do not count. */
+export function liveCount(readings: ReadonlyMap<string, Reading>): number {
+  let count = 0
+  for (const {isGone} of readings.values()) if (!isGone) count++
+  return count
+}
+
+function isInDebt({bucket}: Reading, nowMs: number): boolean {
+  let hasDebt = false
+  visitLevels(bucket, nowMs, (_name, _level, _capacity, debt) => {
+    if (debt > 0) hasDebt = true
+  })
+  return hasDebt
+}
+
+/**
+ * Consumption of all buckets in tokens per second, by limit. A request that is also charged to a parent counts once: with
+ * the parent where its rate is known, otherwise with the child.
+ */
+export function totalConsumption(readings: Iterable<BucketConsumption>): Map<string, number> {
+  const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
+  const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
+  const parents = new Map(rated.flatMap(reading => (childrenOf.has(reading.id) ? [[reading.id, reading]] : [])))
+  /** Direct consumption of the cascading children of a bucket. */
+  const ofChildren = (id: string, name: string, levels: number): number => {
+    let sum = 0
+    for (const child of levels > 0 ? (childrenOf.get(id) ?? []) : []) {
+      const rate = child.ratePerSecond.get(name)
+      if (rate !== undefined) sum += rate - ofChildren(child.id, name, levels - 1)
+    }
+    return sum
+  }
+  const sums = new Map<string, number>()
+  for (const {id, chargedTo, ratePerSecond} of rated) {
+    const parent = chargedTo === undefined ? undefined : parents.get(chargedTo)
+    for (const [name, rate] of ratePerSecond) {
+      // A parent is charged for its child's direct requests, not for those that the child was charged for.
+      const counted = parent?.ratePerSecond.has(name) ? ofChildren(id, name, MAX_PARENT_LEVELS) : rate
+      sums.set(name, (sums.get(name) ?? 0) + counted)
+    }
+  }
+  return sums
+}
+
+/** Refused requests per second. A parent has counted what it refused of its children, unless it is not watched. */
+function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
+  const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
+  const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
+  return own + (parent?.requests.refusedPerSecond ? 0 : byParent)
+}
+
+/** The limit with the highest rate, the first by name among equals; `undefined` when no rate is known. */
+export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
+  let most: {readonly name: string; readonly rate: number} | undefined
+  for (const [name, rate] of ratePerSecond) {
+    const isMore = !most || rate > most.rate || (rate === most.rate && name < most.name)
+    if (isMore) most = {name, rate}
+  }
+  return most?.name
+}
+
+/** Totals of each resource at an instant, by name; deleted buckets do not count. */
+export function resourcesAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): ResourceRow[] {
+  const live = [...readings].filter(({isGone}) => !isGone)
+  const groups = [...groupBy(live, ({bucket}) => bucket.resource)]
+  groups.sort(([a], [b]) => (a < b ? -1 : 1))
+  return groups.map(([resource, group]) => resourceRow(resource, group, nowMs, find))
+}
+
+function resourceRow(
+  resource: string,
+  readings: readonly Reading[],
+  nowMs: number,
+  find: FindReading | undefined,
+): ResourceRow {
+  const ratePerSecond = totalConsumption(readings)
+  const limits = new Map<string, LimitLevel>()
+  let [over, near] = [0, 0]
+  for (const reading of readings) {
+    const {status} = statusAt(reading, nowMs, find)
+    if (status === 'over') over++
+    if (status === 'near') near++
+    for (const limit of levelsAt(reading.bucket, nowMs)) {
+      const sum = limits.get(limit.name)
+      limits.set(limit.name, sum ? plus(sum, limit) : limit)
+    }
+  }
+  return {
+    resource,
+    entities: readings.length,
+    limits: [...limits.values()].map(rounded).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    ratePerSecond,
+    over,
+    near,
+    refusedPerSecond: readings.reduce((sum, reading) => sum + refusedOf(reading, find), 0),
+    top: topConsumers(readings, ratePerSecond),
+  }
+}
+
+function plus(a: LimitLevel, b: LimitLevel): LimitLevel {
+  return {
+    name: a.name,
+    level: a.level + b.level,
+    capacity: a.capacity + b.capacity,
+    debt: a.debt + b.debt,
+    refillPerSecond: a.refillPerSecond + b.refillPerSecond,
+  }
+}
+
+/** Removes binary noise: sums of thousandths end in ...0000004. */
+function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): LimitLevel {
+  const round = (value: number) => Math.round(value * 1e6) / 1e6
+  return {
+    name,
+    level: round(level),
+    capacity: round(capacity),
+    debt: round(debt),
+    refillPerSecond: round(refillPerSecond),
+  }
+}
+
+/** The entities that consume most of the most consumed limit; idle ones are left out. */
+function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
+  const limit = mostConsumed(rates) ?? ''
+  return readings
+    .map(({bucket, ratePerSecond}) => ({entity: bucket.entity, ratePerSecond: ratePerSecond.get(limit) ?? 0, limit}))
+    .filter(each => each.ratePerSecond > 0)
+    .sort((a, b) => b.ratePerSecond - a.ratePerSecond || (a.entity < b.entity ? -1 : 1))
+    .slice(0, TOP_CONSUMERS)
+}

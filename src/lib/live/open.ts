@@ -1,0 +1,76 @@
+import type {StackContext} from '../cli/base/context.js'
+import type {Settings} from '../cli/base/settings.js'
+import {keepHeapSmallest} from '../cli/output/small-heap.js'
+import {withinTime} from '../cli/output/time-limit.js'
+import {needEntity, needResource} from '../insight/lookup/known-names.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import {type WatchedBuckets, watchedBuckets} from './document.js'
+import type {WatchRequest} from './flags.js'
+import {healthSource} from './health.js'
+import type {SortKey, Watch, WatchData, WatchScope} from './model/model.js'
+import {takeReadings} from './poll/snapshot.js'
+import {openWatch} from './poll/watch.js'
+import {whySource} from './why.js'
+
+/** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
+export async function startWatch(
+  stack: StackContext,
+  {scope, intervalMs}: WatchRequest,
+  {ourVersion, where}: {readonly ourVersion: string; readonly where: string},
+  signal: AbortSignal,
+): Promise<Watch> {
+  const repository = await stack.namespace()
+  signal.throwIfAborted()
+  const {table} = stack
+  const health = healthSource(stack, ourVersion)
+  const watch = openWatch({repository, table, scope, intervalMs, health, why: whySource(repository, table, where)})
+  signal.addEventListener('abort', () => watch.stop(), {once: true})
+  await watch.start()
+  try {
+    await needScope(repository, scope, watch.data())
+    return watch
+  } catch (error) {
+    await watch.stop()
+    throw error
+  }
+}
+
+/** What these sort by is known after a second reading only. */
+const RATE_SORTS: ReadonlySet<SortKey> = new Set(['rate', 'empty', 'pressure'])
+
+/**
+ * Reads buckets of a scope once; twice, an interval apart, where the order needs rates. Throws for a resource or entity that
+ * does not exist.
+ */
+export function takeSnapshot(
+  stack: StackContext,
+  {scope, selection, forMs, intervalMs, isWhole}: WatchRequest,
+  top: number | undefined,
+): Promise<WatchedBuckets> {
+  return withinTime(forMs, async signal => {
+    const repository = await stack.namespace()
+    if (isWhole) keepHeapSmallest()
+    const againAfterMs = RATE_SORTS.has(selection.sort) ? intervalMs : undefined
+    const result = await takeReadings(repository, stack.table, scope, {signal, againAfterMs, isWhole})
+    await needScope(repository, scope, result)
+    return watchedBuckets({...result, problem: undefined}, stack.table.clock(), selection, top)
+  })
+}
+
+/** Where a stack is: its region, or the host of a local engine. */
+export function whereOf({stack, endpointUrl, region, profile}: Settings): string {
+  if (endpointUrl.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
+  if (stack.value === 'local') return 'this machine'
+  return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
+}
+
+/** A scope without buckets is fine unless its name does not exist. */
+export async function needScope(
+  repository: NamespaceRepository,
+  scope: WatchScope,
+  {known}: Pick<WatchData, 'known'>,
+): Promise<void> {
+  if (known.count > 0) return
+  if (scope.kind === 'resource') await needResource(repository, scope.resource)
+  if (scope.kind === 'entity') await needEntity(repository, scope.entity)
+}

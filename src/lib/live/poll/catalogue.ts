@@ -1,0 +1,162 @@
+import {groupBy} from '../../core/group-by.js'
+import {addressOf, MAX_SHARDS, type ShardedBucket, shardCountOf} from '../../repository/buckets/buckets.js'
+import type {CountedShard, ShardAddress} from '../../repository/buckets/pages.js'
+import type {StoredBucket} from '../../schema/bucket-record.js'
+import type {Reading} from '../model/model.js'
+import {compactRecord} from './compact.js'
+import type {PollCandidate} from './poll-plan.js'
+import {bucketId, nextReading} from './reading.js'
+
+const NONE: ReadonlySet<number> = new Set()
+const ONLY_FIRST: readonly number[] = [0]
+
+/** A bucket found in an index. It is its own poll candidate, because each poll considers all of ten thousand. */
+class CatalogueEntry implements PollCandidate {
+  readonly id: string
+  readonly entity: string
+  readonly resource: string
+  /** Shards to read. The index lags behind; shard 0 has the current count. */
+  numbers: readonly number[] = ONLY_FIRST
+  /** Shards that were not found; only the index can bring them back. */
+  absent: ReadonlySet<number> = NONE
+  reading: Reading | undefined = undefined
+  /** Epoch ms of the last read, if it found only items without a state. */
+  unreadableAtMs: number | undefined = undefined
+
+  constructor(id: string, {entity, resource}: Omit<ShardAddress, 'shard'>) {
+    this.id = id
+    this.entity = entity
+    this.resource = resource
+  }
+
+  get shards(): number {
+    return this.numbers.length
+  }
+
+  get readAtMs(): number | undefined {
+    return this.unreadableAtMs ?? this.reading?.readAtMs
+  }
+
+  get isActive(): boolean {
+    return this.reading !== undefined && isInUse(this.reading)
+  }
+}
+
+/** All known buckets: the addresses of their shards and their last readings. */
+export class Catalogue {
+  readonly #entries = new Map<string, CatalogueEntry>()
+  readonly #gone = new Map<string, Reading>()
+
+  readonly #form: typeof compactRecord
+
+  /** Begins with buckets that were read before. `form`: how the records of buckets are kept. */
+  constructor(readings: Iterable<Reading> = [], form = compactRecord) {
+    this.#form = form
+    for (const reading of readings) {
+      const entry = new CatalogueEntry(reading.id, reading.bucket)
+      entry.reading = reading
+      rememberShards(entry, reading.bucket)
+      this.#entries.set(reading.id, entry)
+    }
+  }
+
+  /** Known buckets, and in addition those that cannot be read. */
+  size(): {count: number; unreadable: number} {
+    let unreadable = 0
+    for (const entry of this.#entries.values()) if (entry.unreadableAtMs !== undefined) unreadable++
+    return {count: this.#entries.size - unreadable, unreadable}
+  }
+
+  /** Adds shards found in an index. */
+  addShards(addresses: readonly ShardAddress[]): void {
+    for (const address of addresses) {
+      const {shard} = address
+      const id = bucketId(address)
+      let entry = this.#entries.get(id)
+      if (!entry) {
+        entry = new CatalogueEntry(id, address)
+        this.#entries.set(id, entry)
+      }
+      if (!entry.numbers.includes(shard)) entry.numbers = [...entry.numbers, shard]
+    }
+  }
+
+  candidates(): PollCandidate[] {
+    return [...this.#entries.values()]
+  }
+
+  /** The known shards of some buckets. */
+  addressesOf(ids: readonly string[]): ShardAddress[] {
+    return ids.flatMap(id => {
+      const entry = this.#entries.get(id)
+      return entry ? entry.numbers.map(shard => ({entity: entry.entity, resource: entry.resource, shard})) : []
+    })
+  }
+
+  /** Shards that must exist by the shard counts just read, but are not in the catalogue. */
+  unknownShards(stored: readonly StoredBucket[]): ShardAddress[] {
+    return [...byBucket(stored)].flatMap(([id, shards]) => {
+      const entry = this.#entries.get(id)
+      if (!entry) return []
+      const count = Math.min(shardCountOf(shards), MAX_SHARDS)
+      const counted = Array.from({length: count}, (_, shard) => shard)
+      const unknown = counted.filter(shard => !entry.numbers.includes(shard) && !entry.absent.has(shard))
+      return unknown.map(shard => ({entity: entry.entity, resource: entry.resource, shard}))
+    })
+  }
+
+  /**
+   * Stores what was read of these buckets; returns how many of them exist. A deleted bucket stays for one more poll.
+   */
+  update(ids: readonly string[], stored: readonly CountedShard[], readAtMs: number): number {
+    const found = byBucket(stored)
+    let existing = 0
+    this.#gone.clear()
+    for (const id of ids) {
+      const entry = this.#entries.get(id)
+      if (!entry) continue
+      const shards = found.get(id) ?? []
+      if (!shards.some(({kind}) => kind === 'bucket')) {
+        if (entry.reading) this.#gone.set(id, {...entry.reading, isGone: true})
+        entry.reading = undefined
+        if (shards.length > 0) entry.unreadableAtMs = readAtMs
+        else this.#entries.delete(id)
+        continue
+      }
+      existing++
+      entry.unreadableAtMs = undefined
+      shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
+      const {entity, resource} = entry
+      const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
+      entry.reading = nextReading(entry.reading, bucket, readAtMs, this.#form)
+      rememberShards(entry, bucket)
+    }
+    return existing
+  }
+
+  /** By id; includes buckets that the last poll found deleted. */
+  readings(): ReadonlyMap<string, Reading> {
+    const readings = new Map(this.#gone)
+    for (const [id, {reading}] of this.#entries) if (reading) readings.set(id, reading)
+    return readings
+  }
+}
+
+/** Whether anything was consumed between the last two readings; after a single reading, whether the bucket is not full. */
+function isInUse({ratePerSecond, used}: Reading): boolean {
+  if (ratePerSecond.size === 0) return (used.at(-1) ?? 0) > 0
+  for (const rate of ratePerSecond.values()) if (rate !== 0) return true
+  return false
+}
+
+/** Remembers absent shards too: reading a shard that does not exist costs as much as reading one that does. */
+function rememberShards(entry: CatalogueEntry, {shards, shardCount}: ShardedBucket): void {
+  const present = shards.map(shard => addressOf(shard).shard)
+  entry.numbers = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
+  const counted = Array.from({length: Math.min(shardCount, MAX_SHARDS)}, (_, shard) => shard)
+  const absent = counted.filter(shard => shard !== 0 && !present.includes(shard))
+  entry.absent = absent.length === 0 ? NONE : new Set(absent)
+}
+
+const byBucket = <T extends StoredBucket>(stored: readonly T[]): Map<string, T[]> =>
+  groupBy(stored, shard => bucketId(addressOf(shard)))

@@ -1,0 +1,91 @@
+import {rateText} from '../../core/limits/boost-text.js'
+import type {Level} from '../../core/limits/resolve.js'
+import {Audit} from '../../repository/audit/audit.js'
+import {Buckets} from '../../repository/buckets/buckets.js'
+import {withBoosts} from '../../repository/limits/boost-records.js'
+import {ConfigCache} from '../../repository/limits/cache.js'
+import {ConfigResolver} from '../../repository/limits/resolver.js'
+import {readLimitUnits, type UnitsByLimit, withUnits} from '../../repository/limits/units.js'
+import {type NamespaceTable, untilAborted} from '../../repository/table/table.js'
+import {Usage} from '../../repository/usage/usage.js'
+import {type Detail, type Reading, USAGE_HOURS} from '../model/model.js'
+import {bucketId, nextReading} from './reading.js'
+
+const EVENTS = 5
+
+const LEVEL_WORDS: Readonly<Record<Level, string>> = {
+  entity: 'entity',
+  entity_default: 'entity, all resources',
+  resource: 'resource',
+  system: 'system',
+}
+
+/** What a detail is read from. */
+interface DetailSource {
+  readonly table: NamespaceTable
+  /** The last reading of a bucket, by id. */
+  readonly known: (id: string) => Reading | undefined
+}
+
+/** Loads the detail of a bucket. Parts that cannot be read are listed as problems; the rest is still returned. */
+export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
+  const {entity, resource} = reading.bucket
+  const table = untilAborted(source.table, signal)
+  const problems: string[] = []
+  const part = async <T>(what: string, work: () => Promise<T>, fallback: T): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      problems.push(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+      return fallback
+    }
+  }
+  const noUnits: UnitsByLimit = new Map()
+  const unitsRead = part('units', () => readLimitUnits(table), noUnits)
+  const [units, parent, limits, usage, audit] = await Promise.all([
+    unitsRead,
+    part('parent', () => loadParent({...source, table}, reading), undefined),
+    part('limits', () => loadLimits(table, entity, resource, unitsRead), []),
+    part('usage', () => loadUsage(table, entity, resource), []),
+    part('audit', async () => (await new Audit(table).list({entity, limit: EVENTS})).records, []),
+  ])
+  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, units, usage, audit, problems}
+}
+
+async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
+  const [parent] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.parent ?? []) : []))
+  if (parent === undefined) return undefined
+  const found = await new Buckets(table).find(parent, bucket.resource)
+  return found && nextReading(known(bucketId(found)), found, table.clock())
+}
+
+/** As stored now: with an empty cache, because the user may just have changed them. */
+async function loadLimits(
+  table: NamespaceTable,
+  entity: string,
+  resource: string,
+  units: Promise<UnitsByLimit>,
+): Promise<Detail['limits']> {
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
+  const {source, trace} = await resolver.resolve(entity, resource)
+  const [applied] = await withBoosts(
+    table,
+    trace.filter(({level}) => level === source),
+  )
+  return withUnits(applied?.limits ?? [], await units).map(limit => ({
+    name: limit.name,
+    text: rateText(limit),
+    source: source === undefined ? '' : LEVEL_WORDS[source],
+  }))
+}
+
+async function loadUsage(table: NamespaceTable, entity: string, resource: string): Promise<Detail['usage']> {
+  const {records} = await new Usage(table).ofEntity(entity, {resource, window: 'hourly', limit: USAGE_HOURS})
+  return records.map(({start, tokens, totalEvents, refused}) => ({
+    start,
+    counters: Object.fromEntries(tokens),
+    requests: totalEvents,
+    refused: (refused?.requests ?? 0) + (refused?.byParent ?? 0),
+  }))
+}

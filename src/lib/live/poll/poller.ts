@@ -1,0 +1,193 @@
+import {CapacityMeter, type CapacityTotals, meteredTransport} from '../../dynamo/capacity.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
+import {readAddressPage, readShardsAt} from '../../repository/buckets/pages.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {Item} from '../../schema/attribute-value.js'
+import type {PollFacts, WatchData, WatchScope} from '../model/model.js'
+import {Catalogue} from './catalogue.js'
+import {trimmedRecord} from './compact.js'
+import {EntityNames} from './entity-names.js'
+import {NamespaceFacts} from './namespace-facts.js'
+import {PackedReadings} from './packed-readings.js'
+import {affordableShards, isListingDue, MAX_PAGE, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
+import {bucketId, entityOf} from './reading.js'
+
+/** Buckets whose limits are looked up in one poll because a boost is over, at up to five read units each. */
+const COPIES_PER_POLL = 5
+
+/** The result of a poll. */
+export type PollResult = Pick<WatchData, 'readings' | 'known' | 'names'> & {readonly lastPoll: PollFacts}
+
+/** What a poll has read. */
+interface Polled {
+  readonly readings: WatchData['readings']
+  /** Known buckets, and in addition those that cannot be read. */
+  readonly size: {readonly count: number; readonly unreadable: number}
+  /** Of the buckets that were to be read, how many exist. */
+  readonly existing: number
+}
+
+/** A listing of the index, one page per poll. */
+interface Listing {
+  /** Start key of the next page. */
+  start: Item | undefined
+  pages: number
+  endedAtMs: number | undefined
+}
+
+/** Reads the buckets of a scope, poll by poll: sequential requests, bounded cost, no writes. */
+export class BucketPoller {
+  readonly #table: NamespaceTable
+  readonly #scope: WatchScope
+  readonly #meter = new CapacityMeter()
+  readonly #catalogue = new Catalogue()
+  readonly #names: EntityNames
+  readonly #facts: NamespaceFacts
+  #listing: Listing = {start: undefined, pages: 0, endedAtMs: undefined}
+  #isComplete = false
+  #unitsPerAddress: number | undefined
+  #unitsPerShard = MIN_UNITS_PER_SHARD
+  #polls = 0
+
+  constructor(table: NamespaceTable, scope: WatchScope) {
+    const transport = meteredTransport(table.transport, this.#meter, table.clock)
+    this.#table = {...table, transport}
+    this.#names = new EntityNames(this.#table)
+    this.#facts = new NamespaceFacts(this.#table)
+    this.#scope = scope
+  }
+
+  /** Read units and calls of everything so far, including failed polls. */
+  get cost(): Pick<CapacityTotals, 'read' | 'calls'> {
+    return this.#meter.snapshot()
+  }
+
+  /** The currency of limits that are counted in money, by name. */
+  get currencies(): WatchData['units'] {
+    return this.#facts.units
+  }
+
+  /** Reads what has to be known besides the buckets, if that is due: currencies, and limits that have ended. */
+  loadFacts(signal: AbortSignal): Promise<void> {
+    return this.#facts.load(signal)
+  }
+
+  /** One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows. */
+  async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async before => {
+      await this.#list(this.#catalogue, signal)
+      await this.#names.load(
+        Array.from(focus, id => entityOf(id)),
+        signal,
+      )
+      const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
+      const chosen = planReads(this.#catalogue.candidates(), focus, affordable)
+      const existing = await this.#read(this.#catalogue, chosen, signal)
+      return {existing, readings: this.#catalogue.readings(), size: this.#catalogue.size()}
+    })
+  }
+
+  /**
+   * Lists the whole index and reads every bucket once, a page at a time, whatever it costs. Only the readings are kept, and
+   * packed: a poll that follows knows nothing of them.
+   */
+  async pollAll(signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async () => {
+      const readings = new PackedReadings()
+      /** Buckets that were read and have no reading. */
+      const others = new Set<string>()
+      let unreadable = 0
+      do {
+        const page = new Catalogue([], trimmedRecord)
+        const ids = new Set(await this.#list(page, signal))
+        for (const id of ids) if (readings.has(id) || others.has(id)) ids.delete(id)
+        await this.#read(page, [...ids], signal, Number.POSITIVE_INFINITY)
+        for (const reading of page.readings().values()) readings.add(reading)
+        for (const id of ids) if (!readings.has(id)) others.add(id)
+        unreadable += page.size().unreadable
+      } while (this.#listing.start !== undefined)
+      return {readings, size: {count: readings.size, unreadable}, existing: readings.size}
+    })
+  }
+
+  /** Reads all buckets again that a poll has read, and no others. */
+  async pollAgain({readings: before, known}: PollResult, signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async () => {
+      const readings = new PackedReadings()
+      let {unreadable} = known
+      for await (const some of chunksOf(before.values(), MAX_PAGE)) {
+        const page = new Catalogue(some, trimmedRecord)
+        const ids = some.map(({id}) => id)
+        await this.#read(page, ids, signal, Number.POSITIVE_INFINITY)
+        for (const reading of page.readings().values()) if (!reading.isGone) readings.add(reading)
+        unreadable += page.size().unreadable
+      }
+      const count = known.count - before.size + readings.size
+      return {readings, size: {count, unreadable}, existing: readings.size}
+    })
+  }
+
+  /** The result of work that reads buckets. */
+  async #counted(work: (before: CapacityTotals) => Promise<Polled>): Promise<PollResult> {
+    const {clock} = this.#table
+    const startedAtMs = clock()
+    const before = this.#meter.snapshot()
+    const {readings, size, existing} = await work(before)
+    const {read: readUnits, calls} = this.#meter.since(before)
+    const atMs = clock()
+    this.#polls++
+    return {
+      readings,
+      names: this.#names.names,
+      known: {count: size.count, isComplete: this.#isComplete, unreadable: size.unreadable},
+      lastPoll: {
+        number: this.#polls,
+        atMs,
+        durationMs: Math.max(0, atMs - startedAtMs),
+        readUnits,
+        calls,
+        bucketsRead: existing,
+      },
+    }
+  }
+
+  /** Adds the next page of the index to a catalogue, if it is due; the buckets on it. */
+  async #list(catalogue: Catalogue, signal: AbortSignal): Promise<string[]> {
+    const {pages, endedAtMs} = this.#listing
+    if (endedAtMs !== undefined) {
+      if (!isListingDue({pages, endedAtMs}, this.#table.clock())) return []
+      this.#listing = {start: undefined, pages: 0, endedAtMs: undefined}
+    }
+    const before = this.#meter.snapshot()
+    const page = {start: this.#listing.start, limit: pageSize(this.#unitsPerAddress), signal}
+    const {addresses, next} = await readAddressPage(this.#table, this.#scope, page)
+    if (addresses.length > 0) this.#unitsPerAddress = this.#meter.since(before).read / addresses.length
+    catalogue.addShards(addresses)
+    this.#listing.start = next
+    this.#listing.pages++
+    if (next === undefined) {
+      this.#listing.endedAtMs = this.#table.clock()
+      this.#isComplete = true
+    }
+    return addresses.map(bucketId)
+  }
+
+  /** Reads these buckets of a catalogue, and the limits of so many for which a boost is over; resolves to how many of them exist. */
+  async #read(
+    catalogue: Catalogue,
+    ids: readonly string[],
+    signal: AbortSignal,
+    copies = COPIES_PER_POLL,
+  ): Promise<number> {
+    const before = this.#meter.snapshot()
+    const addresses = catalogue.addressesOf(ids)
+    const stored = await readShardsAt(this.#table, addresses, signal)
+    const unknown = catalogue.unknownShards(stored)
+    if (unknown.length > 0) stored.push(...(await readShardsAt(this.#table, unknown, signal)))
+    const shown = (await this.#facts.copies?.inForce(stored, copies)) ?? stored
+    const existing = catalogue.update(ids, shown, this.#table.clock())
+    const shards = addresses.length + unknown.length
+    if (shards > 0) this.#unitsPerShard = Math.max(MIN_UNITS_PER_SHARD, this.#meter.since(before).read / shards)
+    return existing
+  }
+}

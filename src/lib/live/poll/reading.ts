@@ -1,0 +1,179 @@
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {addressOf, type ShardedBucket} from '../../repository/buckets/buckets.js'
+import {averageRequest} from '../../repository/buckets/view.js'
+import type {BucketRecord, StoredBucket} from '../../schema/bucket-record.js'
+import {WRITE_PRESSURE_RATE} from '../../schema/bucket-record.js'
+import {writeUnitsOf} from '../../schema/item-size.js'
+import {type Reading, SAMPLES} from '../model/model.js'
+import {nextRequestCounts} from '../model/request-counts.js'
+import {worstLimitAt} from '../model/status.js'
+import {compactRecord} from './compact.js'
+
+/** Readings closer together than this give no reliable rate. */
+const MIN_OBSERVATION_MS = 500
+
+/** Most of ten thousand buckets are idle; they share their maps of zeros, by the keys of the map. */
+const idleRates = new Map<string, Reading['ratePerSecond']>()
+const idlePressures = new Map<string, Reading['writePressures']>()
+const NO_RATES: Reading['ratePerSecond'] = new Map()
+const NO_PRESSURES: Reading['writePressures'] = new Map()
+
+/** Values that many readings have are kept once: ids of parents, and short lists of figures. */
+const parentIds = new Map<string, string>()
+const figures = new Map<string, readonly (number | null)[]>()
+const MOST_SHARED = 10_000
+
+const shared = <T extends number | null>(list: readonly T[]): readonly T[] =>
+  once(figures as Map<string, readonly T[]>, JSON.stringify(list), list)
+
+function once<T>(known: Map<string, T>, key: string, value: T): T {
+  const first = known.get(key)
+  if (first === undefined && known.size < MOST_SHARED) known.set(key, value)
+  return first ?? value
+}
+
+/** Unique within a namespace. */
+export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
+  // A text that is put together otherwise keeps its parts.
+  [entity, resource].join('#')
+
+/** The entity of such an id. */
+export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
+
+/** The reading of a bucket that was read again, or for the first time. */
+export function nextReading(
+  previous: Reading | undefined,
+  current: ShardedBucket,
+  readAtMs: number,
+  form: (bucket: ShardedBucket) => ShardedBucket = compactRecord,
+): Reading {
+  const before = previous && recordsByShard(previous.bucket)
+  const bucket = form(before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current)
+  const id = previous?.id ?? bucketId(bucket)
+  const rates = ratesSince(previous, bucket, readAtMs)
+  const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
+  const typical = shared([...(averageRequest(bucket, requests.admitted)?.values() ?? [])])
+  const bypassUntilMs = bypassEnd(current)
+  const worst = worstLimitAt({bucket, typical, bypassUntilMs, ...rates}, readAtMs)
+  // `concat` allocates no spare capacity.
+  const samples = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
+  const used = samples.length === 1 ? shared(samples) : samples
+  const {ratePerSecond, writePressure, writePressures, countedFrom} = rates
+  // Without spreading: there are a hundred thousand of these, and V8 keeps an object that was spread in twice the memory.
+  return {
+    id,
+    bucket,
+    readAtMs,
+    ratePerSecond,
+    requests,
+    typical,
+    bypassUntilMs,
+    isDisabled: isSwitchedOff(current),
+    countedFrom,
+    chargedTo: chargedTo(bucket),
+    writePressure,
+    writePressures,
+    used,
+    isGone: false,
+  }
+}
+
+/** All shards have the switch of the first. */
+function isSwitchedOff({shards}: ShardedBucket): boolean {
+  const first = shards.find(shard => shard.kind === 'bucket')
+  return first?.kind === 'bucket' && first.record.isDisabled === true
+}
+
+/** The last instant until which a shard is bypassed. */
+function bypassEnd({shards}: ShardedBucket): number | undefined {
+  const ends = shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.bypassUntilMs ?? []) : []))
+  return ends.length === 0 ? undefined : Math.max(...ends)
+}
+
+function chargedTo({resource, shards}: ShardedBucket): string | undefined {
+  const [first] = shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+  if (!first?.cascade || first.parent === undefined) return undefined
+  const id = bucketId({entity: first.parent, resource})
+  return once(parentIds, id, id)
+}
+
+type Records = ReadonlyMap<number, BucketRecord>
+
+function recordsByShard({shards}: ShardedBucket): Records {
+  return new Map(shards.flatMap(shard => (shard.kind === 'bucket' ? [[shard.record.shard, shard.record]] : [])))
+}
+
+/**
+ * Detects a stale answer of an eventually consistent read. Every write raises the write counter, and an item that was
+ * created again has a later refill time; so a lower counter without a later refill time is stale.
+ */
+function newer(before: Records, current: StoredBucket): StoredBucket {
+  const known = before.get(addressOf(current).shard)
+  if (!known || current.kind === 'ghost') return current
+  const {record} = current
+  const isStale = writesOf(record) < writesOf(known) && record.state.refilledAtMs <= known.state.refilledAtMs
+  return isStale ? {...current, record: known} : current
+}
+
+function ratesSince(
+  previous: Reading | undefined,
+  bucket: ShardedBucket,
+  readAtMs: number,
+): Pick<Reading, 'ratePerSecond' | 'writePressure' | 'writePressures' | 'countedFrom'> {
+  if (!previous)
+    return {ratePerSecond: NO_RATES, writePressure: 0, writePressures: NO_PRESSURES, countedFrom: undefined}
+  const from = previous.countedFrom ?? {bucket: previous.bucket, readAtMs: previous.readAtMs}
+  const elapsedMs = readAtMs - from.readAtMs
+  if (elapsedMs < MIN_OBSERVATION_MS) {
+    const {ratePerSecond, writePressure, writePressures} = previous
+    return {ratePerSecond, writePressure, writePressures, countedFrom: from}
+  }
+  const before = recordsByShard(from.bucket)
+  const consumed = new Map<string, bigint>()
+  const pressures = new Map<number, number>()
+  for (const record of recordsByShard(bucket).values()) {
+    const known = before.get(record.shard)
+    // The shard existed last time but was not read, so its counter then is unknown.
+    if (!known && record.shard < from.bucket.shardCount) continue
+    // Counters of a new or re-created item start at zero.
+    const isSame = known !== undefined && writesOf(record) >= writesOf(known)
+    for (const [name, {consumedMilli}] of record.state.limits) {
+      const since = consumedMilli - (isSame ? (known.state.limits.get(name)?.consumedMilli ?? 0n) : 0n)
+      if (name !== WRITE_PRESSURE_LIMIT) consumed.set(name, (consumed.get(name) ?? 0n) + since)
+    }
+    const writes = writesOf(record) - (isSame ? writesOf(known) : 0n)
+    pressures.set(record.shard, pressureOf(record, writes, elapsedMs))
+  }
+  const rates = new Map(Array.from(consumed, ([name, milli]) => [name, Number(milli) / elapsedMs]))
+  return {
+    ratePerSecond: sharedIfIdle(rates),
+    writePressure: Math.max(0, ...pressures.values()),
+    writePressures: oneOfIdle(pressures, idlePressures),
+    countedFrom: undefined,
+  }
+}
+
+const writesOf = ({state}: BucketRecord): bigint => state.limits.get(WRITE_PRESSURE_LIMIT)?.consumedMilli ?? 0n
+
+/** One write counts 1,000 milli; a write to a large item costs several units. */
+function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number): number {
+  if (writesMilli <= 0n) return 0
+  const writesPerSecond = Number(writesMilli) / elapsedMs
+  return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
+}
+
+/** The same rates; those of all idle buckets with the same limits are one object. */
+export const sharedIfIdle = (rates: Reading['ratePerSecond']): Reading['ratePerSecond'] => oneOfIdle(rates, idleRates)
+
+/** Maps of zeros with the same keys are one object. */
+function oneOfIdle<K>(
+  figures: ReadonlyMap<K, number>,
+  idle: Map<string, ReadonlyMap<K, number>>,
+): ReadonlyMap<K, number> {
+  if ([...figures.values()].some(figure => figure !== 0)) return figures
+  const names = [...figures.keys()].join('#')
+  const known = idle.get(names)
+  if (known) return known
+  idle.set(names, figures)
+  return figures
+}

@@ -1,0 +1,252 @@
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {Table} from '../../repository/table/table.js'
+import type {
+  Detail,
+  HealthLine,
+  HealthSource,
+  Reading,
+  Watch,
+  WatchData,
+  WatchScope,
+  WhySource,
+  WhyText,
+} from '../model/model.js'
+import {loadDetail} from './detail.js'
+import {NODE_TIMERS, PeriodicLoad, type Timers} from './periodic-load.js'
+import {PollStats} from './poll-stats.js'
+import {BucketPoller} from './poller.js'
+
+export interface WatchOptions {
+  readonly repository: NamespaceRepository
+  readonly table: Table
+  readonly scope: WatchScope
+  /** Ms between the end of a poll and the next one. */
+  readonly intervalMs: number
+  /** Absent: the health panel shows only the state of the polls. */
+  readonly health?: HealthSource | undefined
+  /** Absent: there are no explanations. */
+  readonly why?: WhySource | undefined
+  readonly timers?: Timers
+}
+
+/** Health comes from half a dozen services, some of which bill each request. */
+const HEALTH_INTERVAL_MS = 15_000
+
+/** Attempts per request: a failed poll is repeated soon anyway. */
+const POLL_ATTEMPTS = 2
+
+/** A detail costs a few read units, and little of it changes between polls. */
+const DETAIL_INTERVAL_MS = 20_000
+
+/** An explanation costs several read units. */
+const WHY_INTERVAL_MS = 5000
+
+/** A watch over the buckets of a scope; reads nothing before `start`, and never writes. */
+export function openWatch(options: WatchOptions): Watch {
+  return new RunningWatch(options)
+}
+
+class RunningWatch implements Watch {
+  readonly #options: WatchOptions
+  readonly #timers: Timers
+  readonly #poller: BucketPoller
+  readonly #stats = new PollStats()
+  readonly #listeners = new Set<() => void>()
+  readonly #stopped = new AbortController()
+  #data: WatchData
+  #focus: ReadonlySet<string> = new Set()
+  #isPolling = false
+  /** The poll in flight; `stop` waits for it. */
+  #pending: Promise<void> | undefined
+  #pollTimer: unknown
+  #healthLoad: PeriodicLoad<readonly HealthLine[]> | undefined
+  #detailLoad: PeriodicLoad<Detail> | undefined
+  #whyLoad: PeriodicLoad<WhyText> | undefined
+
+  constructor(options: WatchOptions) {
+    const {table, repository, scope, intervalMs, timers = NODE_TIMERS} = options
+    this.#options = options
+    this.#timers = timers
+    const backoff = {...table.backoff, attempts: POLL_ATTEMPTS}
+    this.#poller = new BucketPoller({...table, namespace: repository.id, backoff}, scope)
+    this.#data = {
+      scope,
+      readings: new Map(),
+      known: {count: 0, isComplete: false, unreadable: 0},
+      names: new Map(),
+      units: new Map(),
+      lastPoll: undefined,
+      problem: undefined,
+      health: undefined,
+      detail: undefined,
+      why: undefined,
+      intervalMs,
+      isPaused: false,
+    }
+  }
+
+  data(): WatchData {
+    return this.#data
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  now(): number {
+    return this.#options.table.clock()
+  }
+
+  async start(): Promise<void> {
+    await this.#poll()
+    this.#schedule(this.#data.intervalMs)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort()
+    this.#timers.clearTimeout(this.#pollTimer)
+    this.#healthLoad?.stop()
+    this.#detailLoad?.stop()
+    this.#whyLoad?.stop()
+    await this.#pending
+  }
+
+  pollNow(): void {
+    if (this.#isPolling || this.#isStopped) return
+    this.#timers.clearTimeout(this.#pollTimer)
+    this.#pending = this.#pollAndSchedule()
+  }
+
+  setIntervalMs(intervalMs: number): void {
+    this.#change({intervalMs})
+    // While throttled, the pause depends on the throttling.
+    if (!this.#isPolling && !this.#data.problem?.isThrottled) this.#schedule(intervalMs)
+  }
+
+  setPaused(isPaused: boolean): void {
+    if (isPaused === this.#data.isPaused) return
+    this.#change({isPaused})
+    if (isPaused) this.#schedule(undefined)
+    else this.pollNow()
+  }
+
+  focus(ids: readonly string[]): void {
+    this.#focus = new Set(ids)
+  }
+
+  setDetail(id: string | undefined): void {
+    this.#detailLoad?.stop()
+    this.#detailLoad = undefined
+    if (id !== this.#data.detail?.id) this.#change({detail: undefined})
+    const reading = id === undefined ? undefined : this.#reading(id)
+    if (!reading || this.#isStopped) return
+    const {repository, table} = this.#options
+    const source = {table: {...table, namespace: repository.id}, known: (other: string) => this.#reading(other)}
+    this.#detailLoad = this.#loadPeriodically(
+      DETAIL_INTERVAL_MS,
+      signal => loadDetail(source, this.#reading(reading.id) ?? reading, signal),
+      detail => this.#change({detail}),
+    )
+  }
+
+  setWhy(id: string | undefined): void {
+    this.#whyLoad?.stop()
+    this.#whyLoad = undefined
+    if (id !== this.#data.why?.id) this.#change({why: undefined})
+    const reading = id === undefined ? undefined : this.#reading(id)
+    if (id === undefined || !reading || this.#isStopped) return
+    const {entity, resource} = reading.bucket
+    this.#whyLoad = this.#loadPeriodically(
+      WHY_INTERVAL_MS,
+      async signal => {
+        const lines = (await this.#options.why?.({entity, resource}, signal).catch(problemLines)) ?? []
+        return {id, loadedAtMs: this.now(), lines}
+      },
+      why => this.#change({why}),
+    )
+  }
+
+  watchHealth(isWatched: boolean): void {
+    if (isWatched === (this.#healthLoad !== undefined) || this.#isStopped) return
+    this.#healthLoad?.stop()
+    this.#healthLoad = undefined
+    if (!isWatched) return
+    this.#healthLoad = this.#loadPeriodically(
+      HEALTH_INTERVAL_MS,
+      async signal => (await this.#options.health?.(signal).catch(unknownHealth)) ?? [],
+      lines => {
+        const own = this.#stats.healthLines(this.#poller.cost.read, this.#data.known.unreadable)
+        this.#change({health: [...lines, ...own]})
+      },
+    )
+  }
+
+  #loadPeriodically<T>(
+    intervalMs: number,
+    load: (signal: AbortSignal) => Promise<T>,
+    onLoaded: (loaded: T) => void,
+  ): PeriodicLoad<T> {
+    const isPaused = () => this.#data.isPaused
+    return new PeriodicLoad({timers: this.#timers, intervalMs, load, onLoaded, isPaused})
+  }
+
+  #reading(id: string): Reading | undefined {
+    return this.#data.readings.get(id)
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted
+  }
+
+  async #poll(): Promise<void> {
+    this.#isPolling = true
+    try {
+      const result = await this.#poller.poll(this.#focus, this.#stopped.signal)
+      this.#stats.recordSuccess()
+      // The levels are worth more than the currencies that they are in.
+      await this.#poller.loadFacts(this.#stopped.signal).catch(() => {})
+      this.#change({...result, units: this.#poller.currencies, problem: undefined})
+    } finally {
+      this.#isPolling = false
+    }
+  }
+
+  async #pollAndSchedule(): Promise<void> {
+    try {
+      await this.#poll()
+      this.#schedule(this.#data.intervalMs)
+    } catch (error) {
+      if (this.#isStopped) return
+      const nowMs = this.now()
+      const {pauseMs, ...problem} = this.#stats.recordFailure(error, nowMs, this.#data.intervalMs)
+      const nextTryAtMs = this.#data.isPaused ? undefined : nowMs + pauseMs
+      this.#change({problem: {...problem, nextTryAtMs}})
+      this.#schedule(pauseMs)
+    }
+  }
+
+  /** The only place that schedules a poll; keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
+  #schedule(delayMs: number | undefined): void {
+    this.#timers.clearTimeout(this.#pollTimer)
+    const isScheduled = delayMs !== undefined && !this.#isStopped && !this.#data.isPaused
+    if (isScheduled) this.#pollTimer = this.#timers.setTimeout(() => this.pollNow(), delayMs)
+    const {problem} = this.#data
+    const nextTryAtMs = isScheduled ? this.now() + delayMs : undefined
+    if (problem && problem.nextTryAtMs !== nextTryAtMs) this.#change({problem: {...problem, nextTryAtMs}})
+  }
+
+  #change(change: Partial<WatchData>): void {
+    if (this.#isStopped) return
+    this.#data = {...this.#data, ...change}
+    for (const listener of [...this.#listeners]) listener()
+  }
+}
+
+const problemLines = (error: unknown) => [
+  `Cannot be explained now: ${error instanceof Error ? error.message : String(error)}`,
+]
+
+const unknownHealth = (error: unknown) => [
+  {name: 'health', state: 'unknown' as const, text: error instanceof Error ? error.message : String(error)},
+]

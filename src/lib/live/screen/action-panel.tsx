@@ -1,0 +1,103 @@
+import {wrapped, wrappedCommand} from '../../core/text/wrap.js'
+import type {ActionKind, OpenAction} from '../state/actions.js'
+import type {Frame} from './frame.js'
+import {type Line, seg, type Tone} from './line.js'
+import {ScreenLines} from './screen-line.js'
+
+const TITLES: Readonly<Record<ActionKind, string>> = {
+  reset: 'Reset',
+  boost: 'Boost',
+  block: 'Block',
+  unblock: 'Unblock',
+}
+
+/** The visible part of an open action; its title stays, and shows the scroll position. */
+export function Action({frame, action}: {readonly frame: Frame; readonly action: OpenAction}) {
+  const lines = actionLines(frame, action)
+  const height = actionHeight(frame)
+  const top = Math.max(0, Math.min(action.top, lines.length - height))
+  const visible = lines.slice(top, top + height)
+  const {dot} = frame.settings.glyphs
+  const {kind, target} = action
+  const position = `  lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
+  const title = [
+    seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}${resultWord(frame, action)}`, 'title'),
+    ...(visible.length < lines.length ? [seg(position, 'near')] : []),
+  ]
+  return <ScreenLines lines={[title, [], ...visible]} />
+}
+
+function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
+  if (state.mode !== 'over') return ''
+  if (!isFailed) return ': done'
+  return question ? ': failed' : ': not possible'
+}
+
+/** Visible lines of an action, below its title and an empty line. */
+export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 2)
+
+/** What an action would do, and the question; the text that is edited for it; or what came of it. */
+export function actionLines(frame: Frame, action: OpenAction): Line[] {
+  const {state, size} = frame
+  const {columns} = size
+  switch (state.mode) {
+    case 'editing':
+      return editorLines(action, columns)
+    case 'asking':
+    case 'running':
+      return [
+        ...textLines(frame, action.question?.lines ?? []),
+        [],
+        [seg('The same as a command:', 'dim')],
+        ...commandLines(action, columns),
+        [],
+        state.mode === 'asking'
+          ? [seg('Do this now? y/N', 'strong')]
+          : [seg(state.exitCode === undefined ? 'Doing it.' : 'Doing it; the view ends with the answer.', 'strong')],
+      ]
+    case 'over':
+      return outcomeLines(frame, action)
+    default:
+      return [[seg('Looking up what it would change.', 'dim')]]
+  }
+}
+
+function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
+  const {before, after} = input ?? {before: '', after: ''}
+  return [
+    [seg('Limits, and for how long, as in zael limits set:', 'dim')],
+    [],
+    // The cursor is a character of its own, because a terminal without colours has no other way to show it.
+    [seg(`> ${before}`, 'strong'), seg('_', 'near'), seg(after, 'strong')],
+    [],
+    ...outcome.flatMap(line => wrapped(line, columns)).map((line): Line => [seg(line, 'over')]),
+    ...(outcome.length > 0 ? [[]] : []),
+    ...wrapped(
+      'Several limits: rpm=100/min tpm=200k/min. The end: --for 90m, --for 24h or --until 2026-12-01T14:30.',
+      columns,
+    ).map((line): Line => [seg(line, 'dim')]),
+  ]
+}
+
+function outcomeLines(frame: Frame, action: OpenAction): Line[] {
+  const {outcome, isFailed, question} = action
+  const mark = isFailed ? `${frame.settings.glyphs.status.over} ` : ''
+  const [first = '', ...rest] = outcome
+  return [
+    ...textLines(frame, [mark + first], isFailed ? 'over' : 'strong'),
+    ...textLines(frame, rest),
+    ...(question
+      ? [[], [seg('The command that it stands for:', 'dim')], ...commandLines(action, frame.size.columns)]
+      : []),
+  ]
+}
+
+/** Text of commands, which knows only one arrow. */
+function textLines({settings, size}: Frame, lines: readonly string[], tone: Tone = 'plain'): Line[] {
+  return lines
+    .flatMap(line => wrapped(line.replaceAll('→', settings.glyphs.becomes), size.columns))
+    .map((line): Line => [seg(line, tone)])
+}
+
+const commandLines = ({question}: OpenAction, columns: number): Line[] =>
+  wrappedCommand(question?.command ?? [], columns).map((line): Line => [seg(line)])

@@ -1,0 +1,133 @@
+import {useApp, useInput, useWindowSize} from 'ink'
+import {useEffect, useEffectEvent, useReducer, useRef, useState, useSyncExternalStore} from 'react'
+import type {Selection, Watch} from '../model/model.js'
+import {boostTextOf, unansweredText} from '../state/action-state.js'
+import type {BucketActions} from '../state/actions.js'
+import {type ScreenEvent, screenReducer} from '../state/reducer.js'
+import {type ExitCode, initialState, type ScreenState} from '../state/screen-state.js'
+import type {WatchFeed} from './feed.js'
+import {buildFrame, type Frame, levelsInstant, type ViewSettings} from './frame.js'
+import type {Palette} from './palette.js'
+import {onExitSignal, stopProcess} from './process.js'
+import {Ranker} from './ranker.js'
+import {extentOf, Screen} from './screen.js'
+import {summaryLine} from './summary.js'
+
+export interface LiveViewProps {
+  readonly watch: Watch
+  readonly feed: WatchFeed
+  readonly settings: ViewSettings
+  readonly palette: Palette
+  readonly selection: Selection
+  /** Ends by itself after this time; `undefined`: never. */
+  readonly forMs: number | undefined
+  /** `undefined`: the view cannot write. */
+  readonly actions: BucketActions | undefined
+}
+
+/** How the view ended, and what is left in the scrollback: a line about it, and one for each action. */
+export interface LiveViewResult {
+  readonly exitCode: ExitCode
+  readonly summary: string
+  readonly performed: readonly string[]
+}
+
+/** The live view: keys and data become a frame; effects bring the watch in line with the state of the screen. */
+export function LiveView({watch, feed, settings, palette, selection, forMs, actions}: LiveViewProps) {
+  const {exit, suspendTerminal} = useApp()
+  const {data, nowMs} = useSyncExternalStore(feed.subscribe, feed.current)
+  const size = useWindowSize()
+  const [ranker] = useState(() => new Ranker(settings.top))
+
+  const frameOf = (state: ScreenState): Frame => {
+    const atMs = levelsInstant(state, data, nowMs)
+    const ranking = ranker.rankingAt(data.readings, atMs, state.selection, state.tab)
+    return buildFrame({settings, size, state, data, ranking, nowMs})
+  }
+  const [state, dispatch] = useReducer(
+    (before: ScreenState, event: ScreenEvent) => screenReducer(before, event, each => extentOf(frameOf(each))),
+    undefined,
+    () => initialState(selection, data.intervalMs, actions !== undefined),
+  )
+  const frame = frameOf(state)
+  if (frame.cursor !== state.cursors[state.tab]) dispatch({type: 'settled', cursor: frame.cursor})
+
+  useInput((input, key) => dispatch({type: 'press', input, key, atMs: watch.now()}))
+  useWatchedState(watch, frame)
+  useChange(state.suspensions, () => void suspendTerminal(stopProcess))
+
+  useActions(actions, state, watch, dispatch)
+
+  const end = useEffectEvent((exitCode: ExitCode) => {
+    const summary = summaryLine(frame.ranking, feed.stats, watch.now())
+    const result: LiveViewResult = {exitCode, summary, performed: [...state.performed, ...unansweredText(state)]}
+    exit(result)
+  })
+  const isEnding = state.mode !== 'running' || state.endsAtOnce
+  useEffect(() => {
+    if (state.exitCode !== undefined && isEnding) end(state.exitCode)
+  }, [state.exitCode, isEnding])
+  useEffect(() => onExitSignal(exitCode => dispatch({type: 'end', exitCode})), [])
+  useEffect(() => {
+    const limit = forMs === undefined ? undefined : setTimeout(() => dispatch({type: 'end', exitCode: 0}), forMs)
+    return () => clearTimeout(limit)
+  }, [forMs])
+
+  return <Screen frame={frame} palette={palette} />
+}
+
+/** Tells the watch what the screen needs. */
+function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
+  const {detailId, whyId, tab, pausedAtMs, intervalMs, refreshes} = state
+  const parent = data.detail?.parent
+  const open = whyId ?? detailId
+  const ids = open === undefined ? rows.map(({id}) => id) : [open, ...(parent ? [parent.id] : [])]
+  useChange(detailId, () => watch.setDetail(detailId))
+  useChange(whyId, () => watch.setWhy(whyId))
+  useChange(tab === 'health', isHealth => watch.watchHealth(isHealth))
+  useChange(pausedAtMs !== undefined, isPaused => watch.setPaused(isPaused))
+  useChange(intervalMs, () => watch.setIntervalMs(intervalMs))
+  useChange(refreshes, () => {
+    watch.pollNow()
+    if (detailId !== undefined) watch.setDetail(detailId)
+    if (whyId !== undefined) watch.setWhy(whyId)
+  })
+  const focused = useRef<readonly string[]>([])
+  useEffect(() => {
+    if (ids.length === focused.current.length && ids.every((id, at) => id === focused.current[at])) return
+    focused.current = ids
+    watch.focus(ids)
+  })
+}
+
+/** Does the steps of actions; each answer is an event. */
+function useActions(
+  actions: BucketActions | undefined,
+  {steps: step, mode, action}: ScreenState,
+  watch: Watch,
+  dispatch: (event: ScreenEvent) => void,
+): void {
+  useChange(step, () => {
+    if (!actions || !action) return
+    const failed = (error: unknown) => dispatch({type: 'failed', step, error, atMs: watch.now()})
+    const {kind, target, question} = action
+    const text = boostTextOf(action)
+    if (mode === 'running') {
+      question?.perform().then(lines => dispatch({type: 'done', step, lines, atMs: watch.now()}), failed)
+    } else if (kind === 'boost' && text === undefined) {
+      actions.boostText(target).then(draft => dispatch({type: 'drafted', step, text: draft}), failed)
+    } else {
+      actions.ask(kind, target, text).then(asked => dispatch({type: 'asked', step, question: asked}), failed)
+    }
+  })
+}
+
+/** Runs an effect when a value has changed, but not for its first value. */
+function useChange<T>(value: T, effect: (value: T) => void): void {
+  const last = useRef(value)
+  useEffect(() => {
+    if (last.current === value) return
+    last.current = value
+    effect(value)
+  })
+}

@@ -1,0 +1,297 @@
+import {gauge, sparkline} from '../../core/text/gauge.js'
+import {
+  formatCount,
+  formatNumber,
+  formatPlural,
+  formatRate,
+  formatShortNumber,
+  formatShortPercent,
+  formatShortSpan,
+} from '../../core/text/text.js'
+import {textStart, textWidth} from '../../core/text/text-width.js'
+import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
+import type {Detail, Reading, Row, WatchData} from '../model/model.js'
+import {rowAt} from '../model/rows.js'
+import {amountText} from './amount.js'
+import {drainOf} from './children.js'
+import type {Frame} from './frame.js'
+import type {GlyphSet} from './glyphs.js'
+import {cell, columnsOf, type Line, seg, wrapPieces} from './line.js'
+import {TONE_OF_STATUS, untilText} from './overview-panel.js'
+import {ScreenLines} from './screen-line.js'
+import {usageChart} from './usage-chart.js'
+
+/** Names of limits have at least this width. */
+const NAME_WIDTH = 12
+const SHARD_GAUGE_WIDTH = 10
+const GAP = '  '
+/** Width of the shard number. */
+const INDENT = 6
+
+/** The visible part of everything about one bucket. */
+export function DrillIn({frame}: {readonly frame: Frame}) {
+  const lines = detailLines(frame)
+  const {state, heights} = frame
+  const top = Math.max(0, Math.min(state.detailTop, lines.length - heights.text))
+  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
+}
+
+/** Everything about one bucket. */
+export function detailLines(frame: Frame): Line[] {
+  const {state, data, levelsAtMs, nowMs, settings, size} = frame
+  const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
+  if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
+  const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
+  const {glyphs} = settings
+  const detail = data.detail?.id === row.id ? data.detail : undefined
+  const drawn = {glyphs, units: detail?.units ?? data.units}
+  const space = {...limitWidths(row.view.limits, size.columns), ...drawn}
+  return [
+    ...titleLines(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), size.columns, glyphs),
+    ...section('Limits', limitLines(row, reading, levelsAtMs, space)),
+    [
+      seg('  in use, last polls  ', 'dim'),
+      seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
+    ],
+    ...drainLines(row, data, glyphs),
+    ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, space)),
+    ...(detail
+      ? [
+          ...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn),
+          ...loadedLines(detail, {nowMs, width: size.columns, glyphs}),
+        ]
+      : [[], [seg('Loading the rest.', 'dim')]]),
+  ]
+}
+
+/** Polls may have read the parent after the detail was loaded. */
+function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
+  const polled = detail.parent && readings.get(detail.parent.id)
+  return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
+}
+
+/** Names are shown whole where there is room for them beside the smallest gauge. */
+function limitWidths(limits: readonly LimitLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
+  const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
+  const longest = Math.max(NAME_WIDTH, ...limits.map(({name}) => textWidth(name)))
+  const nameWidth = Math.min(longest, NAME_WIDTH + spare)
+  return {nameWidth, gaugeWidth: Math.max(LEAST_GAUGE_WIDTH, Math.min(40, columns - 72 - (nameWidth - NAME_WIDTH)))}
+}
+
+const LEAST_GAUGE_WIDTH = 8
+
+const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
+
+/** `age`: of its lines, where it is not shown elsewhere. */
+function section(title: string, lines: readonly Line[], age?: string): Line[] {
+  if (lines.length === 0) return []
+  return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
+}
+
+/** In one line, or the id alone in as many as it needs. */
+function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
+  const {view, status, shardCount, refusedBy} = row
+  const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
+  const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
+  const access = switchWord(view)
+  const [until, tone] = untilText(row, glyphs)
+  const mark = seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status])
+  const title = seg(`${row.entity}${name === undefined ? '' : ` (${name})`} ${glyphs.dot} ${row.resource}`, 'title')
+  const rest = [
+    seg(
+      `  ${formatPlural(shardCount, 'shard')}${charged}${refused}${access === undefined ? '' : `, ${access}`}, ${age}  `,
+    ),
+    seg(until, tone),
+  ]
+  if (columnsOf([mark, title, ...rest]) <= columns) return [[mark, title, ...rest]]
+  const parts = textParts(title.text, columns - columnsOf([mark]))
+  return [...parts.map((part, at): Line => [at === 0 ? mark : seg('  '), seg(part, 'title')]), rest]
+}
+
+/** A text in parts of at most `width` columns. */
+function textParts(text: string, width: number): string[] {
+  const start = textStart(text, Math.max(1, width))
+  return start === text || start === '' ? [text] : [start, ...textParts(text.slice(start.length), width)]
+}
+
+/** Where limits are drawn. */
+interface LimitSpace {
+  /** Columns of the names. */
+  readonly nameWidth: number
+  /** Columns of the gauges. */
+  readonly gaugeWidth: number
+  readonly glyphs: GlyphSet
+  /** Currencies by limit. */
+  readonly units: Detail['units']
+}
+
+function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number, space: LimitSpace): Line[] {
+  return limits.map(limit => {
+    const rate = reading.ratePerSecond.get(limit.name)
+    const unit = space.units.get(limit.name)
+    const used = rate === undefined ? '' : `, used ${amountText(rate, unit, formatShortNumber)}/s`
+    return [...levelPieces(limit, space), seg(`  ${refillText(limit, unit, levelsAtMs)}${used}`, 'dim')]
+  })
+}
+
+/** A quota gains nothing until it resets. */
+function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, unit: string | undefined, nowMs: number): string {
+  if (!quota) return `refills ${amountText(refillPerSecond, unit, formatRate)}/s`
+  if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
+  return 'starts with its next use'
+}
+
+function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: LimitSpace): Line {
+  const {glyphs, nameWidth, gaugeWidth, units} = space
+  const unit = units.get(name)
+  const amount = (tokens: number) => amountText(tokens, unit, formatNumber)
+  const owes = soft ? 'overdrawn' : 'in debt'
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${amount(debt)} ${owes}`, soft ? 'near' : 'over')] : []
+  return [
+    seg(`  ${cell(name, nameWidth, glyphs.ellipsis)} `),
+    seg(gauge(level, capacity, gaugeWidth, glyphs), levelTone(level, soft)),
+    seg(` ${amountText(level, unit, tokens => formatNumber(tokens, 'down'))} of ${amount(capacity)}`),
+    ...owed,
+  ]
+}
+
+function parentLines(
+  {parent}: Detail,
+  atMs: number,
+  columns: number,
+  drawn: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line[] {
+  if (!parent) return []
+  const {entity, view} = rowAt(parent, atMs)
+  const space = {...limitWidths(view.limits, columns), ...drawn}
+  return section(
+    `Parent ${entity}`,
+    view.limits.map(limit => levelPieces(limit, space)),
+  )
+}
+
+/** Children listed. */
+const MOST_CHILDREN = 8
+
+/** The children that are charged to this bucket, by their share of its tightest limit. */
+function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Line[] {
+  if (!tightest) return []
+  const {basis, children} = drainOf(data, id, tightest.name)
+  const shown = children.slice(0, MOST_CHILDREN).map(({entity, share, ratePerSecond}): Line => {
+    const name = data.names.get(entity)
+    const rate = ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond)
+    return [
+      seg(`  ${formatShortPercent(share).padStart(4)} `),
+      seg(gauge(share, 1, SHARD_GAUGE_WIDTH, glyphs), 'history'),
+      seg(` ${entity}`),
+      seg(`${name === undefined ? '' : ` ${name}`}  ${rate}/s`, 'dim'),
+    ]
+  })
+  const more = children.length - shown.length
+  const since = basis === 'rate' ? 'used now' : 'used since their buckets exist'
+  return section(
+    `Children, share of ${tightest.name} ${since}`,
+    more > 0 ? [...shown, [seg(`  and ${formatCount(more)} more`, 'dim')]] : shown,
+  )
+}
+
+/** Where and for when the loaded parts are drawn. */
+interface LoadedSpace {
+  readonly nowMs: number
+  readonly width: number
+  readonly glyphs: GlyphSet
+}
+
+/** The parts that polls do not read. */
+function loadedLines(
+  {limits, units, usage, audit, problems, loadedAtMs}: Detail,
+  {nowMs, width, glyphs}: LoadedSpace,
+): Line[] {
+  const age = agoText(loadedAtMs, nowMs)
+  return [
+    ...section(
+      'Effective limits and their source',
+      limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
+      age,
+    ),
+    ...section(
+      'Usage',
+      [
+        ...usageChart(usage, {nowMs, width, glyphs, units}),
+        ...usage
+          .slice(0, LISTED_HOURS)
+          .map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each, units))]),
+      ],
+      age,
+    ),
+    ...section(
+      'Changes',
+      audit.map(({timestamp, action, principal}) => [
+        seg(`  ${timestamp}  `, 'dim'),
+        seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`),
+      ]),
+      age,
+    ),
+    ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${problem}`, 'near')]),
+  ]
+}
+
+/** Windows listed below the chart. */
+const LISTED_HOURS = 6
+
+function usageText({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string {
+  const amounts = Object.entries(counters).map(
+    ([name, amount]) => `${name} ${amountText(amount, units.get(name), formatNumber)}`,
+  )
+  const counted = requests === null ? [] : [formatPlural(requests, 'request')]
+  return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])].join(', ')
+}
+
+/** Every shard of a bucket: its limits and its write pressure. */
+function shardLines(
+  shards: readonly ShardView[],
+  writePressures: Reading['writePressures'],
+  columns: number,
+  space: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line[] {
+  return shards.flatMap(view => {
+    const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
+    if (view.isGhost) return [[seg(`${number}left over from a refund to a deleted shard`, 'dim')]]
+    const pieces = shardPieces(view, writePressures.get(view.shard), space)
+    return wrapPieces(pieces, columns - INDENT, GAP).map((line, at) => [
+      seg(at === 0 ? number : ' '.repeat(INDENT)),
+      ...line,
+    ])
+  })
+}
+
+function shardPieces(
+  {limits, incomplete}: ShardView,
+  pressure: number | undefined,
+  space: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line[] {
+  const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
+  return [
+    ...tightestFirst.map(limit => shardLevel(limit, space)),
+    incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
+    [seg(`writes ${pressure === undefined ? space.glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
+  ]
+}
+
+/** Limits without a capacity come last. */
+const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
+
+const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
+
+function shardLevel(
+  {name, level, capacity, soft}: LimitLevel,
+  {glyphs, units}: Pick<LimitSpace, 'glyphs' | 'units'>,
+): Line {
+  const unit = units.get(name)
+  const left = amountText(level, unit, tokens => formatShortNumber(tokens, 'down'))
+  return [
+    seg(`${name} `, 'dim'),
+    seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), levelTone(level, soft)),
+    seg(` ${left}/${amountText(capacity, unit, formatShortNumber)}`),
+  ]
+}

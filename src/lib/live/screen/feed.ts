@@ -1,0 +1,69 @@
+import type {Watch, WatchData} from '../model/model.js'
+import {countPoll, type ViewStats} from './summary.js'
+
+const SECOND_MS = 1000
+/** How long a tick waits for a poll that is due about now: one frame instead of two. */
+const POLL_GRACE_MS = 300
+
+/** The data of the watch, and the instant to show it at. */
+export interface Snapshot {
+  readonly data: WatchData
+  /** Server time. */
+  readonly nowMs: number
+}
+
+/**
+ * A store for `useSyncExternalStore`: a new snapshot when the watch has changed, and after a second without a change, for
+ * ages and moving levels.
+ */
+export class WatchFeed {
+  readonly #watch: Watch
+  readonly #listeners = new Set<() => void>()
+  #snapshot: Snapshot
+  #stats: ViewStats
+  #timer: NodeJS.Timeout | undefined
+  #unsubscribe = (): void => {}
+
+  constructor(watch: Watch) {
+    this.#watch = watch
+    this.#snapshot = {data: watch.data(), nowMs: watch.now()}
+    const none = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
+    this.#stats = countPoll(none, this.#snapshot.data.lastPoll)
+  }
+
+  /** Polls since the feed was created. */
+  get stats(): ViewStats {
+    return this.#stats
+  }
+
+  readonly current = (): Snapshot => this.#snapshot
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    if (this.#listeners.size === 1) {
+      this.#unsubscribe = this.#watch.subscribe(() => this.#refresh())
+      this.#refresh()
+    }
+    return () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size > 0) return
+      this.#unsubscribe()
+      clearTimeout(this.#timer)
+    }
+  }
+
+  #refresh(): void {
+    this.#snapshot = {data: this.#watch.data(), nowMs: this.#watch.now()}
+    this.#stats = countPoll(this.#stats, this.#snapshot.data.lastPoll)
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#refresh(), untilTick(this.#snapshot))
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** Ms until the next tick. */
+function untilTick({data, nowMs}: Snapshot): number {
+  const {lastPoll, intervalMs, isPaused} = data
+  const untilPoll = lastPoll && !isPaused ? lastPoll.atMs + intervalMs - nowMs : 0
+  return Math.abs(untilPoll - SECOND_MS) < POLL_GRACE_MS ? untilPoll + POLL_GRACE_MS : SECOND_MS
+}

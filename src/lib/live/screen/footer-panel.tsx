@@ -1,0 +1,139 @@
+import {
+  formatCount,
+  formatPlural,
+  formatShortNumber,
+  formatShortSpan,
+  formatShortTokens,
+  formatTimeOfDay,
+} from '../../core/text/text.js'
+import {filterProblem} from '../model/filter.js'
+import type {WatchData} from '../model/model.js'
+import {type ActionMode, isActionMode} from '../state/actions.js'
+import {TABS} from '../state/screen-state.js'
+import {type Frame, listIds} from './frame.js'
+import {joinPieces, type Line, seg, withRightEnd} from './line.js'
+import {ScreenLine} from './screen-line.js'
+
+/** Totals and position, the filter, and the status line. */
+export function Footer({frame}: {readonly frame: Frame}) {
+  const {size, settings, heights} = frame
+  const totals = withRightEnd(totalsLine(frame), positionOf(frame), size.columns, settings.glyphs.ellipsis)
+  return (
+    <>
+      <ScreenLine line={totals} />
+      {heights.hasFilterLine && <ScreenLine line={filterLine(frame)} />}
+      <ScreenLine line={statusLine(frame)} />
+    </>
+  )
+}
+
+/** Which lines of a long list are shown: `40–75 of 113`. */
+function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
+  if (state.detailId !== undefined || state.whyId !== undefined || state.action || state.mode === 'help') return []
+  const {length} = listIds(state, data, ranking)
+  if (length <= heights.body) return []
+  const last = Math.min(length, cursor.top + heights.body)
+  return [seg(`${formatCount(cursor.top + 1)}${settings.glyphs.dash}${formatCount(last)} of ${formatCount(length)}`)]
+}
+
+/** Totals over the selected buckets. */
+function totalsLine({ranking, settings, data}: Frame): Line {
+  const {all, totals} = ranking
+  const {buckets, over, near, overdrawn, disabled, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
+  const selected =
+    buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
+  const {status, belowZero, dot} = settings.glyphs
+  const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
+  const used = rates.map(([name, rate]) => `${name} ${formatShortTokens(rate, data.units.get(name))}/s`).join(', ')
+  return joinPieces(
+    [
+      [seg(selected, 'strong')],
+      [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
+      [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
+      refusedPerSecond === 0 ? [] : [seg(`refused ${formatShortNumber(refusedPerSecond)}/s`, 'over')],
+      disabled === 0 ? [] : [seg(`${status.disabled} ${formatCount(disabled)} disabled`, 'disabled')],
+      overdrawn === 0 ? [] : [seg(`${status.overdrawn} ${formatCount(overdrawn)} overdrawn`, 'near')],
+      [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
+      used === '' ? [] : [seg(`used ${used}`)],
+      [seg(formatPlural(shards, 'shard'), 'dim')],
+    ],
+    ` ${dot} `,
+  )
+}
+
+/** The filter, while it is typed and while it is active. */
+function filterLine({state, ranking, settings}: Frame): Line {
+  const {selection, mode} = state
+  const problem = filterProblem(selection.filter)
+  const matches = `  ${problem ?? formatPlural(ranking.totals.buckets, 'bucket')}`
+  const isTyping = mode === 'filter'
+  const escapeHint = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
+  const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${escapeHint}`
+  return [
+    seg(`/${selection.filter}`, 'strong'),
+    ...(isTyping ? [seg('_', 'strong')] : []),
+    seg(matches + keys, problem === undefined ? 'dim' : 'near'),
+  ]
+}
+
+/** Problem, pause and note; otherwise the most important keys. */
+function statusLine(frame: Frame): Line {
+  const {state, settings} = frame
+  const messages = [
+    problemOf(frame),
+    pauseOf(frame),
+    state.note === undefined ? [] : [seg(state.note, 'strong')],
+  ].filter(piece => piece.length > 0)
+  return joinPieces(messages.length > 0 ? messages : hints(frame), ` ${settings.glyphs.dot} `)
+}
+
+function problemOf({data, nowMs, settings}: Frame): Line {
+  const {problem} = data
+  if (!problem) return []
+  const {message, isThrottled, sinceMs} = problem
+  const kind = isThrottled ? 'throttled' : 'cannot read'
+  const text = [`${kind} for ${formatShortSpan(nowMs - sinceMs)}`, ...nextTry(data, nowMs)].join(', ')
+  return [seg(`${settings.glyphs.status.over} ${text}: ${message}`, 'over')]
+}
+
+/** Empty when no next poll is scheduled. */
+function nextTry({problem, isPaused}: WatchData, nowMs: number): string[] {
+  if (isPaused) return ['r tries again']
+  if (problem?.nextTryAtMs === undefined) return []
+  const inMs = problem.nextTryAtMs - nowMs
+  return [inMs > 0 ? `next try in ${formatShortSpan(inMs)}` : 'trying again']
+}
+
+function pauseOf({state, levelsAtMs, nowMs, settings}: Frame): Line {
+  if (state.pausedAtMs === undefined) return []
+  const age = formatShortSpan(nowMs - levelsAtMs)
+  return [
+    seg(`${settings.glyphs.paused} paused: levels of ${formatTimeOfDay(levelsAtMs)}, ${age} ago; p resumes`, 'near'),
+  ]
+}
+
+function hints({state}: Frame): Line[] {
+  const {mode, tab, selection} = state
+  const hint = (text: string): Line => [seg(text, 'dim')]
+  if (isActionMode(mode)) return ACTION_HINTS[mode].map(hint)
+  if (mode === 'help') return [hint('esc back'), hint('q quit')]
+  if (mode === 'filter')
+    return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
+  const actions = state.canAct ? [hint('R reset'), hint('B boost'), hint('X block')] : []
+  if (mode === 'why') return [hint('esc back'), hint('q quit'), ...actions, hint('? help'), hint('r refresh')]
+  if (mode === 'detail')
+    return [hint('esc back'), hint('q quit'), ...actions, hint('y why'), hint('? help'), hint('r refresh')]
+  const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
+  const inOverview = tab === 'overview' ? [...actions, hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
+  const why = tab === 'overview' ? [hint('y why')] : []
+  const drill = tab === 'health' ? [] : [hint('enter drill in'), ...why]
+  return [hint('? help'), hint('q quit'), ...inOverview, ...drill, hint(`tab ${next}`), hint('p pause')]
+}
+
+const ACTION_HINTS: Readonly<Record<ActionMode, readonly string[]>> = {
+  looking: ['esc cancel', 'q quit'],
+  editing: ['enter continue', 'esc cancel', 'Ctrl-u erase'],
+  asking: ['y do it', 'any other key cancels'],
+  running: ['waiting for the answer', 'q quits after it', 'twice at once'],
+  over: ['esc back', 'q quit'],
+}

@@ -1,0 +1,72 @@
+import {BLOCKS, type GaugeGlyphs} from '../../core/text/gauge.js'
+import type {RowStatus} from '../model/model.js'
+
+/** Every character of the view that is more than plain text. */
+export interface GlyphSet extends GaugeGlyphs {
+  readonly status: Readonly<Record<RowStatus, string>>
+  readonly cursor: string
+  readonly paused: string
+  readonly ascending: string
+  readonly descending: string
+  readonly empties: string
+  readonly fills: string
+  readonly plusMinus: string
+  readonly pressure: string
+  readonly dot: string
+  readonly ellipsis: string
+  readonly dash: string
+  /** Marks a bucket that several polls did not read. */
+  readonly old: string
+  readonly arrows: string
+  readonly times: string
+  /** Between a value before and after a change. */
+  readonly becomes: string
+}
+
+export const BLOCK_GLYPHS: GlyphSet = {
+  ...BLOCKS,
+  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', disabled: '⊘', gone: '○'},
+  cursor: '▸',
+  paused: '‖',
+  ascending: '↑',
+  descending: '↓',
+  empties: '↓',
+  fills: '↑',
+  plusMinus: '±',
+  pressure: '▲',
+  dot: '·',
+  ellipsis: '…',
+  dash: '–',
+  old: '~',
+  arrows: '↑ ↓',
+  times: '×',
+  becomes: '→',
+}
+
+/** For fonts without blocks and terminals that draw them two columns wide. */
+export const ASCII_GLYPHS: GlyphSet = {
+  eighths: '_.:-=+*#',
+  track: ' ',
+  edges: ['[', ']'],
+  belowZero: '<',
+  debt: 'x',
+  overfull: '>',
+  heights: '_.:-=+*#',
+  noSample: ' ',
+  status: {ok: 'o', overdrawn: 'd', near: '!', over: 'X', disabled: '#', gone: '-'},
+  cursor: '>',
+  paused: '||',
+  ascending: '^',
+  descending: 'v',
+  empties: 'v',
+  fills: '^',
+  plusMinus: '~',
+  pressure: '!',
+  dot: '|',
+  ellipsis: '~',
+  dash: '-',
+  old: '~',
+  arrows: 'up down',
+  times: 'x',
+  becomes: '->',
+}

@@ -1,0 +1,70 @@
+import {formatCount, formatShortNumber, formatShortSpan} from '../../core/text/text.js'
+import type {Reading, WatchData} from '../model/model.js'
+import {intervalText} from '../state/interval.js'
+import {TABS} from '../state/screen-state.js'
+import type {Frame} from './frame.js'
+import {columnsOf, joinPieces, type Line, seg, withRightEnd} from './line.js'
+import {ScreenLine} from './screen-line.js'
+
+/** Data older than this many polls is stale. */
+const STALE_POLLS = 3
+
+/** Stack and tab; age and cost of the data. */
+export function Header({frame}: {readonly frame: Frame}) {
+  return (
+    <>
+      <ScreenLine line={placeLine(frame)} />
+      <ScreenLine line={dataLine(frame)} />
+    </>
+  )
+}
+
+function placeLine({settings, state, size}: Frame): Line {
+  const {stack, namespace, where, glyphs} = settings
+  const dot = ` ${glyphs.dot} `
+  const place = joinPieces([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
+  const all = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
+  // If there is no room for all tabs, only the open one is shown.
+  const tabs = columnsOf(place) + columnsOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
+  return withRightEnd(place, tabs, size.columns, glyphs.ellipsis)
+}
+
+function dataLine(frame: Frame): Line {
+  const {lastPoll, intervalMs} = frame.data
+  const dot = ` ${frame.settings.glyphs.dot} `
+  if (!lastPoll) return [seg('no data yet', 'near')]
+  return joinPieces(
+    [
+      [ageOf(frame)],
+      [seg(`${formatShortNumber(lastPoll.readUnits)} read units/poll`)],
+      bucketsOf(frame),
+      [seg(`every ${intervalText(intervalMs)}`, 'dim')],
+    ],
+    dot,
+  )
+}
+
+/** Whether the last successful poll is too long ago. */
+function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
+  const {lastPoll, intervalMs} = data
+  return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
+}
+
+/** Whether several polls have not read this bucket, because they sampled. */
+export function isOutdated({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, intervalMs}: WatchData): boolean {
+  return lastPoll !== undefined && lastPoll.atMs - readAtMs > STALE_POLLS * intervalMs
+}
+
+function ageOf(frame: Frame) {
+  const age = `data ${formatShortSpan(frame.nowMs - (frame.data.lastPoll?.atMs ?? frame.nowMs))} old`
+  return isStale(frame) ? seg(`${frame.settings.glyphs.status.near} stale: ${age}`, 'near') : seg(age)
+}
+
+/** Shown and known buckets; if the poll sampled, how many it read. */
+function bucketsOf({data, ranking}: Frame): Line {
+  const {known, lastPoll} = data
+  const all = `${formatCount(known.count)}${known.isComplete ? '' : '+'}`
+  const shown = formatCount(ranking.shown)
+  if (!lastPoll || lastPoll.bucketsRead >= known.count) return [seg(`${shown} of ${all} buckets`)]
+  return [seg(`${shown} buckets, `), seg(`sampled ${formatCount(lastPoll.bucketsRead)} of ${all}`, 'near')]
+}

@@ -1,0 +1,328 @@
+import {memo, useMemo} from 'react'
+import {GROWTH_UNITS_PER_SECOND} from '../../core/buckets/shard-growth.js'
+import {gauge, sparkline} from '../../core/text/gauge.js'
+import {MONEY_DECIMALS} from '../../core/text/money.js'
+import {printableText} from '../../core/text/printable.js'
+import {
+  formatShortNumber,
+  formatShortPercent,
+  formatShortSpan,
+  formatShortTokens,
+  SHORT_NUMBER_WIDTH,
+  SHORT_SPAN_WIDTH,
+} from '../../core/text/text.js'
+import {textWidth} from '../../core/text/text-width.js'
+import {switchWord} from '../../repository/buckets/view.js'
+import type {Row, RowStatus, SortKey} from '../model/model.js'
+import {refusedPerSecond} from '../model/request-counts.js'
+import {type ColumnPlan, type ColumnRule, fitColumns, type PanelColumn} from './columns.js'
+import type {Frame} from './frame.js'
+import type {GlyphSet} from './glyphs.js'
+import {isOutdated} from './header-panel.js'
+import {cell, type Line, type Segment, seg, shortened, type Tone} from './line.js'
+import {ScreenLine} from './screen-line.js'
+
+type OverviewKey =
+  | 'entity'
+  | 'resource'
+  | 'gauge'
+  | 'level'
+  | 'limit'
+  | 'rate'
+  | 'refused'
+  | 'history'
+  | 'shards'
+  | 'pressure'
+  | 'eta'
+
+/** A column of the overview on the current screen. */
+interface OverviewColumn extends PanelColumn<OverviewKey> {
+  readonly sort?: SortKey
+}
+
+const NORMAL = 80
+const WIDE = 120
+
+/** Level and capacity with a slash between them. */
+export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
+/** An arrow and a span. */
+const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
+/** Its title. */
+export const REFUSED_WIDTH = 9
+/** The cursor, the status, a space. */
+export const MARGIN = 3
+
+const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColumn, 'sort'>> = {
+  rules: [
+    {key: 'entity', title: 'ENTITY', sort: 'entity', least: 10},
+    {key: 'resource', title: 'RESOURCE', sort: 'resource', least: 8},
+    {key: 'gauge', title: 'LEVEL', least: 8},
+    {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
+    {key: 'limit', title: 'LIMIT', least: 5},
+    {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
+    {key: 'refused', title: 'REFUSED/S', sort: 'refused', least: REFUSED_WIDTH},
+    {key: 'history', title: 'IN USE', least: 12, from: WIDE},
+    {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
+    {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},
+    {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH},
+  ],
+  importance: [
+    'entity',
+    'resource',
+    'level',
+    'gauge',
+    'refused',
+    'eta',
+    'rate',
+    'limit',
+    'shards',
+    'pressure',
+    'history',
+  ],
+  growth: [
+    ['entity', 16],
+    ['resource', 12],
+    ['history', 24],
+    ['entity', 24],
+    ['gauge', 12],
+    ['resource', 20],
+    ['history', 60],
+    ['limit', 10],
+    ['entity', 36],
+    ['gauge', 24],
+    ['resource', 40],
+    ['entity', 256],
+    ['resource', 64],
+  ],
+  margin: MARGIN,
+}
+
+/** Names as long as the screen allows, in place of some columns. */
+const WIDE_NAMES_PLAN: typeof PLAN = {
+  ...PLAN,
+  importance: ['entity', 'resource', 'level', 'refused', 'eta', 'rate'],
+  growth: [
+    ['entity', 40],
+    ['resource', 64],
+    ['entity', 256],
+  ],
+}
+
+/** The columns for a screen width. */
+export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewColumn[] =>
+  fitColumns(isWide ? WIDE_NAMES_PLAN : PLAN, screenWidth)
+
+/** Write pressure at which a bucket is about to be split. */
+const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
+
+/** Sorts that are descending by default. */
+const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'refused', 'pressure', 'shards'])
+
+/** The colour of a status; its symbol conveys the same. */
+export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
+  ok: 'ok',
+  overdrawn: 'near',
+  near: 'near',
+  over: 'over',
+  disabled: 'disabled',
+  gone: 'dim',
+}
+
+/** The column titles; the sorted column has an arrow. */
+function overviewTitles({state, settings, ranking}: Frame, columns: readonly OverviewColumn[]): Line {
+  const {glyphs} = settings
+  const {sort, reversed} = state.selection
+  const isAscending = DESCENDING.has(sort) === reversed
+  const titles = columns.map(column => {
+    if (column.sort !== sort) return fitTitle(column, column.title, glyphs)
+    const arrow = isAscending ? glyphs.ascending : glyphs.descending
+    const room = column.width - arrow.length
+    const title = sort === 'rate' ? rateTitle(column, ranking.rateLimit, room, glyphs) : column.title
+    return fitTitle(column, shortened(title, room, '') + arrow, glyphs)
+  })
+  return [seg(`   ${titles.join(' ')}`, 'dim')]
+}
+
+/** Names the limit whose rate the rows are sorted by, which need not be their tightest. */
+function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
+  return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
+}
+
+/** Number columns. */
+const ALIGNED_RIGHT: ReadonlySet<OverviewKey> = new Set(['rate', 'refused', 'shards', 'pressure', 'eta'])
+
+/** Aligned like the cells below. */
+function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
+  const isRight = ALIGNED_RIGHT.has(key)
+  return cell(title, width, ellipsis, isRight ? 'right' : 'left')
+}
+
+/** The visible rows below the column titles. */
+export function Overview({frame}: {readonly frame: Frame}) {
+  const {rows, cursor, size, state, settings, data, ranking} = frame
+  const columns = useMemo(() => overviewColumns(size.columns, state.isWide), [size.columns, state.isWide])
+  const selectedId = ranking.ids[cursor.index]
+  const isByRate = state.selection.sort === 'rate'
+  const rateOf = ({rates, ratePerSecond}: Row): number | null =>
+    isByRate ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
+  const unitOf = (name: string | undefined) => (name === undefined ? undefined : data.units.get(name))
+  return (
+    <>
+      <ScreenLine line={overviewTitles(frame, columns)} />
+      {rows.length === 0 && <ScreenLine line={[seg(`   ${emptyText(frame)}`, 'dim')]} />}
+      {rows.map((row, at) => {
+        const reading = data.readings.get(row.id)
+        return (
+          <OverviewRow
+            // By place: Ink moves text of a line cheaper than lines.
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no state of their own
+            key={at}
+            row={row}
+            ratePerSecond={rateOf(row)}
+            unit={unitOf(row.tightest?.name)}
+            rateUnit={unitOf(isByRate ? ranking.rateLimit : row.tightest?.name)}
+            columns={columns}
+            glyphs={settings.glyphs}
+            name={data.names.get(row.entity)}
+            isSelected={row.id === selectedId}
+            isOld={reading !== undefined && isOutdated(reading, data)}
+            isGone={reading?.isGone === true}
+          />
+        )
+      })}
+    </>
+  )
+}
+
+function emptyText({data, state}: Frame): string {
+  if (data.readings.size > 0) return `Nothing matches "${state.selection.filter}"; esc clears the filter.`
+  return data.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Loading.'
+}
+
+interface RowProps {
+  readonly row: Row
+  /** Of the limit that the rows are sorted by, or of the tightest one. */
+  readonly ratePerSecond: number | null
+  /** The currency of its tightest limit, and of the rate; `undefined`: tokens. */
+  readonly unit: string | undefined
+  readonly rateUnit: string | undefined
+  readonly columns: readonly OverviewColumn[]
+  readonly glyphs: GlyphSet
+  /** Of the entity; `undefined`: none but its id. */
+  readonly name: string | undefined
+  readonly isSelected: boolean
+  /** Several polls did not read it: its figures lack what was consumed since. */
+  readonly isOld: boolean
+  readonly isGone: boolean
+}
+
+const OverviewRow = memo(function OverviewRow(props: RowProps) {
+  const line = rowLine(props)
+  return <ScreenLine line={props.isGone ? line.map(({text}) => seg(text, 'dim')) : line} />
+})
+
+function rowLine(props: RowProps): Line {
+  const {ratePerSecond, columns, glyphs, name, isSelected, isOld, unit, rateUnit, ...rest} = props
+  const row = {...rest.row, ratePerSecond}
+  const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
+  const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
+  const reason = reasonBesidesLevel(row, glyphs)
+  const insteadOf = reason && reasonColumn(columns)
+  const cells = columns.map(column => {
+    if (reason && column.key === insteadOf)
+      return [seg(cell(reason, column.width, glyphs.ellipsis), row.status === 'disabled' ? 'disabled' : 'over')]
+    if (column.key !== 'entity') return [cellOf(row, column, {glyphs, isSelected, unit, rateUnit})]
+    return entityCell(row.entity, name, column.width, glyphs, isSelected)
+  })
+  return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
+}
+
+/** What decides about requests where the level of the bucket does not: a switch, or the parent. */
+function reasonBesidesLevel({view, refusedBy}: Row, {fills}: GlyphSet): string | undefined {
+  return switchWord(view) ?? (refusedBy === 'parent' ? `${fills} parent` : undefined)
+}
+
+/** Where the list says so. */
+const reasonColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
+  columns.some(({key}) => key === 'gauge') ? 'gauge' : 'level'
+
+/** The id, and the name of the entity in what room is left beside it. */
+function entityCell(
+  entity: string,
+  name: string | undefined,
+  width: number,
+  {ellipsis}: GlyphSet,
+  isSelected: boolean,
+): Line {
+  const tone = isSelected ? 'chosen' : 'plain'
+  const room = width - textWidth(printableText(entity)) - 1
+  if (name === undefined || room < LEAST_NAME_WIDTH) return [seg(cell(entity, width, ellipsis), tone)]
+  return [seg(entity, tone), seg(` ${cell(name, room, ellipsis)}`, 'dim')]
+}
+
+/** Less of a name says nothing. */
+const LEAST_NAME_WIDTH = 3
+
+function cellOf(
+  row: Row,
+  {key, width}: OverviewColumn,
+  {glyphs, isSelected, unit, rateUnit}: Pick<RowProps, 'glyphs' | 'isSelected' | 'unit' | 'rateUnit'>,
+): Segment {
+  const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
+  const name = (text: string) => seg(cell(text, width, glyphs.ellipsis), isSelected ? 'chosen' : 'plain')
+  const {tightest, ratePerSecond, status} = row
+  switch (key) {
+    case 'entity':
+      return name(row.entity)
+    case 'resource':
+      return name(row.resource)
+    case 'gauge':
+      if (!tightest) return seg(' '.repeat(width))
+      return seg(gauge(tightest.level, tightest.capacity, width, glyphs), TONE_OF_STATUS[status])
+    case 'level':
+      return seg(cell(tightest ? levelText(tightest, unit) : `${glyphs.dash} no limit`, width, glyphs.ellipsis))
+    case 'limit':
+      return seg(cell(tightest?.name ?? '', width, glyphs.ellipsis), 'dim')
+    case 'rate':
+      return right(ratePerSecond === null ? glyphs.dash : formatShortTokens(ratePerSecond, rateUnit))
+    case 'refused': {
+      const refused = refusedPerSecond(row.requests)
+      return right(refused === null ? glyphs.dash : formatShortNumber(refused), refused ? 'over' : 'plain')
+    }
+    case 'history':
+      return seg(sparkline(row.used, width, glyphs), 'history')
+    case 'shards':
+      return right(
+        row.shardCount === 1 ? '1' : `${row.shardCount}${glyphs.plusMinus}${formatShortPercent(row.imbalance)}`,
+      )
+    case 'pressure': {
+      if (row.rates.size === 0) return right(glyphs.dash)
+      const isHigh = row.writePressure >= HIGH_PRESSURE
+      return right(
+        `${isHigh ? `${glyphs.pressure} ` : ''}${formatShortPercent(row.writePressure)}`,
+        isHigh ? 'near' : 'plain',
+      )
+    }
+    case 'eta':
+      return right(...untilText(row, glyphs))
+  }
+}
+
+/** `  12.3k/100k  `: aligned at the slash. Money has its currency twice, `$12.3k/$100k`, or once where there is no room. */
+export function levelText(
+  {level, capacity}: {readonly level: number; readonly capacity: number},
+  unit: string | undefined,
+): string {
+  const [left, most] = [formatShortTokens(level, unit, 'down'), formatShortTokens(capacity, unit)]
+  const hasRoom = unit === undefined || `${left}/${most}`.length <= LEVEL_WIDTH
+  const shown = hasRoom ? left : formatShortNumber(level / 10 ** MONEY_DECIMALS, 'down')
+  return `${shown.padStart(SHORT_NUMBER_WIDTH)}/${most.padEnd(SHORT_NUMBER_WIDTH)}`
+}
+
+/** When it will be empty at the current rate; otherwise when it will be full. */
+export function untilText({emptyInMs, fullInMs, status}: Row, glyphs: GlyphSet): [text: string, tone: Tone] {
+  if (emptyInMs !== null && emptyInMs > 0) return [glyphs.empties + formatShortSpan(emptyInMs), TONE_OF_STATUS[status]]
+  if (fullInMs === 0) return ['full', 'plain']
+  if (fullInMs !== null) return [glyphs.fills + formatShortSpan(fullInMs), 'plain']
+  return [emptyInMs === 0 ? 'empty' : glyphs.dash, 'plain']
+}

@@ -1,0 +1,63 @@
+import {listenForEnd} from '../cli/output/listen-for-end.js'
+import {watchDocument} from './document.js'
+import type {Selection, Watch, WatchData} from './model/model.js'
+import {rank} from './model/rank.js'
+import {liveCount, totalsAt} from './model/totals.js'
+import type {WatchResult} from './results.js'
+import {countPoll, summaryLine, type ViewStats} from './screen/summary.js'
+
+/** How to follow a watch. */
+export interface FollowOptions {
+  readonly selection: Selection
+  /** Buckets in each document. */
+  readonly top: number
+  /** Ms after which it ends; `undefined`: never. */
+  readonly forMs: number | undefined
+  readonly print: (document: WatchResult) => void
+}
+
+/** How a watch ended, and the line to print about it. */
+export interface WatchEnd {
+  readonly exitCode: number
+  readonly summary: string
+  /** Lines about what was changed, where the view may. */
+  readonly performed?: readonly string[]
+}
+
+/** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */
+export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchEnd> {
+  let stats: ViewStats = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
+  let last: Pick<WatchData, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}
+  const printPoll = (): void => {
+    const data = watch.data()
+    const {lastPoll, problem} = data
+    if (!lastPoll || (lastPoll === last.lastPoll && problem === last.problem)) return
+    last = {lastPoll, problem}
+    stats = countPoll(stats, lastPoll)
+    print(watchDocument({...data, lastPoll}, watch.now(), selection, top))
+  }
+  const unsubscribe = watch.subscribe(printPoll)
+  const end = listenForEnd(forMs)
+  try {
+    printPoll()
+    const exitCode = await end.reached
+    return {exitCode, summary: closingLine(watch, selection, stats)}
+  } finally {
+    end.stop()
+    unsubscribe()
+  }
+}
+
+/** Summarises the selected buckets. */
+function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
+  const {readings} = watch.data()
+  const nowMs = watch.now()
+  const find = (id: string) => readings.get(id)
+  const ids = rank(readings.values(), nowMs, selection, find)
+  const totals = totalsAt(
+    ids.flatMap(id => readings.get(id) ?? []),
+    nowMs,
+    find,
+  )
+  return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
+}

@@ -1,0 +1,116 @@
+import {randomBytes, randomUUID} from 'node:crypto'
+import {parseLimits} from '../../core/limits/limit-text.js'
+import {createTable} from '../../dynamo/create-table.js'
+import {sleepMs} from '../../dynamo/retry.js'
+import {loadTableDefinition} from '../../dynamo/table-definition.js'
+import type {ClosableTransport} from '../../dynamo/transport.js'
+import {RateLimiter} from '../../limiter/rate-limiter.js'
+import type {RateLimiterOptions} from '../../limiter/request/options.js'
+import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
+import {Repository} from '../../repository/repository.js'
+import {ensureVersion} from '../../repository/table/version.js'
+import {type Engine, startEngine} from '../engines/engine.js'
+import {localTransport} from '../engines/transport.js'
+import {intercepted, type TestSeams} from './seams.js'
+
+/** How to start a stack for tests. */
+export interface TestStackOptions extends TestSeams {
+  /** Limits of every entity for every resource, such as `rpm=60/min`. */
+  readonly limits?: readonly string[]
+}
+
+/** Options of another limiter on the same table; its seams are those of the stack unless given. */
+export type TestLimiterOptions = Omit<RateLimiterOptions, 'stack' | 'endpoint' | 'region' | 'profile' | 'client'> &
+  TestSeams
+
+/** A table of its own on an engine of its own, in memory. */
+export interface TestStack<Name extends string = string> extends AsyncDisposable {
+  /** Name of the table. */
+  readonly stack: string
+  /** `http://127.0.0.1:PORT`, for clients of your own. */
+  readonly endpoint: string
+  readonly limiter: RateLimiter<Name>
+  readonly repository: Repository
+  /** Another limiter, as another process has it: with caches of its own. */
+  newLimiter<Other extends string = Name>(options?: TestLimiterOptions): RateLimiter<Other>
+  /** Closes the limiters and the repository, and stops the engine. May be called again. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts the embedded engine, creates the table and gives a limiter on it.
+ *
+ * @example
+ * ```ts
+ * const stack = await startTestStack({limits: ['rpm=60/min']})
+ * afterAll(() => stack.close())
+ * ```
+ */
+export async function startTestStack<Name extends string = string>(
+  options: TestStackOptions = {},
+): Promise<TestStack<Name>> {
+  const {limits = [], ...seams} = options
+  // Checked before anything is started.
+  const systemLimits = parseLimits([...limits])
+  const engine = await startEngine({engine: 'dynoxide'})
+  const direct = localTransport(engine.endpoint)
+  try {
+    const stack = await createStack(direct)
+    return await openStack<Name>({engine, direct, stack, systemLimits, seams})
+  } catch (error) {
+    await direct.close()
+    await engine.stop()
+    throw error
+  }
+}
+
+async function createStack(transport: ClosableTransport): Promise<string> {
+  const name = `test-${randomUUID()}`
+  await createTable(transport, await loadTableDefinition({tableName: name, stream: false}))
+  const table = {name, transport, clock: Date.now, randomBytes, backoff: {random: Math.random, sleep: sleepMs}}
+  await ensureVersion(table, {by: 'zael:testing'})
+  await new Namespaces(table).register(DEFAULT_NAMESPACE)
+  return name
+}
+
+interface OpenStackInput {
+  readonly engine: Engine
+  readonly direct: ClosableTransport
+  readonly stack: string
+  readonly systemLimits: ReturnType<typeof parseLimits>
+  readonly seams: TestSeams
+}
+
+async function openStack<Name extends string>(input: OpenStackInput): Promise<TestStack<Name>> {
+  const {engine, direct, stack, systemLimits, seams} = input
+  const limiters: RateLimiter<string>[] = []
+  const newLimiter = <Other extends string = Name>(options: TestLimiterOptions = {}): RateLimiter<Other> => {
+    const {intercept = seams.intercept, ...rest} = options
+    const {intercept: _, ...common} = seams
+    const limiter = new RateLimiter<Other>({...common, ...rest, stack, transport: intercepted(direct, intercept)})
+    limiters.push(limiter as unknown as RateLimiter<string>)
+    return limiter
+  }
+  const {clock} = seams
+  const repository = new Repository({stack, transport: direct, ...(clock ? {clock} : {})})
+  if (systemLimits.length > 0) await (await repository.namespace()).setLimits({level: 'system'}, systemLimits)
+  let closing: Promise<void> | undefined
+  const closeAll = async () => {
+    await Promise.all(limiters.map(limiter => limiter.close()))
+    await direct.close()
+    await engine.stop()
+  }
+  const close = () => {
+    closing ??= closeAll()
+    return closing
+  }
+  return {
+    stack,
+    endpoint: engine.endpoint,
+    limiter: newLimiter(),
+    repository,
+    newLimiter,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}

@@ -1,0 +1,162 @@
+import {refill, shareOfRate} from '../../core/token-math.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
+import {markOf, markOfResidue} from './merge.js'
+import type {OldBucket} from './old-bucket.js'
+import {balanceAt, type OldLimit} from './old-bucket-parts.js'
+
+/** Millitokens by which sums can differ because fractions are carried from one refill to the next. */
+const ROUNDING = 1n
+
+/**
+ * Old and new bucket are replicas of one bucket: each refills by itself, and what is consumed from one is charged to the
+ * other. Amounts are millitokens; negative ones are refunds.
+ */
+export interface Charges {
+  /** Consumption of the old bucket, in all its locations, to charge to the new one. */
+  readonly toNew: ReadonlyMap<string, bigint>
+  /** Consumption of the new bucket to charge to the old one, in the location used last. */
+  readonly toOld: ReadonlyMap<string, bigint>
+  /** The marks once both are charged. */
+  readonly marks: BucketMarks
+  /** Whether a charge was computed from the refill instant of the new bucket, and is wrong at any other. */
+  readonly dependsOnRefill: boolean
+}
+
+/** What each replica has to be charged since the marks were written. */
+export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks): Charges {
+  const toNew = new Map<string, bigint>()
+  const toOld = new Map<string, bigint>()
+  const marks = new Map<string, Map<string, LimitMark>>()
+  let dependsOnRefill = false
+  for (const name of new Set([...old.limits.keys(), ...old.residue.keys()])) {
+    const current = sumOfShards(shards, name)
+    // A limit that is no longer configured is not in the new bucket.
+    if (!current) continue
+    const known = before.get(name)
+    const after = new Map<string, LimitMark>()
+    const latest = old.limits.get(name)
+    let oldConsumption = 0n
+    for (const limit of latest ? [latest, ...(old.others.get(name) ?? [])] : []) {
+      const mark = known?.get(limit.location)
+      if (mark) oldConsumption += consumedSince(mark, limit)
+      // In a first comparison only the one used last determines the balance; one that appears later was created since.
+      else if (limit === latest || known) oldConsumption += initialDeficit(limit, current)
+      if (!mark) dependsOnRefill = true
+      after.set(limit.location, markOf(limit, mark?.charged))
+    }
+    for (const residue of old.residue.get(name) ?? []) {
+      oldConsumption += (known?.get(residue.location)?.oldTokens ?? 0n) - residue.tokensMilli
+      after.set(residue.location, markOfResidue(residue))
+    }
+    // Without a counter, a charge could not be distinguished from consumption in later passes.
+    if (latest?.countsConsumption) {
+      const charged = known?.get(latest.location)?.charged
+      if (!charged) dependsOnRefill = true
+      const newConsumption = consumedFromNew(charged, current, latest)
+      if (newConsumption !== 0n) toOld.set(name, newConsumption)
+      const {consumedMilli, tokensMilli, shards: count} = current
+      const mark = markOf(latest, {consumedMilli, tokensMilli: tokensMilli - oldConsumption, shards: count})
+      after.set(latest.location, {...mark, oldTokens: mark.oldTokens - newConsumption})
+    }
+    if (oldConsumption !== 0n) toNew.set(name, oldConsumption)
+    marks.set(name, after)
+  }
+  return {toNew, toOld, marks, dependsOnRefill}
+}
+
+/**
+ * What an old limit has consumed since the mark was written; negative if more was refunded. The bucket may have expired and
+ * been created again, full; then its whole count is new consumption. In doubt nothing is refunded.
+ */
+function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption, isPerLimit}: OldLimit): bigint {
+  const {tokensMilli, consumedMilli, capacityMilli, refillAmountMilli, refillPeriodMs} = state
+  const elapsedMs = Math.max(0, refilledAtMs - mark.oldRefilledAtMs)
+  const unused = refill(state, {tokensMilli: mark.oldTokens, remainder: 0n}, elapsedMs).tokensMilli
+  const missing = unused > tokensMilli ? unused - tokensMilli : 0n
+  if (!countsConsumption || mark.oldConsumed === undefined) return missing
+
+  const consumed = consumedMilli - mark.oldConsumed
+  const earned = (BigInt(elapsedMs) * refillAmountMilli) / BigInt(refillPeriodMs) + ROUNDING
+  const couldBeSame = tokensMilli <= mark.oldTokens + earned - consumed
+  const couldBeNew = consumedMilli >= 0n && tokensMilli + consumedMilli <= capacityMilli + earned
+  // A client that writes whole items may have undone our charge, which leaves too much in a bucket that is still the same.
+  if (consumed >= 0n) return couldBeSame || isPerLimit || !couldBeNew ? consumed : consumedMilli
+  // Buckets expire long after they are full again; a lower count after such a time rather means a new bucket than a refund.
+  const couldHaveExpired = elapsedMs > 0 && unused >= capacityMilli
+  const showsRefund = couldBeSame && tokensMilli >= mark.oldTokens - consumed
+  if (showsRefund && !(couldHaveExpired && couldBeNew)) return consumed
+  return couldBeNew ? consumedMilli : missing
+}
+
+/** A limit of the new bucket over all its shards. */
+interface CurrentLimit extends ChargedBucket {
+  readonly refilledAtMs: number
+  readonly capacityMilli: bigint
+  /** How far the shards are from full at an instant; none of them is refilled backwards in time. */
+  readonly deficitAt: (atMs: number) => bigint
+}
+
+/** `undefined` when the first shard does not have the limit. */
+function sumOfShards(shards: readonly BucketRecord[], name: string): CurrentLimit | undefined {
+  const [first] = shards
+  const limit = first?.state.limits.get(name)
+  if (!first || !limit) return undefined
+  const parts = shards.flatMap(({shard, state: {limits, refilledAtMs}}) => {
+    const whole = limits.get(name)
+    if (!whole) return []
+    return [{state: {...whole, ...shareOfRate(name, whole, shard, first.shardCount)}, refilledAtMs}]
+  })
+  const sum = (amountOf: (part: (typeof parts)[0]) => bigint) =>
+    parts.reduce((total, part) => total + amountOf(part), 0n)
+  return {
+    refilledAtMs: first.state.refilledAtMs,
+    tokensMilli: sum(({state}) => state.tokensMilli),
+    consumedMilli: sum(({state}) => state.consumedMilli),
+    capacityMilli: limit.capacityMilli,
+    shards: parts.length,
+    deficitAt: atMs => sum(part => part.state.capacityMilli - balanceAt(part, atMs).tokensMilli),
+  }
+}
+
+/**
+ * What was missing in a new bucket that a client created full: how far the old one was from full at that moment. The moment
+ * follows from what the new one has earned since. Before its own refill instant the old one has earned nothing.
+ */
+function initialDeficit(limit: OldLimit, current: CurrentLimit): bigint {
+  const createdMs = createdAtMs(current, limit, current.refilledAtMs)
+  const deficit = limit.state.capacityMilli - balanceAt(limit, createdMs).tokensMilli
+  return deficit > 0n ? deficit : 0n
+}
+
+/** When a bucket was created full that has consumed, and holds, this much. */
+function createdAtMs(
+  {tokensMilli, consumedMilli, capacityMilli}: Pick<CurrentLimit, 'tokensMilli' | 'consumedMilli' | 'capacityMilli'>,
+  {state: {refillAmountMilli, refillPeriodMs}}: OldLimit,
+  refilledAtMs: number,
+): number {
+  const earned = tokensMilli + consumedMilli - capacityMilli
+  return earned > 0n ? refilledAtMs - Number((earned * BigInt(refillPeriodMs)) / refillAmountMilli) : refilledAtMs
+}
+
+/** What the new limit has consumed since it was charged to the old one. */
+function consumedFromNew(charged: ChargedBucket | undefined, current: CurrentLimit, limit: OldLimit): bigint {
+  if (charged && current.shards >= charged.shards) {
+    const consumed = current.consumedMilli - charged.consumedMilli
+    if (consumed >= 0n) return consumed
+    const restored = charged.tokensMilli - consumed
+    const {capacityMilli} = current
+    const isRefund = current.tokensMilli >= (restored < capacityMilli ? restored : capacityMilli)
+    if (isRefund) return cappedRefund(consumed, limit)
+  }
+  // The count does not tell what was consumed since. Assume that the old bucket was created full, and charge what the new
+  // one lacked then.
+  const deficit = current.deficitAt(createdAtMs(limit.state, limit, limit.refilledAtMs))
+  return deficit > 0n ? deficit : 0n
+}
+
+/** A refund must not fill the old bucket beyond its capacity. */
+function cappedRefund(consumed: bigint, {state}: OldLimit): bigint {
+  const room = state.capacityMilli - state.tokensMilli
+  return -consumed <= room ? consumed : room > 0n ? -room : 0n
+}

@@ -1,0 +1,207 @@
+import {groupBy} from '../../core/group-by.js'
+import {type Item, type Key, s} from '../../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket, encodeBucket} from '../../schema/bucket-record.js'
+import {decodeEntity} from '../../schema/entity-record.js'
+import {keyId, keys} from '../../schema/keys.js'
+import {moderniseInto} from '../../schema/legacy-item.js'
+import {legacyKeys, partitionPrefix} from '../../schema/legacy-key.js'
+import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
+import {putAbsent, removeMark, replaceSeen} from '../records/conditional.js'
+import {
+  isSingleItem,
+  type MigrationContext,
+  type MigrationFinding,
+  mapConcurrently,
+  type OldItem,
+  oldPrefixes,
+  startsAmong,
+  targetNamespace,
+} from '../records/finding.js'
+import {bucketMarksOf} from '../records/marks.js'
+import {readItems} from '../records/reads.js'
+import {applyCharges} from './apply-charges.js'
+import {computeCharges} from './charge.js'
+import {mergeBucket} from './merge.js'
+import {type OldBucket, readOldBucket} from './old-bucket.js'
+import {readOldBucketItems} from './old-bucket-items.js'
+
+/** A larger shard count is an error of another client. */
+const MAX_SHARDS = 1024
+
+/** The old items of one entity and resource, and the namespace that they move to. */
+interface BucketSources {
+  readonly namespace: string
+  readonly entity: string
+  readonly resource: string
+  readonly sources: readonly OldItem<'bucket'>[]
+}
+
+/** Items that were read for a comparison, by `keyId`. */
+interface ReadForBuckets {
+  readonly firstShards: ReadonlyMap<string, Item>
+  /** Further shards of buckets that exist, entities of those that do not. */
+  readonly related: ReadonlyMap<string, Item>
+}
+
+/** Compares old buckets with the new ones. Where there is none, it is made of the old items; otherwise both are charged. */
+export async function compareBuckets(
+  context: MigrationContext,
+  items: readonly OldItem<'bucket'>[],
+): Promise<MigrationFinding[]> {
+  const buckets = await gatherBuckets(context, items)
+  const firstShards = await readItems(context, buckets.map(firstShardKey))
+  const relatedKeys = buckets.flatMap(bucket => keysRelatedTo(context, bucket, firstShards))
+  const related = await readItems(context, relatedKeys)
+  return buckets.map(bucket => compareBucket(context, bucket, {firstShards, related}))
+}
+
+/** The buckets that start among the items of a page, each with all its old items. */
+export async function gatherBuckets(
+  context: MigrationContext,
+  items: readonly OldItem<'bucket'>[],
+): Promise<BucketSources[]> {
+  const byEntity = groupBy(items, ({record}) => `${targetNamespace(context, record)}/${record.entity}`)
+  const all = (await mapConcurrently([...byEntity.values()], members => gatherSources(context, members))).flat()
+  const startsHere = startsAmong(items)
+  return all.filter(({sources}) => startsHere(sources))
+}
+
+/** The buckets of one entity, each with all its old items. */
+async function gatherSources(
+  context: MigrationContext,
+  members: readonly OldItem<'bucket'>[],
+): Promise<BucketSources[]> {
+  const {record} = members[0] as OldItem<'bucket'>
+  const namespace = targetNamespace(context, record)
+  const {entity} = record
+  if (isSingleItem(context, 'bucket', namespace)) {
+    return members.map(member => ({namespace, entity, resource: member.record.resource, sources: [member]}))
+  }
+  const resources = new Set(members.map(member => member.record.resource))
+  const byResource = await readOldBucketItems(context, namespace, entity, resources)
+  return [...byResource].map(([resource, sources]) => ({namespace, entity, resource, sources}))
+}
+
+const firstShardKey = ({namespace, entity, resource}: BucketSources): Key => keys.bucket(namespace, entity, resource, 0)
+
+function keysRelatedTo(
+  context: MigrationContext,
+  bucket: BucketSources,
+  firstShards: ReadonlyMap<string, Item>,
+): Key[] {
+  const current = firstShards.get(keyId(firstShardKey(bucket)))
+  const stored = current && decodeBucket(current)
+  return stored?.kind === 'bucket' ? furtherShardKeys(stored.record) : entityKeys(context, bucket)
+}
+
+/** Keys that the entity of a bucket may have, the most recent first. */
+function entityKeys(context: MigrationContext, {namespace, entity}: BucketSources): Key[] {
+  const prefixes = new Set([partitionPrefix(namespace), ...oldPrefixes(context, 'entity', namespace).toReversed()])
+  return [...prefixes].map(prefix => legacyKeys.entity(prefix, entity))
+}
+
+function furtherShardKeys({namespace, entity, resource, shardCount}: BucketRecord): Key[] {
+  const count = Math.max(0, Math.min(shardCount, MAX_SHARDS) - 1)
+  return Array.from({length: count}, (_, at) => keys.bucket(namespace, entity, resource, at + 1))
+}
+
+function compareBucket(context: MigrationContext, bucket: BucketSources, read: ReadForBuckets): MigrationFinding {
+  const {sources} = bucket
+  const old = readOldBucket(sources, context.table.clock())
+  if (old === 'expired') return {type: 'bucket', sources, state: 'expired'}
+  if (old === 'unreadable') return {type: 'bucket', sources, state: 'unknown'}
+  const current = read.firstShards.get(keyId(firstShardKey(bucket)))
+  const stored = current && decodeBucket(current)
+  if (current && stored?.kind === 'bucket') {
+    const shards = [stored.record, ...furtherShards(stored.record, read.related)]
+    return compareReplicas(context, {sources, old, current, shards})
+  }
+  if (old.limits.size === 0) {
+    // Counters that adjustments left are charged as soon as there is a new bucket.
+    return {type: 'bucket', sources, state: old.residue.size === 0 ? 'same' : 'unknown'}
+  }
+  // Encoded now, not when it is written: this throws if the current layout cannot hold the bucket.
+  const item = encodeCopy(context, bucket, old, read.related, current)
+  const write = () => (current ? replaceSeen(context, current, item) : putAbsent(context, item))
+  const isAbsent = current === undefined
+  return {
+    type: 'bucket',
+    sources,
+    state: 'behind',
+    reason: 'is not copied yet',
+    decision: decisionOn(old),
+    isAbsent,
+    write,
+  }
+}
+
+const decisionOn = (old: OldBucket) => (old.others.size === 0 ? undefined : ('superseded' as const))
+
+function furtherShards(first: BucketRecord, related: ReadonlyMap<string, Item>): BucketRecord[] {
+  return furtherShardKeys(first).flatMap(key => {
+    const item = related.get(keyId(key))
+    const shard = item && decodeBucket(item)
+    return shard?.kind === 'bucket' ? [shard.record] : []
+  })
+}
+
+/** An old bucket and the new one. */
+interface Replicas {
+  readonly sources: readonly OldItem[]
+  readonly old: OldBucket
+  /** The first shard as it was read. */
+  readonly current: Item
+  readonly shards: readonly BucketRecord[]
+}
+
+function compareReplicas(context: MigrationContext, {sources, old, current, shards}: Replicas): MigrationFinding {
+  const before = bucketMarksOf(current)
+  const charges = computeCharges(old, shards, before)
+  const common = {type: 'bucket', sources, decision: decisionOn(old)} as const
+  const write = () => applyCharges(context, current, old, charges)
+  if (charges.toNew.size > 0 || hasNewLocation(charges.marks, before)) {
+    return {...common, state: 'behind', reason: 'was used in the old place', write}
+  }
+  const onDelete = current[MIGRATION_MARK] === undefined ? [] : [removeMark(context, current)]
+  // A charge to the old bucket only matters to clients that still use it; the old items may be deleted without it.
+  return {...common, state: 'same', onDelete, ...(charges.toOld.size > 0 ? {write} : {})}
+}
+
+/** Whether there are old items in a location that the marks of the new bucket do not have yet. */
+function hasNewLocation(marks: BucketMarks, before: BucketMarks): boolean {
+  return [...marks].some(([limit, locations]) => [...locations.keys()].some(each => !before.get(limit)?.has(each)))
+}
+
+/** The item of a new bucket, with the counters that refunds left of an earlier one. */
+function encodeCopy(
+  context: MigrationContext,
+  bucket: BucketSources,
+  old: OldBucket,
+  related: ReadonlyMap<string, Item>,
+  ghost: Item | undefined,
+): Item {
+  const {namespace, entity, resource} = bucket
+  const stored = entityKeys(context, bucket)
+    .map(key => related.get(keyId(key)))
+    .find(item => item !== undefined)
+  const meta = stored && decodeEntity(moderniseInto(namespace, stored))
+  const {record, marks} = mergeBucket(old, {
+    namespace,
+    entity,
+    resource,
+    cascade: meta?.cascade ?? old.cascade,
+    parent: meta ? meta.parent : old.parent,
+  })
+  return {...encodeBucket(withResidue(record, ghost)), [MIGRATION_MARK]: s(encodeBucketMarks(marks))}
+}
+
+function withResidue(record: BucketRecord, ghost: Item | undefined): BucketRecord {
+  const stored = ghost && decodeBucket(ghost)
+  if (stored?.kind !== 'ghost') return record
+  const limits = new Map(record.state.limits)
+  for (const [name, {tokensMilli, consumedMilli}] of stored.residue) {
+    const limit = limits.get(name)
+    if (limit) limits.set(name, {...limit, tokensMilli: limit.tokensMilli + tokensMilli, consumedMilli})
+  }
+  return {...record, state: {...record.state, limits}}
+}

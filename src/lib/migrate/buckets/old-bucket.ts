@@ -1,0 +1,94 @@
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {isExpiredItem, readTtlSeconds} from '../../schema/legacy-item.js'
+import {isReadableBucket} from '../layouts/readable-bucket.js'
+import type {OldItem} from '../records/finding.js'
+import {addShard, decodeParts, locationOf, type OldLimit} from './old-bucket-parts.js'
+
+/** What adjustments left of one limit in one location; millitokens, negative if more was taken than given back. */
+export interface OldResidue {
+  readonly location: string
+  readonly tokensMilli: bigint
+}
+
+/** All old items of one entity and resource, taken together. */
+export interface OldBucket {
+  /** Of a limit stored in several locations, the one that was used last. */
+  readonly limits: ReadonlyMap<string, OldLimit>
+  /** The limit in the other locations: clients may still use it there. */
+  readonly others: ReadonlyMap<string, readonly OldLimit[]>
+  readonly residue: ReadonlyMap<string, readonly OldResidue[]>
+  /** Epoch seconds; the latest of its items, `undefined` if one of them never expires. */
+  readonly ttlSeconds: number | undefined
+  readonly cascade: boolean
+  readonly parent: string | undefined
+}
+
+/**
+ * Reads the old items of one entity and resource as one bucket. `unreadable` if one of them is incomplete, because then the
+ * balance of the whole bucket is unknown.
+ */
+export function readOldBucket(
+  items: readonly OldItem<'bucket'>[],
+  nowMs: number,
+): OldBucket | 'expired' | 'unreadable' {
+  const live = items.filter(({item}) => !isExpiredItem(item, nowMs))
+  if (live.length === 0) return 'expired'
+  if (!live.every(({item}) => isReadableBucket(item))) return 'unreadable'
+  const byLocation = new Map<string, Map<string, OldLimit>>()
+  const residue = new Map<string, OldResidue[]>()
+  let record: BucketRecord | undefined
+  for (const old of live.sort(newestFirst)) {
+    const parts = decodeParts(old)
+    const lastUsedMs = record?.state.refilledAtMs ?? -Infinity
+    if (parts.record && parts.record.state.refilledAtMs > lastUsedMs) record = parts.record
+    for (const [name, limit] of parts.limits) addLimit(byLocation, name, limit)
+    for (const [name, {tokensMilli}] of parts.residue) {
+      addResidue(residue, name, {location: residueLocation(old), tokensMilli})
+    }
+  }
+  const latest = Math.max(...live.map(({item}) => readTtlSeconds(item) ?? Infinity))
+  return {
+    ...chooseLastUsed(byLocation),
+    residue,
+    ttlSeconds: latest === Infinity ? undefined : latest,
+    cascade: record?.cascade ?? false,
+    parent: record?.parent,
+  }
+}
+
+/** Shards are the newest layout; they are sorted by their numbers. */
+function newestFirst({record: a}: OldItem<'bucket'>, {record: b}: OldItem<'bucket'>): number {
+  if (a.shard !== undefined && b.shard !== undefined) return a.shard - b.shard
+  return Number(b.shard !== undefined) - Number(a.shard !== undefined) || b.generation - a.generation
+}
+
+/** By limit and location; limits that share a location are shards. */
+function addLimit(byLocation: Map<string, Map<string, OldLimit>>, name: string, limit: OldLimit): void {
+  const known = byLocation.get(name) ?? new Map<string, OldLimit>()
+  const sibling = known.get(limit.location)
+  byLocation.set(name, known.set(limit.location, sibling ? addShard(sibling, limit) : limit))
+}
+
+/** Counters left of a bucket have their own location in marks: another shard in the same place may be live. */
+const residueLocation = ({record}: OldItem<'bucket'>): string => `${locationOf(record)}/rest`
+
+function addResidue(residue: Map<string, OldResidue[]>, name: string, added: OldResidue): void {
+  const known = residue.get(name) ?? []
+  const sibling = known.find(({location}) => location === added.location)
+  const others = known.filter(({location}) => location !== added.location)
+  residue.set(name, [...others, {...added, tokensMilli: added.tokensMilli + (sibling?.tokensMilli ?? 0n)}])
+}
+
+/** The one refilled last was used last. Of two with the same refill instant, the newer layout wins. */
+function chooseLastUsed(
+  byLocation: ReadonlyMap<string, ReadonlyMap<string, OldLimit>>,
+): Pick<OldBucket, 'limits' | 'others'> {
+  const limits = new Map<string, OldLimit>()
+  const others = new Map<string, OldLimit[]>()
+  for (const [name, locations] of byLocation) {
+    const [last, ...rest] = [...locations.values()].sort((a, b) => b.refilledAtMs - a.refilledAtMs)
+    if (last) limits.set(name, last)
+    if (rest.length > 0) others.set(name, rest)
+  }
+  return {limits, others}
+}

@@ -1,0 +1,110 @@
+import {WINDOWS, type Window} from '../../core/window.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {type ConfigScope, decodeConfigLimits, hasConfigVersion, hasSettings} from '../../schema/config-record.js'
+import type {ParsedKey} from '../../schema/keys.js'
+import {flatten} from '../../schema/legacy-item.js'
+import {readNumber, readString} from '../../schema/read.js'
+
+/** What kind of record an item is, and which one of its kind. */
+export type RecordIdentity =
+  | {readonly type: 'entity'; readonly entity: string}
+  /** `limit` is `undefined` when the item holds all limits; `shard` when it is in its entity's partition. */
+  | {
+      readonly type: 'bucket'
+      readonly entity: string
+      readonly resource: string
+      readonly limit: string | undefined
+      readonly shard: number | undefined
+    }
+  /** `limit` is `undefined` when the item holds all limits of the scope. */
+  | {readonly type: 'limits'; readonly scope: ConfigScope; readonly limit: string | undefined}
+  /** `window` is the label in the record; a record of midnight also counts other windows (D-11). */
+  | {
+      readonly type: 'usage'
+      readonly entity: string
+      readonly resource: string
+      readonly window: Window
+      readonly start: string
+    }
+  | {readonly type: 'audit'; readonly entity: string; readonly eventId: string}
+  | {readonly type: 'version'}
+  | {readonly type: 'registry'; readonly registry: 'resources' | 'entity-configs'}
+  /** `system` is a system configuration without limits. */
+  | {readonly type: 'settings'; readonly settings: 'system' | 'provisioner'}
+
+/** `undefined` when the item does not have the attributes of the record that its key names. */
+export function identifyRecord(item: Item, key: ParsedKey): RecordIdentity | undefined {
+  switch (key.record) {
+    case 'entity':
+      return readString(item, 'entity_id') === key.entity && hasStrings(item, 'name', 'created_at')
+        ? {type: 'entity', entity: key.entity}
+        : undefined
+    case 'bucket': {
+      const {entity, resource, shard} = key
+      return hasBalance(item) ? {type: 'bucket', entity, resource, limit: undefined, shard} : undefined
+    }
+    case 'entity-config':
+      return identifyConfig(item, {level: 'entity', entity: key.entity, resource: key.resource})
+    case 'resource-config':
+      return identifyConfig(item, {level: 'resource', resource: key.resource})
+    case 'system-config':
+      if (decodeConfigLimits(item).length > 0) return identifyConfig(item, {level: 'system'})
+      return hasConfigVersion(item) || hasSettings(item) ? {type: 'settings', settings: 'system'} : undefined
+    case 'usage':
+      return identifyUsage(item, key)
+    case 'audit':
+      return hasStrings(item, 'action', 'timestamp')
+        ? {type: 'audit', entity: key.entity, eventId: key.eventId}
+        : undefined
+    case 'version':
+      return hasStrings(item, 'schema_version') ? {type: 'version'} : undefined
+    case 'resource-registry':
+      return !item.resources || 'SS' in item.resources ? {type: 'registry', registry: 'resources'} : undefined
+    case 'entity-config-registry':
+      return {type: 'registry', registry: 'entity-configs'}
+    case 'provisioner':
+      return {type: 'settings', settings: 'provisioner'}
+    default:
+      return undefined
+  }
+}
+
+function identifyUsage(item: Item, key: Extract<ParsedKey, {record: 'usage'}>): RecordIdentity | undefined {
+  const window = WINDOWS.find(known => known === readString(item, 'window'))
+  if (!window || Number.isNaN(Date.parse(key.start))) return undefined
+  return {type: 'usage', entity: key.entity, resource: key.resource, window, start: key.start}
+}
+
+/** All limits may have been removed; the configuration version then still marks it as a configuration. */
+function identifyConfig(item: Item, scope: ConfigScope): RecordIdentity | undefined {
+  const isConfig = hasConfigVersion(item) || decodeConfigLimits(item).length > 0
+  return isConfig ? {type: 'limits', scope, limit: undefined} : undefined
+}
+
+/** Whether an item holds the balance of some limit. An adjustment of an item that is gone leaves nothing else. */
+export function hasBalance(item: Item): boolean {
+  return Object.keys(item).some(name => /^b_.+_tk$/.test(name) && readNumber(item, name) !== undefined)
+}
+
+/** Whether a flat item is the bucket of a single limit. */
+export const isPerLimitBucket = (item: Item): boolean =>
+  hasNumbers(item, 'tokens_milli', 'last_refill_ms', 'refill_amount_milli', 'refill_period_ms')
+
+/** Whether a flat item is a single configured limit. */
+export const isLimitConfig = (item: Item): boolean =>
+  hasNumbers(item, 'capacity', 'refill_amount', 'refill_period_seconds')
+
+/** Whether a bucket knows if its entity cascades: from 0.9 on, clients copied that into it. */
+export const knowsCascade = (item: Item): boolean => 'cascade' in item
+
+/** Whether the window type is part of the key of a usage record, as in releases with namespaces. */
+export const hasWindowInKey = (item: Item): boolean => /#(daily|monthly)$/.test(readString(item, 'SK') ?? '')
+
+/** The layout version that a version record of any layout names. */
+export const readSchemaVersion = (item: Item): string | undefined => readString(flatten(item), 'schema_version')
+
+const hasStrings = (item: Item, ...names: string[]): boolean =>
+  names.every(name => readString(item, name) !== undefined)
+
+const hasNumbers = (item: Item, ...names: string[]): boolean =>
+  names.every(name => readNumber(item, name) !== undefined)

@@ -1,0 +1,124 @@
+import {createHash} from 'node:crypto'
+import {batchWrite} from '../../dynamo/batch.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import type {OperationInput} from '../../dynamo/transport.js'
+import {isRefused, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
+import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {isKeyAttribute, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
+import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy-key.js'
+import {MIGRATION_MARK} from '../../schema/migration-marks.js'
+import type {MigrationContext} from './finding.js'
+
+/** Requires that an item exists and that the named attributes are as they were read; without names, all attributes. */
+export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
+  for (const [name, value] of Object.entries(seen)) {
+    if (isKeyAttribute(name)) continue
+    if (names?.includes(name) ?? true) e.condition(`${e.name(name)} = ${e.value(value)}`)
+  }
+  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
+}
+
+/**
+ * Sends one conditional write; `false` when its condition does not hold. A write whose response was lost is repeated: no
+ * condition here holds once the write was applied, and the next comparison finds nothing left to do.
+ */
+export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'DeleteItem'>(
+  {table, signal}: MigrationContext,
+  operation: O,
+  input: Omit<OperationInput<O>, 'TableName'>,
+): Promise<boolean> {
+  const request = {...input, TableName: table.name} as OperationInput<O>
+  refusePlaceholder(request)
+  try {
+    const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
+    await retrying(() => table.transport.send(operation, request, {signal}), options)
+    return true
+  } catch (error) {
+    if (error instanceof ConditionFailed) return false
+    throw error
+  }
+}
+
+/** All or nothing; `false` when a condition does not hold. */
+export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
+  for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
+  try {
+    await transact(table, items, {signal})
+    return true
+  } catch (error) {
+    if (isRefused(error)) return false
+    throw error
+  }
+}
+
+/** A record whose namespace is not registered must never reach a write. */
+function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
+  const partition = partitionOf(keyOf(Item ?? Key ?? {}))
+  if (splitNamespace(partition).namespace === PLACEHOLDER_NAMESPACE)
+    throw new Error(`there is no namespace yet for ${partition}`)
+}
+
+/** Writes a new item where there is none. */
+export async function putAbsent(context: MigrationContext, item: Item): Promise<boolean> {
+  const {TableName: _, ...input} = putNew(context.table, item).Put as OperationInput<'PutItem'>
+  return sendConditional(context, 'PutItem', input)
+}
+
+/** Writes whole items, whatever is in their places: only for items of which nobody writes another version. */
+export async function putAll({table, signal}: MigrationContext, items: readonly Item[]): Promise<void> {
+  for (const Item of items) refusePlaceholder({Item})
+  const requests = items.map(put => ({put}))
+  await batchWrite(table.transport, table.name, requests, {backoff: table.backoff, signal})
+}
+
+/** Replaces an item that is unchanged since it was read. */
+export async function replaceSeen(context: MigrationContext, seen: Item, item: Item): Promise<boolean> {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, seen)
+  return sendConditional(context, 'PutItem', {Item: item, ...e.write()})
+}
+
+/** Sets the mark of a new item that is unchanged since it was read. */
+export async function setMark(context: MigrationContext, seen: Item, mark: AttributeValue): Promise<boolean> {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, seen)
+  return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(seen)), ...e.set(MIGRATION_MARK, mark).update()})
+}
+
+/** Removes the mark of a new item, or replaces it by the rest of it, if the mark is unchanged since it was read. */
+export function removeMark(context: MigrationContext, seen: Item, rest?: string): TransactItem {
+  const e = new ExpressionBuilder()
+  const mark = seen[MIGRATION_MARK]
+  if (mark) e.condition(`${e.name(MIGRATION_MARK)} = ${e.value(mark)}`)
+  const change = rest === undefined ? e.remove(MIGRATION_MARK) : e.set(MIGRATION_MARK, s(rest))
+  const {UpdateExpression = '', ...fields} = change.update()
+  return {Update: {TableName: context.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...fields}}
+}
+
+/** A short hash of the content of items; the order of attributes and set elements does not matter. */
+export function digest(items: readonly Item[]): string {
+  const hash = createHash('sha256')
+  for (const text of items.map(canonical).sort()) hash.update(text)
+  return hash.digest('base64url').slice(0, 16)
+}
+
+/** The content of a new item without the migration mark. */
+export function contentOf({[MIGRATION_MARK]: _, ...content}: Item): Item {
+  return content
+}
+
+function canonical(value: unknown): string {
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const isSet = 'SS' in value || 'NS' in value
+  const parts = Object.entries(value).map(([name, inner]) => {
+    const ordered = isSet && Array.isArray(inner) ? [...inner].sort() : inner
+    return `${JSON.stringify(name)}:${canonical(ordered)}`
+  })
+  return `{${parts.sort().join(',')}}`
+}

@@ -1,0 +1,161 @@
+import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
+import {decodeEntity, ENTITY_INDEX_KEYS, encodeEntity} from '../../schema/entity-record.js'
+import {keyId, keyOf, keys} from '../../schema/keys.js'
+import {isExpiredItem, moderniseInto} from '../../schema/legacy-item.js'
+import {LITERAL_DEFAULT, legacyKeys} from '../../schema/legacy-key.js'
+import {readString} from '../../schema/read.js'
+import {decodeVersion, type VersionRecord} from '../../schema/version-record.js'
+import {targetKey} from './classify.js'
+import {digest} from './conditional.js'
+import {compareCopy} from './copy.js'
+import {
+  LITERAL_PREFIX,
+  type MigrationContext,
+  type MigrationFinding,
+  type OldItem,
+  oldPrefixes,
+  targetNamespace,
+} from './finding.js'
+import {copyMarkOf} from './marks.js'
+import {oldItemOf, readItems, readMarks} from './reads.js'
+
+/** Compares entities with their copies. */
+export async function compareEntities(
+  context: MigrationContext,
+  entities: readonly OldItem<'entity'>[],
+): Promise<MigrationFinding[]> {
+  const duplicates = await readDuplicates(context, entities)
+  const duplicateOf = ({item}: OldItem) => duplicates.get(keyId(keyOf(item)))
+  const modernEntity = (namespace: string, item: Item) => {
+    const modern = moderniseInto(namespace, item)
+    const record = decodeEntity(modern)
+    return record ? {...encodeEntity(record), ...modern} : modern
+  }
+  // Two old items of one entity are handled together, at the older one.
+  const isFirst = (old: OldItem) => old.record.namespace === undefined || !duplicateOf(old)
+  return compareCopies(context, entities.filter(isFirst), {
+    convert: modernEntity,
+    newerItemOf: duplicateOf,
+    isEquivalent: isSameEntity,
+  })
+}
+
+/** Whether two items mean the same entity; one of them may leave out attributes that have a default. */
+function isSameEntity(current: Item, copy: Item): boolean {
+  const [existing, wanted] = [decodeEntity(current), decodeEntity(copy)].map(record => record && encodeEntity(record))
+  if (!existing || !wanted || digest([existing]) !== digest([wanted])) return false
+  // Without its index keys the entity would not appear in listings.
+  return ENTITY_INDEX_KEYS.every(name => readString(current, name) === readString(wanted, name))
+}
+
+/** Compares provisioner records of the Python system with their copies. */
+export function compareProvisioner(
+  context: MigrationContext,
+  settings: readonly OldItem<'settings'>[],
+): Promise<MigrationFinding[]> {
+  return compareCopies(context, settings, {convert: moderniseInto})
+}
+
+/** Compares audit events with their copies. Events never change, so one that exists is up to date. */
+export async function compareAudit(
+  context: MigrationContext,
+  events: readonly OldItem<'audit'>[],
+): Promise<MigrationFinding[]> {
+  const nowMs = context.table.clock()
+  const live = events.filter(({item}) => !isExpiredItem(item, nowMs))
+  const expired = events.filter(({item}) => isExpiredItem(item, nowMs))
+  const findings = await compareCopies(context, live, {convert: moderniseInto, isEquivalent: () => true})
+  return [...findings, ...expired.map((old): MigrationFinding => ({type: 'audit', sources: [old], state: 'expired'}))]
+}
+
+/** Registries are not copied: each configuration is added to the new one when it is written. */
+export async function compareRegistries(
+  _context: MigrationContext,
+  registries: readonly OldItem<'registry'>[],
+): Promise<MigrationFinding[]> {
+  return registries.map(old => ({type: 'registry', sources: [old], state: 'same'}))
+}
+
+/** An old version record is obsolete once there is a new one that current clients accept. */
+export async function compareVersions(
+  context: MigrationContext,
+  versions: readonly OldItem<'version'>[],
+): Promise<MigrationFinding[]> {
+  if (versions.length === 0) return []
+  const item = (await readItems(context, [keys.version()])).get(keyId(keys.version()))
+  const state = isAcceptedVersion(item && decodeVersion(item)) ? 'same' : 'behind'
+  return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not moved yet'}))
+}
+
+/** Whether current clients accept a table with this version record. */
+export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
+  try {
+    checkCompatibility(record, '', false)
+    return record !== undefined
+  } catch {
+    return false
+  }
+}
+
+interface CopyRules {
+  /** The copy of an old item in a namespace. */
+  readonly convert: (namespace: string, item: Item) => Item
+  /** A newer old item of the same record, which is copied instead. */
+  readonly newerItemOf?: (old: OldItem) => OldItem | undefined
+  readonly isEquivalent?: (current: Item, copy: Item) => boolean
+}
+
+async function compareCopies(
+  context: MigrationContext,
+  olds: readonly OldItem[],
+  {convert, newerItemOf, isEquivalent}: CopyRules,
+): Promise<MigrationFinding[]> {
+  const records = olds.map(old => {
+    const newer = newerItemOf?.(old)
+    const namespace = targetNamespace(context, old.record)
+    const sources = newer ? [old, newer] : [old]
+    return {type: old.record.type, source: newer ?? old, sources, namespace, target: targetKey(old.record, namespace)}
+  })
+  type Record = (typeof records)[number]
+  const marks = await readMarks(
+    context,
+    records.map(({target}) => target),
+  )
+  const isUpToDate = ({target, source}: Record) =>
+    copyMarkOf(marks.get(keyId(target)))?.source === digest([source.item])
+  const differing = new Set(records.filter(record => marks.has(keyId(record.target)) && !isUpToDate(record)))
+  const existing = await readItems(
+    context,
+    [...differing].map(({target}) => target),
+  )
+  return records.map((record): MigrationFinding => {
+    const {type, source, sources, namespace, target} = record
+    if (marks.has(keyId(target)) && !differing.has(record)) return {type, sources, state: 'same'}
+    const copy = convert(namespace, source.item)
+    const rules = isEquivalent && {isEquivalent: (item: Item) => isEquivalent(item, copy)}
+    const current = existing.get(keyId(target))
+    return {...compareCopy(context, {type, sources: [source], copy, current, ...rules}), sources}
+  })
+}
+
+/** Entities that are stored both without a namespace and under the literal id `default`: for each, the other item. */
+async function readDuplicates(
+  context: MigrationContext,
+  entities: readonly OldItem<'entity'>[],
+): Promise<Map<string, OldItem>> {
+  const {literalDefaultMoves, defaultNamespace} = context
+  if (!literalDefaultMoves || defaultNamespace === undefined) return new Map()
+  const prefixes = oldPrefixes(context, 'entity', defaultNamespace)
+  if (!prefixes.includes('') || !prefixes.includes(LITERAL_PREFIX)) return new Map()
+  const inDefault = entities.filter(({record: {namespace}}) => namespace === undefined || namespace === LITERAL_DEFAULT)
+  const otherKey = ({record: {namespace, entity}}: OldItem<'entity'>): Key =>
+    legacyKeys.entity(namespace === undefined ? LITERAL_PREFIX : '', entity)
+  const items = await readItems(context, inDefault.map(otherKey))
+  const pairs = inDefault.flatMap(entity => {
+    const item = items.get(keyId(otherKey(entity)))
+    const other = item && oldItemOf(context, item)
+    return other ? [[keyId(keyOf(entity.item)), other] as const] : []
+  })
+  return new Map(pairs)
+}

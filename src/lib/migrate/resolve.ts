@@ -1,0 +1,112 @@
+import {InvalidInput, ZaelError} from '../core/errors.js'
+import {groupBy} from '../core/group-by.js'
+import type {Table} from '../repository/table/table.js'
+import type {Key} from '../schema/attribute-value.js'
+import {keyId, keyOf, parseSpelledKey, partitionOf, spellKey} from '../schema/keys.js'
+import {legacyKeys, legacySortKeys, withPrefix} from '../schema/legacy-key.js'
+import {openLimiterTable} from './limiter-table.js'
+import {
+  findingKey,
+  type MigrationContext,
+  type MigrationFinding,
+  type OldItem,
+  oldPrefixes,
+  targetNamespace,
+} from './records/finding.js'
+import {oldItemOf, queryOldItems, readItems} from './records/reads.js'
+import {compareAgain, compareGroup} from './walk/reconcile.js'
+
+/** Which of two records that differ is to be kept. */
+export type Side = 'old' | 'new'
+
+export interface ResolveConflictOptions {
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A record that was changed in both places. */
+export type MigrationConflict = MigrationFinding & {readonly keep: NonNullable<MigrationFinding['keep']>}
+
+const ATTEMPTS = 5
+
+/** Resolves a conflict: `old` replaces the new record, `new` ignores the change of the old one. */
+export async function resolveConflict(
+  table: Table,
+  spelled: string,
+  keep: Side,
+  {ourVersion, signal}: ResolveConflictOptions,
+): Promise<{key: string; reason: string}> {
+  const context = await openLimiterTable(table, {ourVersion, signal})
+  const conflict = await findConflict(context, spelled)
+  if (await keepSide(context, conflict, keep)) return {key: findingKey(conflict), reason: conflict.reason ?? ''}
+  const message = `Other clients keep changing ${spelled}; the conflict is not resolved.`
+  throw new ZaelError('conflict', 'migrate.contended', message, {hint: 'Try again in a moment.'})
+}
+
+/** Whether the conflict is resolved now, by this call or by another client; `false` if others keep changing the record. */
+export async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
+  let conflict: MigrationFinding | undefined = first
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if (!isConflict(conflict)) return true
+    if (await conflict.keep[side]()) return true
+    conflict = await compareAgain(context, conflict)
+  }
+  return false
+}
+
+export const isConflict = (finding: MigrationFinding | undefined): finding is MigrationConflict =>
+  finding?.state === 'conflict' && finding.keep !== undefined
+
+async function findConflict(context: MigrationContext, spelled: string): Promise<MigrationConflict> {
+  const items = [...(await readItems(context, parseKey(spelled))).values()]
+  if (items.length === 0) throw noConflict(spelled, 'There is no such item.')
+  const named = items.flatMap(item => oldItemOf(context, item) ?? [])
+  if (named.length === 0) throw noConflict(spelled, 'It is not a record of an older layout.')
+  for (const one of named) {
+    // Any item of a record can be used to name it.
+    const isSource = ({item}: OldItem) => keyId(keyOf(item)) === keyId(keyOf(one.item))
+    const related = groupBy(await readRelated(context, one), ({record}) => record.type)
+    for (const [type, old] of related) {
+      const conflicts = (await compareGroup(context, type, old)).filter(isConflict)
+      const conflict = conflicts.find(({sources}) => sources.some(isSource))
+      if (conflict) return conflict
+    }
+  }
+  throw noConflict(spelled, 'The old and the new record do not contradict each other.')
+}
+
+/** An old item with all others that may belong to the same record: in its partition, and under other namespace prefixes. */
+async function readRelated(context: MigrationContext, old: OldItem): Promise<OldItem[]> {
+  const {type} = old.record
+  if (type !== 'entity' && type !== 'limits' && type !== 'settings') return [old]
+  const found = new Map([[keyId(keyOf(old.item)), old]])
+  const kind = type === 'entity' ? 'entity' : 'limits'
+  for (const prefix of oldPrefixes(context, kind, targetNamespace(context, old.record))) {
+    for (const sortKey of legacySortKeys.ofRecord[type]) {
+      const stretch = {partition: withPrefix(prefix, partitionOf(keyOf(old.item))), prefix: sortKey}
+      for await (const each of queryOldItems(context, stretch)) found.set(keyId(keyOf(each.item)), each)
+    }
+  }
+  return [...found.values()]
+}
+
+/** The keys that a text can spell; throws when it spells none. */
+function parseKey(spelled: string): Key[] {
+  const candidates = parseSpelledKey(spelled)
+  if (candidates.length > 0) return candidates
+  const example = spellKey(legacyKeys.entity('', 'user-1'))
+  throw new InvalidInput(
+    'migrate.key',
+    `"${spelled}" is not a key: a key has two parts, and the second begins with #.`,
+    {
+      hint: `Copy it from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
+    },
+  )
+}
+
+function noConflict(spelled: string, why: string): ZaelError {
+  return new ZaelError('notFound', 'migrate.no-conflict', `No conflict at ${spelled}: ${why}`, {
+    hint: '`zael migrate verify --all` lists the conflicts.',
+    details: {key: spelled},
+  })
+}

@@ -1,0 +1,186 @@
+import {ZaelError} from '../core/errors.js'
+import {Aborted} from '../dynamo/errors.js'
+import {rateLimited} from '../dynamo/rate-limit.js'
+import type {Table} from '../repository/table/table.js'
+import {isoSeconds} from '../schema/instant.js'
+import type {StepCounts} from '../schema/migration-record.js'
+import {openLimiterTable} from './limiter-table.js'
+import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
+import type {OldRecordType} from './records/classify.js'
+import {OldLocations} from './records/old-locations.js'
+import {openMigrationContext, withLongRetries} from './walk/context.js'
+import {MigrationLease, readMigration} from './walk/lease.js'
+import type {Pass, StepProgress} from './walk/pass.js'
+import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {runStep, type StepOutcome} from './walk/run-step.js'
+import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
+import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
+
+/** How a table is migrated. */
+export interface MigrateOptions {
+  /** Who runs it, for display. */
+  readonly owner: string
+  /** Version of this zael, for the version record. */
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((progress: StepProgress) => void) | undefined
+  /** Most write units per second. */
+  readonly rateLimit?: number | undefined
+  /** The last step to run. */
+  readonly until?: StepId | undefined
+  /** How long passes are repeated after everything is copied, in ms; by default until a pass finds nothing to do. */
+  readonly followMs?: number | undefined
+  /** How long other runs have to wait if this one crashes, in ms. */
+  readonly leaseMs?: number | undefined
+  /** Whether to enable the stream of a table that has none. Default true. */
+  readonly stream?: boolean | undefined
+  /** Configures limits from what the buckets say where none are configured at any level; by default nothing is. */
+  readonly limitsFromBuckets?: WriteLimitsOptions | undefined
+}
+
+/** One step and its counts, over all runs that worked on it. */
+interface StepResult extends StepCounts {
+  readonly id: StepId
+  readonly title: string
+  readonly state: 'done' | 'pending'
+}
+
+export interface MigrationResult {
+  readonly runId: string
+  /** Whether it resumed an earlier run. */
+  readonly resumed: boolean
+  /** False if it stopped at the requested step. */
+  readonly finished: boolean
+  readonly steps: readonly StepResult[]
+  /** Parts that were added to the table. */
+  readonly added: readonly string[]
+  /** Records that a person has to decide about. */
+  readonly conflicts: Sample<RecordDifference>
+  readonly unknown: Sample<string>
+  readonly decisions: Decisions
+  /**
+   * Records by kind that had no copy although an earlier run had finished: old clients created them since, or current ones
+   * deleted the copy, which now exists again. Counted by this run.
+   */
+  readonly copiedAgain: Partial<Record<OldRecordType, number>>
+  /** Whether the last pass over the table found nothing to catch up with. */
+  readonly settled: boolean
+  /** Configurations that were written from what the buckets say; `undefined` if that was not asked for, or done before. */
+  readonly limitsWritten: LimitsWritten | undefined
+  /** Buckets for which no limits are configured at any level, as the last pass found them. */
+  readonly limitless: Limitless
+}
+
+/** Migrates a table of any older layout to the current one. It can be interrupted at any time; the next run resumes. */
+export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
+  const {rateLimit, until, ourVersion, followMs} = options
+  const pace = {clock: table.clock, sleep: table.backoff.sleep}
+  const paced =
+    rateLimit === undefined
+      ? table
+      : {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond: rateLimit}, pace)}
+  await openLimiterTable(paced, {ourVersion, signal: options.signal})
+  const unfinished = await readMigration(withLongRetries(table), options.signal)
+  if (unfinished && unfinished.finishedAt === undefined) indexOfStep(unfinished.step)
+  const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
+  const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
+  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
+  const locations = new OldLocations()
+  const open = async () => ({...(await openMigrationContext(paced, signal)), locations})
+  const copiedAgain = new Map<OldRecordType, number>()
+  const run = {open, lease, copiedAgain, onProgress: options.onProgress}
+  const added: string[] = []
+  const wholePasses: Pass[] = []
+  let report = new MigrationReport()
+  let settled = true
+  let limitsWritten: LimitsWritten | undefined
+  let limitless = NOTHING_LIMITLESS
+  try {
+    const recorded = indexOfStep(lease.record.step)
+    const first = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
+    if (until !== undefined && STEP_IDS.indexOf(until) < first) return await conclude(false)
+    for (const [at, step] of STEPS.entries()) {
+      if (at < first) continue
+      const startsAtBeginning = lease.record.position === undefined
+      const isCatchUp = step.id === 'catch-up'
+      const outcome: StepOutcome =
+        isCatchUp && followMs === undefined && areUpToDate(wholePasses)
+          ? {added: [], lastPass: joinPasses(wholePasses)}
+          : await runStep(step, run, options)
+      added.push(...outcome.added)
+      limitsWritten ??= outcome.limitsWritten
+      if (outcome.lastPass) {
+        report = outcome.lastPass.report
+        limitless = outcome.lastPass.limitless
+        settled = !isCatchUp || outcome.lastPass.isUpToDate
+        if (startsAtBeginning) wholePasses.push(outcome.lastPass)
+      }
+      const next = STEP_IDS[at + 1]
+      if (next === undefined) break
+      await lease.save({step: next, position: undefined, pass: 1, passWrites: 0})
+      if (step.id === until) return await conclude(false)
+    }
+    return await conclude(true)
+  } catch (error) {
+    const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
+    await lease.abandon(cause instanceof Aborted ? {} : {failure: messageOf(cause)})
+    throw cause
+  }
+
+  async function conclude(finished: boolean): Promise<MigrationResult> {
+    await lease.release(finished ? {finishedAt: isoSeconds(table.clock())} : {})
+    const {runId, counts, step} = lease.record
+    const reached = STEP_IDS.indexOf(step as StepId)
+    return {
+      runId,
+      resumed,
+      finished,
+      steps: STEPS.map(({id, title}, at) => ({
+        id,
+        title,
+        ...(counts[id] ?? NO_COUNTS),
+        state: finished || at < reached ? 'done' : 'pending',
+      })),
+      added,
+      conflicts: report.differences,
+      unknown: report.unknownRecords,
+      decisions: report.decisions,
+      copiedAgain: Object.fromEntries(copiedAgain),
+      settled,
+      limitsWritten,
+      limitless,
+    }
+  }
+}
+
+/** Where to continue: after a clean-up, which is no step of a run, from the start. Throws for an unknown step. */
+function indexOfStep(step: string): number {
+  const index = STEP_IDS.indexOf(step as StepId)
+  if (index >= 0) return index
+  if (step === CLEANUP_STEP) return 0
+  throw new ZaelError(
+    'conflict',
+    'migrate.step',
+    `The migration stopped in step "${step}", which this zael does not have.`,
+    {
+      hint: 'Continue with the version of zael that started it, or a newer one.',
+      details: {step},
+    },
+  )
+}
+
+/** Number of steps before `catch-up` that together read all old records. */
+const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
+
+/** Whether this run has read all old records, from the beginning, and found every copy up to date. */
+const areUpToDate = (passes: readonly Pass[]): boolean =>
+  passes.length === COPYING_STEPS && passes.every(({isUpToDate}) => isUpToDate)
+
+/** The passes of the copying steps as one; the last of them has seen all items of unknown shape. */
+function joinPasses(passes: readonly Pass[]): Pass {
+  const last = passes.at(-1) as Pass
+  for (const {report} of passes.slice(0, -1)) last.report.addDifferences(report.differences)
+  return last
+}
+
+const messageOf = (error: unknown): string => (error instanceof ZaelError ? error.message : String(error))

@@ -1,0 +1,154 @@
+import type {Item, Key} from '../schema/attribute-value.js'
+import {itemBytes} from '../schema/item-size.js'
+import {keyOf, spellKey} from '../schema/keys.js'
+import {LITERAL_DEFAULT} from '../schema/legacy-key.js'
+import {featuresIn, type PeerFeature} from '../schema/peer-features.js'
+import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
+import {findingKey, type MigrationFinding} from './records/finding.js'
+
+/** Keys listed of each kind. */
+const LISTED = 20
+
+/** Old items of one kind and generation. */
+export interface SurveyRow {
+  readonly type: OldRecordType
+  readonly generation: OldGeneration
+  /** Which releases of the Python system wrote that shape. */
+  readonly releases: string
+  readonly items: number
+  /** Number of records in the current layout: limits with an item each share one. */
+  readonly records: number
+  /** Number of groups that are compared together, such as the usage of one day. */
+  readonly groups: number
+  readonly bytes: number
+  /** Items that are not copied yet, or changed since. */
+  readonly pending: number
+  /** Items that a person has to decide about. */
+  readonly conflicts: number
+  /** Items that are not copied because they have expired. */
+  readonly expired: number
+}
+
+export interface SurveyCounts {
+  /** All items, and their size. */
+  readonly items: number
+  readonly bytes: number
+  readonly old: readonly SurveyRow[]
+  /** Items of the current layout by kind. */
+  readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
+  /** Items with features of zae-limiter 0.11 to 0.17, by feature. */
+  readonly features: ReadonlyMap<PeerFeature, number>
+  /** Items of unknown shape, and unreadable buckets; the first keys. */
+  readonly unknown: {readonly items: number; readonly keys: readonly string[]}
+  /** The first conflicts, one for each record. */
+  readonly conflicts: readonly {readonly key: string; readonly reason: string}[]
+}
+
+/** Releases wrote a shape until a later generation changed it. */
+const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGeneration, string>>>>> = {
+  entity: {1: '0.1–0.5', 2: '0.6–0.9', 5: '0.10'},
+  bucket: {1: '0.1–0.5', 2: '0.6', 3: '0.7–0.8', 4: '0.9', 5: '0.10.0'},
+  limits: {1: '0.1–0.5', 2: '0.6–0.7', 4: '0.8–0.9', 5: '0.10'},
+  settings: {2: '0.6–0.9', 5: '0.10'},
+  registry: {2: '0.6–0.9', 4: '0.8–0.9', 5: '0.10'},
+  usage: {1: '0.1–0.9', 5: '0.10'},
+  audit: {1: '0.2–0.5', 2: '0.6–0.9', 5: '0.10'},
+  version: {1: '0.1–0.5', 2: '0.6', 3: '0.7', 4: '0.8–0.9'},
+}
+
+type Row = {-readonly [K in keyof SurveyRow]: SurveyRow[K]}
+
+/** Adds up what a survey finds. */
+export class SurveyCounter {
+  items = 0
+  /** Whether there is data without a namespace. */
+  hasUnprefixed = false
+  readonly features = new Map<PeerFeature, number>()
+  #bytes = 0
+  #unknown = 0
+  readonly #unknownKeys: string[] = []
+  readonly #rows = new Map<string, Row>()
+  readonly #literal = new Map<CurrentRecordType, {items: number; bytes: number}>()
+  readonly #current: Partial<Record<CurrentRecordType, number>> = {}
+  readonly #conflicts = new Map<string, string>()
+
+  /** Counts an item. Old items are also added by {@link addFinding}, once they are compared. */
+  addItem(item: Item, record: ClassifiedRecord): void {
+    const bytes = itemBytes(item)
+    for (const feature of featuresIn(item)) this.features.set(feature, (this.features.get(feature) ?? 0) + 1)
+    this.items++
+    this.#bytes += bytes
+    if (record.kind === 'unknown') {
+      this.#addUnknown(record.key)
+    } else if (record.kind === 'old') {
+      // The version record alone does not count as data.
+      if (record.namespace === undefined && record.type !== 'version') this.hasUnprefixed = true
+    } else if (record.namespace === LITERAL_DEFAULT) {
+      const before = this.#literal.get(record.type) ?? {items: 0, bytes: 0}
+      this.#literal.set(record.type, {items: before.items + 1, bytes: before.bytes + bytes})
+    } else {
+      this.#current[record.type] = (this.#current[record.type] ?? 0) + 1
+    }
+  }
+
+  /** Adds the old items of a record that was compared. */
+  addFinding(finding: MigrationFinding): void {
+    const {state, reason = 'differs', sources} = finding
+    if (state === 'unknown') {
+      for (const {item} of sources) this.#addUnknown(keyOf(item))
+      return
+    }
+    const needsDecision = state === 'conflict' || state === 'unmovable'
+    for (const [at, {item, record}] of sources.entries()) {
+      const row = this.#row(record.type, record.generation)
+      row.items++
+      row.bytes += itemBytes(item)
+      if (at === 0) row.groups++
+      if (at === 0 || record.type === 'usage') row.records++
+      if (state === 'behind') row.pending++
+      if (state === 'expired') row.expired++
+      if (needsDecision) row.conflicts++
+    }
+    if (needsDecision && this.#conflicts.size < LISTED) this.#conflicts.set(findingKey(finding), reason)
+  }
+
+  /** Items under the id `default` have to move once the namespace of that name is registered with another id. */
+  counts(isDefaultRegistered: boolean): SurveyCounts {
+    const moves = !isDefaultRegistered && this.hasUnprefixed
+    const literal = moves ? [...this.#literal].map(([type, counts]) => literalRow(type as OldRecordType, counts)) : []
+    const current = {...this.#current}
+    if (!moves) for (const [type, {items}] of this.#literal) current[type] = (current[type] ?? 0) + items
+    return {
+      items: this.items,
+      bytes: this.#bytes,
+      old: [...this.#rows.values(), ...literal].sort(
+        (a, b) => a.generation - b.generation || (a.type < b.type ? -1 : 1),
+      ),
+      current,
+      features: this.features,
+      unknown: {items: this.#unknown, keys: this.#unknownKeys},
+      conflicts: [...this.#conflicts].map(([key, reason]) => ({key, reason})),
+    }
+  }
+
+  #addUnknown(key: Key): void {
+    this.#unknown++
+    if (this.#unknownKeys.length < LISTED) this.#unknownKeys.push(spellKey(key))
+  }
+
+  #row(type: OldRecordType, generation: OldGeneration): Row {
+    const name = `${generation} ${type}`
+    const row = this.#rows.get(name) ?? emptyRow(type, generation)
+    this.#rows.set(name, row)
+    return row
+  }
+}
+
+function literalRow(type: OldRecordType, {items, bytes}: {items: number; bytes: number}): SurveyRow {
+  return {...emptyRow(type, 5), items, records: items, groups: items, bytes, pending: items}
+}
+
+function emptyRow(type: OldRecordType, generation: OldGeneration): Row {
+  const releases = RELEASES[type][generation] ?? ''
+  return {type, generation, releases, items: 0, records: 0, groups: 0, bytes: 0, pending: 0, conflicts: 0, expired: 0}
+}

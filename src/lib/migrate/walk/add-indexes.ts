@@ -1,0 +1,126 @@
+import {isRetryableWhenIdempotent, Unavailable, ValidationFailed} from '../../dynamo/errors.js'
+import {DEFAULT_ATTEMPTS, pause, retrying} from '../../dynamo/retry.js'
+import {loadTableDefinition, type TableDefinition} from '../../dynamo/table-definition.js'
+import type {Operation, OperationInput, OperationOutput} from '../../dynamo/transport.js'
+import type {MigrationContext} from '../records/finding.js'
+
+const POLL_MS = 2_000
+
+/** Parts of the table template that a table does not have. */
+export interface MissingParts {
+  readonly indexes: readonly string[]
+  readonly stream: boolean
+  readonly expiry: boolean
+}
+
+interface AddIndexesOptions {
+  /** Whether to enable the stream. Local engines write much slower with one. Default true. */
+  readonly stream?: boolean | undefined
+  /** Called repeatedly while a part is being built, with its name. */
+  readonly onWaiting?: (part: string) => void
+}
+
+/** Adds the missing parts one after the other, and waits until each is active. Resolves to what was added. */
+export async function addMissingParts(context: MigrationContext, options: AddIndexesOptions = {}): Promise<string[]> {
+  const definition = await loadTableDefinition({tableName: context.table.name})
+  const missing = await findMissingParts(context, definition)
+  const added: string[] = []
+  for (const index of missing.indexes) {
+    await waitUntilActive(context, index, options)
+    const isDone = ({indexes}: MissingParts) => !indexes.includes(index)
+    await change(context, definition, isDone, 'UpdateTable', createIndex(definition, index))
+    await waitUntilActive(context, index, options)
+    added.push(`index ${index}`)
+  }
+  const {StreamSpecification} = definition.create
+  if (missing.stream && options.stream !== false && StreamSpecification) {
+    const input = {TableName: context.table.name, StreamSpecification}
+    await change(context, definition, ({stream}) => !stream, 'UpdateTable', input)
+    await waitUntilActive(context, 'stream', options)
+    added.push('stream')
+  }
+  if (missing.expiry) {
+    const TimeToLiveSpecification = {AttributeName: definition.ttlAttribute, Enabled: true}
+    const input = {TableName: context.table.name, TimeToLiveSpecification}
+    await change(context, definition, ({expiry}) => !expiry, 'UpdateTimeToLive', input)
+    added.push('expiry')
+  }
+  return added
+}
+
+/** Finds the missing parts; writes nothing. */
+export async function findMissingParts(context: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
+  const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: context.table.name}))
+  const {Table} = await send(context, 'DescribeTable', {TableName: context.table.name})
+  const existing = new Set(Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName))
+  return {
+    indexes: create.GlobalSecondaryIndexes.map(({IndexName}) => IndexName).filter(name => !existing.has(name)),
+    stream: Table?.StreamSpecification?.StreamEnabled !== true,
+    expiry: !(await hasExpiry(context, ttlAttribute)),
+  }
+}
+
+/** Engines that do not support expiry need none. */
+async function hasExpiry(context: MigrationContext, attribute: string): Promise<boolean> {
+  try {
+    const {TimeToLiveDescription: expiry} = await send(context, 'DescribeTimeToLive', {TableName: context.table.name})
+    return expiry?.AttributeName === attribute || /^ENABL/.test(expiry?.TimeToLiveStatus ?? '')
+  } catch (error) {
+    if (error instanceof ValidationFailed) return true
+    throw error
+  }
+}
+
+function createIndex({create}: TableDefinition, name: string): OperationInput<'UpdateTable'> {
+  const index = create.GlobalSecondaryIndexes.find(({IndexName}) => IndexName === name)
+  if (!index) throw new RangeError(`no index ${name} in the template`)
+  const used = new Set([...create.KeySchema, ...index.KeySchema].map(({AttributeName}) => AttributeName))
+  return {
+    TableName: create.TableName,
+    AttributeDefinitions: create.AttributeDefinitions.filter(({AttributeName}) => used.has(AttributeName)),
+    GlobalSecondaryIndexUpdates: [{Create: index}],
+  }
+}
+
+/** DynamoDB builds one index at a time and rejects other changes meanwhile. */
+async function waitUntilActive(context: MigrationContext, part: string, {onWaiting}: AddIndexesOptions): Promise<void> {
+  const {table, signal} = context
+  for (;;) {
+    const {Table} = await send(context, 'DescribeTable', {TableName: table.name})
+    const states = [Table?.TableStatus, ...(Table?.GlobalSecondaryIndexes ?? []).map(({IndexStatus}) => IndexStatus)]
+    // Some engines do not report the state of an index; it is then active at once.
+    if (states.every(state => state === undefined || state === 'ACTIVE')) return
+    onWaiting?.(part)
+    await pause(0, {...table.backoff, random: () => 1, baseMs: POLL_MS, maxMs: POLL_MS}, signal)
+  }
+}
+
+/** Repeating a change is an error. So after a failed request, possibly a lost response, the table is checked. */
+async function change<O extends 'UpdateTable' | 'UpdateTimeToLive'>(
+  context: MigrationContext,
+  definition: TableDefinition,
+  isDone: (missing: MissingParts) => boolean,
+  operation: O,
+  input: OperationInput<O>,
+): Promise<void> {
+  const {table, signal} = context
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await retrying(() => table.transport.send(operation, input, {signal}), {...table.backoff, signal})
+      return
+    } catch (error) {
+      if (isDone(await findMissingParts(context, definition))) return
+      if (!(error instanceof Unavailable) || attempt >= DEFAULT_ATTEMPTS) throw error
+    }
+    await pause(attempt, table.backoff, signal)
+  }
+}
+
+function send<O extends Operation>(
+  {table, signal}: MigrationContext,
+  operation: O,
+  input: OperationInput<O>,
+): Promise<OperationOutput<O>> {
+  const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
+  return retrying(() => table.transport.send(operation, input, {signal}), options)
+}

@@ -1,0 +1,206 @@
+import {ZaelError} from '../../core/errors.js'
+import {Aborted, ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {getItem, type Table} from '../../repository/table/table.js'
+import {n, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {
+  encodeMigration,
+  MIGRATION_LEASE_UNTIL,
+  MIGRATION_RUN_ID,
+  type MigrationRecord,
+  migrationRecordKey,
+} from '../../schema/migration-record.js'
+import {withLongRetries} from './context.js'
+import {decodeMigration} from './record.js'
+
+/** How long other runs have to wait after a run has crashed. */
+const LEASE_MS = 60_000
+
+/** How long an interrupted run tries to release its lease before it is left to expire. */
+const RELEASE_TIMEOUT_MS = 2_000
+
+interface LeaseOptions {
+  /** Who runs the migration, for display. */
+  readonly owner: string
+  /** Aborts requests; the lease is held until it is released. */
+  readonly signal?: AbortSignal | undefined
+  /** How long other runs have to wait if this one crashes. */
+  readonly leaseMs?: number | undefined
+}
+
+/** The migration record of a table; `undefined` if it was never migrated. */
+export async function readMigration(table: Table, signal?: AbortSignal): Promise<MigrationRecord | undefined> {
+  const item = await getItem(table, migrationRecordKey, {signal})
+  return item && decodeMigration(item)
+}
+
+/**
+ * The exclusive right to migrate a table, renewed by a heartbeat. If another run takes over, `lost` aborts. All writes of a
+ * run are conditional as well, so two runs at once would be slow but correct.
+ */
+export class MigrationLease {
+  readonly #table: Table
+  readonly #leaseMs: number
+  readonly #signal: AbortSignal | undefined
+  readonly #lost = new AbortController()
+  #record: MigrationRecord
+  #heartbeat: NodeJS.Timeout | undefined
+  #saving: Promise<void> = Promise.resolve()
+
+  private constructor(table: Table, leaseMs: number, record: MigrationRecord, signal: AbortSignal | undefined) {
+    this.#table = table
+    this.#leaseMs = leaseMs
+    this.#signal = signal
+    this.#record = record
+  }
+
+  /** Takes the lease, or throws if another run holds it. An unfinished run is resumed. */
+  static async take(
+    anyTable: Table,
+    firstStep: string,
+    {owner, leaseMs = LEASE_MS, signal}: LeaseOptions,
+  ): Promise<MigrationLease> {
+    const table = withLongRetries(anyTable)
+    const before = await readMigration(table, signal)
+    const nowMs = table.clock()
+    if (before && before.leaseUntilMs > nowMs) throw leaseHeld(before, nowMs)
+    const runId = Buffer.from(table.randomBytes(9)).toString('base64url')
+    const isResumed = before !== undefined && before.finishedAt === undefined
+    const record: MigrationRecord = {
+      ...(isResumed ? before : newRun(firstStep, isoSeconds(nowMs), before?.finishedAt)),
+      runId,
+      owner,
+      leaseUntilMs: nowMs + leaseMs,
+      failure: undefined,
+    }
+    const e = new ExpressionBuilder()
+    if (before) e.condition(`${e.name(MIGRATION_RUN_ID)} = ${e.value(s(before.runId))}`)
+    else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
+    if (before) e.condition(`${e.name(MIGRATION_LEASE_UNTIL)} = ${e.value(n(before.leaseUntilMs))}`)
+    const lease = new MigrationLease(table, leaseMs, record, signal)
+    try {
+      await lease.#put(record, e, signal)
+    } catch (error) {
+      if (error instanceof Aborted) {
+        await lease.abandon()
+        throw error
+      }
+      // If only the response was lost, the record is ours already.
+      const now = await readMigration(table, signal)
+      if (!(error instanceof ConditionFailed) || !now) throw error
+      if (now.runId !== runId) throw leaseHeld(now, nowMs)
+    }
+    lease.#heartbeat = setInterval(() => lease.#renew(), leaseMs / 3)
+    return lease
+  }
+
+  /** The record as last saved, or about to be. */
+  get record(): MigrationRecord {
+    return this.#record
+  }
+
+  /** Aborts when another run has taken over the lease. */
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  /** Saves progress and renews the lease. */
+  async save(change: Partial<MigrationRecord>): Promise<void> {
+    this.#record = {...this.#record, ...change, leaseUntilMs: this.#table.clock() + this.#leaseMs}
+    await this.#store(this.#signal)
+  }
+
+  /** Releases the lease, so that the next run need not wait. */
+  async release(change: Partial<MigrationRecord> = {}): Promise<void> {
+    await this.#end(change, this.#signal)
+  }
+
+  /** Releases the lease of a run that failed or was interrupted; gives up after a short time. */
+  async abandon(change: Partial<MigrationRecord> = {}): Promise<void> {
+    const deadline = new AbortController()
+    const timer = setTimeout(() => deadline.abort(), RELEASE_TIMEOUT_MS)
+    try {
+      await this.#end(change, deadline.signal)
+    } catch {
+      // The caller throws the cause of the end; the lease expires by itself.
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #end(change: Partial<MigrationRecord>, signal: AbortSignal | undefined): Promise<void> {
+    clearInterval(this.#heartbeat)
+    if (this.#lost.signal.aborted) return
+    this.#record = {...this.#record, ...change, leaseUntilMs: 0}
+    await this.#store(signal)
+  }
+
+  async #renew(): Promise<void> {
+    // A failed renewal does not end the run: the lease is still valid until it expires.
+    await this.save({}).catch(() => {})
+  }
+
+  /** One write at a time: an earlier state must not overwrite a later one. */
+  #store(signal: AbortSignal | undefined): Promise<void> {
+    this.#saving = this.#saving
+      .catch(() => {})
+      .then(async () => {
+        const e = new ExpressionBuilder()
+        e.condition(`${e.name(MIGRATION_RUN_ID)} = ${e.value(s(this.#record.runId))}`)
+        try {
+          await this.#put(this.#record, e, signal)
+        } catch (error) {
+          if (!(error instanceof ConditionFailed)) throw error
+          const now = await readMigration(this.#table, signal)
+          const lost = leaseLost(now)
+          this.#lost.abort(lost)
+          throw lost
+        }
+      })
+    return this.#saving
+  }
+
+  async #put(record: MigrationRecord, e: ExpressionBuilder, signal: AbortSignal | undefined): Promise<void> {
+    const {name: TableName, transport, backoff} = this.#table
+    const request = {TableName, Item: encodeMigration(record), ...e.write()}
+    const options = {...backoff, signal, retryable: isRetryableWhenIdempotent}
+    await retrying(() => transport.send('PutItem', request, {signal}), options)
+  }
+}
+
+function newRun(
+  firstStep: string,
+  startedAt: string,
+  earlierFinishedAt: string | undefined,
+): Omit<MigrationRecord, 'runId' | 'owner' | 'leaseUntilMs'> {
+  return {
+    step: firstStep,
+    position: undefined,
+    pass: 1,
+    passWrites: 0,
+    counts: {},
+    startedAt,
+    finishedAt: undefined,
+    earlierFinishedAt,
+    failure: undefined,
+    verifiedAt: undefined,
+  }
+}
+
+function leaseHeld({owner, leaseUntilMs}: MigrationRecord, nowMs: number): ZaelError {
+  const seconds = Math.max(1, Math.ceil((leaseUntilMs - nowMs) / 1000))
+  return new ZaelError('conflict', 'migrate.running', `The table is being migrated by ${owner}.`, {
+    hint: `Wait until that run ends. If it has crashed, its lease expires in ${seconds} s, and another run can resume.`,
+    details: {owner, leaseUntil: new Date(leaseUntilMs).toISOString()},
+  })
+}
+
+function leaseLost(now: MigrationRecord | undefined): ZaelError {
+  const by = now ? `: ${now.owner} has taken over` : ''
+  return new ZaelError('conflict', 'migrate.lease-lost', `This run has lost its lease${by}.`, {
+    hint: 'Let the other run finish; `zael migrate status` shows its progress.',
+  })
+}

@@ -1,0 +1,63 @@
+import {keyParts, sortPrefix} from '../../schema/keys.js'
+import type {MigrationRecord, StepCounts} from '../../schema/migration-record.js'
+import type {OldRecordType} from '../records/classify.js'
+import type {MigrationLease} from './lease.js'
+
+/** One step of a migration. Every step is idempotent. */
+export interface MigrationStep {
+  readonly id: StepId
+  /** What it does, for display. */
+  readonly title: string
+  /** Kinds of old records that it copies; none for steps that change the table as a whole. */
+  readonly moves: readonly OldRecordType[]
+}
+
+/**
+ * What clients need before they create a bucket. They are admitted when all of it is copied, so it comes first. All other
+ * kinds share one pass, because a scan pays for every item, wanted or not.
+ */
+export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'settings', 'registry']
+
+export const DATA: readonly OldRecordType[] = ['bucket', 'usage', 'audit']
+
+/** In the order in which they run. */
+export const STEPS = [
+  {id: 'indexes', title: 'Add the missing indexes', moves: []},
+  {id: 'namespaces', title: 'Register the namespace "default"', moves: []},
+  {id: 'configuration', title: 'Copy entities and limits', moves: CONFIGURATION},
+  {id: 'limits', title: 'Write limits from the buckets', moves: []},
+  {id: 'data', title: 'Copy buckets, usage, audit events', moves: DATA},
+  {id: 'catch-up', title: 'Catch up with later changes', moves: [...CONFIGURATION, ...DATA]},
+  {id: 'version', title: 'Record the new layout', moves: []},
+] as const satisfies readonly {id: string; title: string; moves: readonly OldRecordType[]}[]
+
+export type StepId = (typeof STEPS)[number]['id']
+
+export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
+
+/** In place of a step in the migration record while old items are deleted. */
+export const CLEANUP_STEP = 'cleanup'
+
+/** Sort-key prefixes of numerous records that a step does not need. */
+export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>
+  id === 'configuration' || id === 'limits' ? [sortPrefix.usage(), keyParts.sort.audit] : []
+
+export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
+
+/** Adds to the counts of a step, and saves them together with other progress. */
+export async function countStep(
+  lease: MigrationLease,
+  step: StepId,
+  added: Partial<StepCounts>,
+  change: Partial<MigrationRecord> = {},
+): Promise<void> {
+  const {counts} = lease.record
+  const before = counts[step] ?? NO_COUNTS
+  const after: StepCounts = {
+    checked: before.checked + (added.checked ?? 0),
+    written: before.written + (added.written ?? 0),
+    expired: before.expired + (added.expired ?? 0),
+    conflicts: before.conflicts + (added.conflicts ?? 0),
+  }
+  await lease.save({...change, counts: {...counts, [step]: after}})
+}

@@ -1,0 +1,57 @@
+import {ZaelError} from '../../core/errors.js'
+import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {retrying} from '../../dynamo/retry.js'
+import type {Table} from '../../repository/table/table.js'
+import {readVersion, type StoredVersion} from '../../repository/table/version.js'
+import {checkCompatibility, SCHEMA_VERSION, UPDATED_BY_ZAEL} from '../../repository/table/version-compatibility.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {keyId, keys} from '../../schema/keys.js'
+import {modernise} from '../../schema/legacy-item.js'
+import {legacyVersionKey} from '../../schema/legacy-key.js'
+import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
+import {putAbsent, replaceSeen} from '../records/conditional.js'
+import {isAcceptedVersion} from '../records/copied-records.js'
+import type {MigrationContext} from '../records/finding.js'
+import {readItems} from '../records/reads.js'
+
+/** Layout version of tables with local indexes. */
+const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
+
+/** Reads the version record. Throws if it names a layout newer than this zael knows; an older one is what migrations are for. */
+export async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
+  const stored = await readVersion(table)
+  try {
+    checkCompatibility(stored.record, ourVersion, false)
+  } catch (error) {
+    if (!(error instanceof ZaelError) || error.code !== 'schema.needs-migration') throw error
+  }
+  return stored
+}
+
+/**
+ * Records the new layout after everything is copied. A record that current clients accept is left as it is; an older one is
+ * updated and keeps its Lambda version. Resolves to whether it was written.
+ */
+export async function recordVersion(context: MigrationContext, ourVersion: string): Promise<boolean> {
+  const seen = await readItems(context, [keys.version(), legacyVersionKey])
+  const current = seen.get(keyId(keys.version()))
+  if (current && isAcceptedVersion(decodeVersion(current))) return false
+  const previous = current ?? seen.get(keyId(legacyVersionKey))
+  const record: VersionRecord = {
+    schemaVersion: (await hasLocalIndexes(context)) ? SCHEMA_WITH_LOCAL_INDEXES : SCHEMA_VERSION,
+    lambdaVersion: previous && decodeVersion(modernise(previous, ''))?.lambdaVersion,
+    // The minimum version of Python clients does not apply to ours (D-45).
+    clientMinVersion: '0.0.0',
+    updatedAt: isoSeconds(context.table.clock()),
+    updatedBy: `${UPDATED_BY_ZAEL}${ourVersion}`,
+  }
+  const item = encodeVersion(record)
+  const written = await (current ? replaceSeen(context, current, {...current, ...item}) : putAbsent(context, item))
+  return written || recordVersion(context, ourVersion)
+}
+
+async function hasLocalIndexes({table, signal}: MigrationContext): Promise<boolean> {
+  const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
+  const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
+  return (Table?.LocalSecondaryIndexes ?? []).length > 0
+}

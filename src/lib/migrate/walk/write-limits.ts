@@ -1,0 +1,102 @@
+import type {Principal} from '../../repository/audit/audit.js'
+import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
+import type {LimitlessBucket} from '../limitless/bucket-limits.js'
+import {LimitlessFinder} from '../limitless/find.js'
+import {isCoveredBy, type Limitless, type LimitlessResource, LimitlessTally} from '../limitless/tally.js'
+import {configureWhereNone} from '../limitless/write-config.js'
+import {classifyPage} from '../records/classified-page.js'
+import type {MigrationContext} from '../records/finding.js'
+import type {RunContext} from './pass.js'
+import {tablePages} from './scan.js'
+import {countStep, type MigrationStep, sortKeysLeftOut} from './steps.js'
+
+/** How limits are written from what the buckets say. */
+export interface WriteLimitsOptions {
+  /** What was shown to a person; without it the buckets are counted first. */
+  readonly agreed?: Limitless | undefined
+  /** Who acts, for the audit. */
+  readonly principal?: Principal | undefined
+}
+
+/** Configurations that were written. */
+export interface LimitsWritten {
+  readonly resources: number
+  readonly entities: number
+}
+
+/**
+ * Configures limits for buckets that have none at any level, from the limits in the buckets: those of single entities
+ * first, then those of whole resources. In this order a run that was killed finds the same again: what is left to be
+ * configured has the common limits, and whoever has others has them already.
+ */
+export async function writeLimitsFromBuckets(
+  step: MigrationStep,
+  run: RunContext,
+  {agreed, principal}: WriteLimitsOptions,
+): Promise<LimitsWritten> {
+  const {resources} = agreed ?? (await countBuckets(step, run))
+  const context = await run.open()
+  const rows = new Map(resources.map(row => [rowId(namespaceOf(context, row), row.resource), row]))
+  const written = {resources: 0, entities: 0}
+  const hasExceptions = resources.some(({exceptions}) => exceptions > 0)
+  if (hasExceptions) {
+    await eachPage(step, run, 2, async (pageContext, buckets) => {
+      let entities = 0
+      for (const {namespace, entity, resource, limits} of buckets) {
+        const row = rows.get(rowId(namespace, resource))
+        if (!row || !limits || isCoveredBy(limits, row.common)) continue
+        const scope = {level: 'entity', entity, resource} as const
+        if (await configureWhereNone(pageContext, {namespace, scope, limits}, principal)) entities++
+      }
+      written.entities += entities
+      return entities
+    })
+  }
+  for (const row of rows.values()) {
+    const {resource, common: limits} = row
+    const namespace = namespaceOf(context, row)
+    if (!limits || namespace === PLACEHOLDER_NAMESPACE) continue
+    const scope = {level: 'resource', resource} as const
+    if (await configureWhereNone(context, {namespace, scope, limits}, principal)) {
+      written.resources++
+      await countStep(run.lease, 'limits', {written: 1})
+    }
+  }
+  return written
+}
+
+const rowId = (namespace: string, resource: string): string => JSON.stringify([namespace, resource])
+
+/** A summary from before the namespace `default` was registered does not know its id. */
+const namespaceOf = ({defaultNamespace}: MigrationContext, {namespace}: LimitlessResource): string =>
+  namespace === PLACEHOLDER_NAMESPACE ? (defaultNamespace ?? namespace) : namespace
+
+async function countBuckets(step: MigrationStep, run: RunContext): Promise<Limitless> {
+  const tally = new LimitlessTally()
+  await eachPage(step, run, 1, async (_, buckets) => {
+    for (const bucket of buckets) tally.add(bucket)
+    return 0
+  })
+  return tally.limitless
+}
+
+/** Reads the whole table from the beginning, also after a crash. `work` resolves to the number of items it has written. */
+async function eachPage(
+  step: MigrationStep,
+  {open, lease, onProgress}: RunContext,
+  pass: number,
+  work: (context: MigrationContext, buckets: readonly LimitlessBucket[]) => Promise<number>,
+): Promise<void> {
+  await lease.save({pass})
+  const context = await open()
+  const finder = new LimitlessFinder({oldBuckets: true})
+  let scanned = 0
+  for await (const read of tablePages(context, {leaveOut: sortKeysLeftOut(step)})) {
+    const found = await finder.find(context, classifyPage(context, read.items))
+    const registered = found.filter(({namespace}) => namespace !== PLACEHOLDER_NAMESPACE)
+    const written = await work(context, registered)
+    scanned += read.scanned
+    onProgress?.({step: step.id, scanned, total: undefined, pass, waitingFor: undefined})
+    await countStep(lease, 'limits', {checked: pass === 1 ? registered.length : 0, written})
+  }
+}

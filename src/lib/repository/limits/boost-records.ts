@@ -1,0 +1,126 @@
+import {formatWindows} from '../../core/calendar/stored-schedule.js'
+import type {Limit, ReplacedWindow} from '../../core/limits/limit.js'
+import {batchGet} from '../../dynamo/batch.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {type BoostRecord, boostKey, decodeBoosts, encodeBoosts, type StoredBoost} from '../../schema/boost-record.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {keyId, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {readAll} from '../table/query.js'
+import type {NamespaceTable} from '../table/table.js'
+import type {TransactItem} from '../table/transact.js'
+
+/** The limits of a scope. */
+export interface ScopedLimits {
+  readonly scope: ConfigScope
+  readonly limits: readonly Limit[]
+  /** They were copied from another level for boosts, and count before this instant only, in epoch ms. */
+  readonly copiedUntilMs?: number | undefined
+}
+
+/** The boosts of all scopes of a namespace, as stored now; one query. */
+export async function allBoosts(table: NamespaceTable): Promise<BoostRecord[]> {
+  const records: BoostRecord[] = []
+  for await (const item of readAll(table, ranges.boosts(table.namespace))) {
+    const record = decodeBoosts(item)
+    if (record) records.push(record)
+  }
+  return records
+}
+
+/** Tells which windows of limits are boosts. Reads only for limits that have windows: others have none. */
+export async function withBoosts<T extends ScopedLimits>(table: NamespaceTable, many: readonly T[]): Promise<T[]> {
+  const {namespace, transport, name, backoff} = table
+  const wanted = many.filter(({limits}) => limits.some(({schedule}) => schedule)).map(each => each.scope)
+  if (wanted.length === 0) return [...many]
+  const keys = wanted.map(scope => boostKey(namespace, scope))
+  const items = await batchGet(transport, name, keys, {backoff, consistent: true})
+  return many.map(each => {
+    const item = items.get(keyId(boostKey(namespace, each.scope)))
+    return described(each, item && decodeBoosts(item), table.clock())
+  })
+}
+
+/**
+ * The same with a record that was read. It says something about a limit only while that begins with exactly the windows
+ * of the record: clients that replace a configuration end its boosts.
+ */
+export function described<T extends ScopedLimits>(scoped: T, record: BoostRecord | undefined, nowMs: number): T {
+  if (!record) return scoped
+  const limits = scoped.limits.map(limit => {
+    const stored = record.boosts.get(limit.name)
+    const windows = stored && leadingWindows(limit, stored)
+    if (!windows) return limit
+    return {...limit, boost: {untilMs: stored.untilMs, windows, isEnded: stored.untilMs <= nowMs}}
+  })
+  return withCopyEnd({...scoped, limits})
+}
+
+/** Tells which boosts end together with the copy that was made for them. */
+export function withCopyEnd<T extends ScopedLimits>(scoped: T): T {
+  const {limits, copiedUntilMs} = scoped
+  const told = (limit: Limit): Limit => {
+    const {endsCopy = false, ...boost} = limit.boost ?? {untilMs: undefined}
+    if (boost.untilMs === undefined || endsCopy === (boost.untilMs === copiedUntilMs)) return limit
+    return {...limit, boost: endsCopy ? boost : {...boost, endsCopy: true}}
+  }
+  return {...scoped, limits: limits.map(told)}
+}
+
+/** How many of its first windows are those of a boost; `undefined` if it does not begin with them. */
+function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: StoredBoost): number | undefined {
+  const count = windows.split(';').length
+  const leading = schedule.slice(0, count).filter((entry): entry is ReplacedWindow => !('scale' in entry))
+  return timeZone === zone && leading.length === count && formatWindows(leading) === windows ? count : undefined
+}
+
+/** What is to be kept about the boosts of a scope. */
+export interface BoostsAfter {
+  readonly scope: ConfigScope
+  /** All its limits, with their boosts. */
+  readonly limits: readonly Limit[]
+  readonly by: string | undefined
+}
+
+/** The write of the record that goes with that of a configuration, if any; refused if the record has changed. */
+export function boostWrites(
+  table: NamespaceTable,
+  before: BoostRecord | undefined,
+  {scope, limits, by}: BoostsAfter,
+): TransactItem[] {
+  const boosted = limits.filter(({boost}) => boost)
+  if (boosted.length === 0 && !before) return []
+  const e = new ExpressionBuilder()
+  const {revision} = attributes.boost
+  if (before) e.condition(`${e.name(revision)} = ${e.value(s(before.revision))}`)
+  else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
+  if (boosted.length === 0) {
+    const Key = wireKey(boostKey(table.namespace, scope))
+    return [{Delete: {TableName: table.name, Key, ...e.write()}}]
+  }
+  const since = isoSeconds(table.clock())
+  const boosts = boosted.map(limit => {
+    const boost = storedBoost(limit, {since, by})
+    const known = before?.boosts.get(limit.name)
+    const isKept = known?.windows === boost.windows && known.zone === boost.zone
+    return [limit.name, isKept ? known : boost] as const
+  })
+  const record: BoostRecord = {
+    namespace: table.namespace,
+    scope,
+    boosts: new Map(boosts),
+    revision: Buffer.from(table.randomBytes(8)).toString('base64url'),
+  }
+  return [{Put: {TableName: table.name, Item: encodeBoosts(record), ...e.write()}}]
+}
+
+function storedBoost(
+  {schedule = [], boost, timeZone = ''}: Limit,
+  set: Pick<StoredBoost, 'since' | 'by'>,
+): StoredBoost {
+  const windows = formatWindows(schedule.slice(0, boost?.windows) as ReplacedWindow[])
+  return {windows, zone: timeZone, untilMs: boost?.untilMs ?? 0, ...set}
+}

@@ -1,0 +1,171 @@
+import {isDeepStrictEqual} from 'node:util'
+import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../core/calendar/windows-until.js'
+import {InvalidInput} from '../../core/errors.js'
+import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost} from '../../core/limits/limit.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatList} from '../../core/text/text.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import type {ScopedLimits} from './boost-records.js'
+import {nameOf} from './checks.js'
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+/**
+ * How long after its end a boost is left in the configuration: a process whose clock is ahead must not remove the windows
+ * while they are open for the others.
+ */
+export const TIDY_AFTER_MS = 5 * MINUTE_MS
+
+/** The end of limits that are set for a time, in epoch ms: rounded up to a whole minute, since windows are. */
+export function checkUntil(until: Date, nowMs: number): number {
+  const ms = until.getTime()
+  if (Number.isNaN(ms)) throw new InvalidInput('until.invalid', 'The end is not a valid date.')
+  const untilMs = Math.ceil(ms / MINUTE_MS) * MINUTE_MS
+  if (untilMs <= nowMs)
+    throw new InvalidInput('until.past', `The end, ${isoMinute(untilMs)}, is not in the future.`, {
+      details: {until: isoMinute(untilMs)},
+    })
+  // Without the rounding: so many days are not too many.
+  if (ms - nowMs > LONGEST_UNTIL_DAYS * DAY_MS)
+    throw new InvalidInput(
+      'until.far',
+      `The end, ${isoMinute(untilMs)}, is more than ${LONGEST_UNTIL_DAYS} days away.`,
+      {
+        hint: 'Set the limits without an end, or with an earlier one.',
+        details: {until: isoMinute(untilMs), days: LONGEST_UNTIL_DAYS},
+      },
+    )
+  return untilMs
+}
+
+/** What can be given with an end: limits, and nothing that would stay. */
+export function checkEnding(
+  limits: readonly Limit[],
+  options: {readonly replace?: boolean | undefined; readonly hasSettings: boolean},
+): void {
+  const problem =
+    limits.length === 0
+      ? 'Only limits can end by themselves, and none is given.'
+      : options.hasSettings
+        ? 'Outage policy, audit retention, switch and cascade policy do not end by themselves: set them without an end.'
+        : options.replace
+          ? 'Limits with an end leave the others as they are: they cannot be the only ones.'
+          : undefined
+  if (problem !== undefined) throw new InvalidInput('until.only-limits', problem)
+}
+
+/** All limits of a scope, some of them with other values until an instant; those must exist, of the same kind. */
+export function boosted(
+  scope: ConfigScope,
+  present: readonly Limit[],
+  given: readonly Limit[],
+  end: {readonly untilMs: number; readonly nowMs: number},
+): Limit[] {
+  const unknown = given.filter(({name}) => !present.some(limit => limit.name === name)).map(({name}) => name)
+  if (unknown.length > 0)
+    throw new InvalidInput(
+      'until.missing',
+      `There is no limit ${formatList(unknown)} for ${nameOf(scope)}, so there is nothing that could apply after the end.`,
+      {hint: 'Set it without an end first.', details: {scope, limits: unknown}},
+    )
+  const values = new Map(given.map(limit => [limit.name, limit]))
+  const zone = zoneOf(present)
+  return present.map(limit => {
+    const value = values.get(limit.name)
+    if (!value) return limit
+    checkSameKind(scope, limit, value)
+    const {crons} = windowsUntil(zone, end.nowMs, end.untilMs)
+    return withBoost(limit, value, {crons, timeZone: zone, untilMs: end.untilMs})
+  })
+}
+
+function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
+  const base = baseOf(limit)
+  const {name} = base
+  if (given.schedule)
+    throw new InvalidInput('until.windows', `The limit "${name}" cannot have windows and an end at once.`, {
+      hint: 'Give its values for the time until the end; windows that it has apply again after that.',
+    })
+  const {capacity, refillAmount, refillPeriodSeconds} = given
+  const {schedule: _, ...plain} = base
+  const usesZone = base.reset !== undefined && 'crons' in base.reset
+  const {timeZone, ...rest} = plain
+  const wanted = {
+    ...rest,
+    ...(usesZone && timeZone !== undefined && {timeZone}),
+    ...(base.reset ? {capacity} : {capacity, refillAmount, refillPeriodSeconds}),
+  }
+  if (!isDeepStrictEqual(wanted, given))
+    throw new InvalidInput(
+      'until.kind',
+      `The limit "${name}" is ${formatLimit(base)}: until an end only its amounts can be others.`,
+      {
+        hint: `Write it like that, for example ${formatLimit(base.reset ? wanted : {...rest, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
+        details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
+      },
+    )
+  // With windows of its own, even what it is without them is something else.
+  const isSame =
+    !base.schedule &&
+    (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
+  if (isSame)
+    throw new InvalidInput('until.same', `The limit "${name}" is ${formatLimit(base)} without an end already.`, {
+      hint: limit.boost
+        ? 'To end its boost now, end it instead of setting what applies after it.'
+        : 'Give the amounts that shall apply until the end.',
+      details: {scope, limit: name, boosted: limit.boost !== undefined},
+    })
+}
+
+/** The one zone of a configuration: that of limits that need one, UTC where none does. */
+function zoneOf(limits: readonly Limit[]): string {
+  return limits.map(baseOf).find(({timeZone}) => timeZone !== undefined)?.timeZone ?? DEFAULT_ZONE
+}
+
+/** The same limits with all boosts in the zone that the others need: a configuration has only one. */
+export function inOneZone(limits: readonly Limit[], nowMs: number): Limit[] {
+  const zone = zoneOf(limits)
+  return limits.map(limit => {
+    const {boost} = limit
+    const values = boostedOf(limit)
+    if (!boost || !values || limit.timeZone === zone) return limit
+    if (boost.untilMs <= nowMs) return baseOf(limit)
+    const {crons} = windowsUntil(zone, nowMs, boost.untilMs)
+    return withBoost(limit, values, {crons, timeZone: zone, untilMs: boost.untilMs})
+  })
+}
+
+/** Limits as they shall be without boosts, with the boosts that those of the same name and kind have now. */
+export function rebased(limits: readonly Limit[], present: readonly Limit[]): Limit[] {
+  return limits.map(limit => {
+    const now = present.find(({name}) => name === limit.name)
+    const values = now && boostedOf(now)
+    if (!now?.boost || !values || (values.reset === undefined) !== (limit.reset === undefined)) return limit
+    const crons = (now.schedule ?? []).slice(0, now.boost.windows).map(({cron}) => cron)
+    return withBoost(limit, values, {crons, timeZone: now.timeZone ?? DEFAULT_ZONE, untilMs: now.boost.untilMs})
+  })
+}
+
+/**
+ * What is configured once boosts that ended some time ago are tidied up: without their windows, and without limits at all
+ * where they were copied for a boost.
+ */
+export function tidied<T extends ScopedLimits>(scoped: T, nowMs: number): T {
+  const isOver = ({boost}: Limit): boolean => boost !== undefined && boost.untilMs + TIDY_AFTER_MS <= nowMs
+  return scoped.limits.some(isOver) ? withoutBoosts(scoped, isOver) : scoped
+}
+
+/** The same for boosts that are ended now. */
+export function withoutBoosts<T extends ScopedLimits>(scoped: T, isEnded: (limit: Limit) => boolean): T {
+  const limits = scoped.limits.map(limit => (isEnded(limit) ? baseOf(limit) : limit))
+  if (scoped.copiedUntilMs === undefined) return {...scoped, limits}
+  const copiedUntilMs = lastEndMs(limits)
+  return {...scoped, limits: copiedUntilMs === undefined ? [] : limits, copiedUntilMs}
+}
+
+/** When the last of the boosts of limits ends, in epoch ms; `undefined` if there are none. */
+export function lastEndMs(limits: readonly Limit[]): number | undefined {
+  const ends = limits.flatMap(({boost}) => boost?.untilMs ?? [])
+  return ends.length === 0 ? undefined : Math.max(...ends)
+}

@@ -1,0 +1,165 @@
+import {ZaelError} from '../../core/errors.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {keys, wireKey, withoutKey} from '../../schema/keys.js'
+import {
+  decodeProvisioner,
+  encodeDividedProvisioner,
+  encodeProvisioner,
+  fitsIntoItem,
+  isSameManaged,
+  type Managed,
+  type PartSet,
+  type ProvisionerRecord,
+  partSetOf,
+  revisionOf,
+} from '../../schema/provisioner-record.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
+import {deleteDeadParts, partsMissing, readParts, writeParts} from './provisioner-parts.js'
+
+const names = attributes.provisioner
+
+/** How often the record is read again because it was replaced while its parts were read. */
+const MOST_READS = 20
+
+/** The record as it was read; without a record nothing is managed. */
+export interface SeenProvisioner {
+  readonly record: ProvisionerRecord
+  readonly exists: boolean
+  /** As it is stored: a text, or a map when the record is divided. */
+  readonly revision: AttributeValue | undefined
+  /** What the record is divided into; `undefined` when it is one item. */
+  readonly parts: PartSet | undefined
+}
+
+/** Which configurations of one namespace are owned by a manifest. A write fails if the record has changed since it was read. */
+export class Provisioner {
+  readonly #table: NamespaceTable
+
+  constructor(table: NamespaceTable) {
+    this.#table = table
+  }
+
+  /** The whole record. A set of parts that was replaced while it was read is read again. */
+  async get(signal?: AbortSignal): Promise<SeenProvisioner> {
+    let before: string | undefined
+    for (let reads = 0; reads < MOST_READS; reads++) {
+      const seen = await this.#head(signal)
+      const managed = seen.parts && (await readParts(this.#table, seen.parts, signal))
+      if (!seen.parts) return seen
+      if (managed) return {...seen, record: {...seen.record, ...managed}}
+      const base = baseOf(seen)
+      if (base === before) throw partsMissing(seen.parts)
+      before = base
+    }
+    throw manifestChanged()
+  }
+
+  /**
+   * Stores what is managed; with a hash, also that a manifest was applied as a whole just now. What does not fit into one
+   * item is divided (decision 39): parts first, so that the record names them only when all of them are there.
+   */
+  async save(managed: Managed, seen: SeenProvisioner, appliedHash?: string): Promise<SeenProvisioner> {
+    const {namespace, randomBytes} = this.#table
+    const {lastApplied, appliedHash: hash} =
+      appliedHash === undefined ? seen.record : {appliedHash, lastApplied: this.#now()}
+    const record = {...managed, namespace, lastApplied, appliedHash: hash}
+    const isDivided = !fitsIntoItem(managed, record)
+    const parts = isDivided ? await this.#partsFor(managed, seen) : undefined
+    const id = Buffer.from(randomBytes(8)).toString('base64url')
+    const item = parts
+      ? encodeDividedProvisioner(record, parts, id)
+      : {...encodeProvisioner(record), [names.revision]: s(id)}
+    await this.#switch(item, id, seen)
+    const saved = {record, exists: true, revision: item[names.revision], parts}
+    if (seen.parts || parts) await this.#tidy()
+    return saved
+  }
+
+  /** Those that are there already if they list the same. */
+  async #partsFor(managed: Managed, seen: SeenProvisioner): Promise<PartSet> {
+    if (seen.parts && isSameManaged(managed, seen.record)) return seen.parts
+    return writeParts(this.#table, managed, baseOf(seen))
+  }
+
+  async #switch(item: Item, id: string, seen: SeenProvisioner): Promise<void> {
+    const {namespace, transport, name, backoff} = this.#table
+    const e = new ExpressionBuilder()
+    requireUnchanged(e, seen)
+    // Only our own attributes: those that other tools keep in the same item stay.
+    for (const [attribute, value] of Object.entries(withoutKey(item))) e.set(attribute, value)
+    const request = {
+      TableName: name,
+      Key: wireKey(keys.provisioner(namespace)),
+      ...e.update(),
+      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+    } as const
+    try {
+      await retrying(() => transport.send('UpdateItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+    } catch (error) {
+      if (!(error instanceof ConditionFailed)) throw error
+      // Stored with this revision: it was written by an earlier attempt whose answer was lost.
+      if (!error.oldItem || revisionOf(error.oldItem) !== id) throw manifestChanged(error)
+    }
+  }
+
+  /** The record is written: parts that stay behind cost their storage, and the next run that writes parts deletes them. */
+  async #tidy(): Promise<void> {
+    try {
+      await deleteDeadParts(this.#table, async () => {
+        const seen = await this.#head()
+        return {parts: seen.parts, base: baseOf(seen)}
+      })
+    } catch (error) {
+      if (!(error instanceof ZaelError)) throw error
+    }
+  }
+
+  /** The record without what its parts list. */
+  async #head(signal?: AbortSignal): Promise<SeenProvisioner> {
+    const {namespace} = this.#table
+    const item = await getItem(this.#table, keys.provisioner(namespace), {signal})
+    const nothing = {managesSystem: false, resources: [], entities: new Map(), lastApplied: undefined}
+    const record = (item && decodeProvisioner(item)) ?? {namespace, ...nothing, appliedHash: undefined}
+    return {record, exists: item !== undefined, revision: item?.[names.revision], parts: item && partSetOf(item)}
+  }
+
+  /** In the format of the Python system: microseconds and an offset. */
+  #now(): string {
+    return new Date(this.#table.clock()).toISOString().replace('Z', '000+00:00')
+  }
+}
+
+/** Tells one state of the record from every other: clients in Python write a new time, and no revision. */
+function baseOf({record, exists, revision}: SeenProvisioner): string {
+  const id = revision && revisionOf({[names.revision]: revision})
+  return exists ? `${id ?? ''} ${record.lastApplied ?? ''}` : ''
+}
+
+function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {
+  const key = e.name(attributes.key.partition)
+  if (!exists) {
+    e.condition(`attribute_not_exists(${key})`)
+    return
+  }
+  e.condition(`attribute_exists(${key})`)
+  const lastApplied = record.lastApplied === undefined ? undefined : s(record.lastApplied)
+  for (const [name, value] of Object.entries({[names.revision]: revision, [names.lastApplied]: lastApplied})) {
+    e.condition(value === undefined ? `attribute_not_exists(${e.name(name)})` : `${e.name(name)} = ${e.value(value)}`)
+  }
+}
+
+function manifestChanged(cause?: unknown): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'manifest.changed',
+    'A manifest was applied to this namespace by someone else in the meantime.',
+    {
+      hint: 'Check the differences, then apply again.',
+      cause,
+    },
+  )
+}

@@ -1,0 +1,78 @@
+import {ZaelError} from '../../core/errors.js'
+import {Denied} from '../../dynamo/errors.js'
+import {keys} from '../../schema/keys.js'
+import {type MigrationStage, migrationRecordKey, migrationStage} from '../../schema/migration-record.js'
+import {decodeVersion} from '../../schema/version-record.js'
+import {getItem, type Table} from '../table/table.js'
+import {readVersion} from '../table/version.js'
+import {checkCompatibility} from '../table/version-compatibility.js'
+import {namespaceMissing} from './errors.js'
+import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
+
+/** A namespace that was found, in a table with a supported layout. */
+export interface OpenedNamespace {
+  readonly id: string
+  /** Whether a migration is under way: what is absent may still be copied from the old place. */
+  readonly isMigrating: boolean
+}
+
+/**
+ * Finds a namespace in a table with a supported layout. In an older layout everything would look empty and every bucket
+ * would start full, so the version is read together with the name, which costs one more small read. During a migration an
+ * older version is fine as soon as all limits are copied: it charges what is consumed to both layouts. Before that a client
+ * would find the limits of another level, or none.
+ */
+export async function openNamespace(table: Table, name: string): Promise<OpenedNamespace> {
+  const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
+  if (refusal && refusal.code !== 'schema.needs-migration') throw refusal
+  // After the name was looked up: a migration that registers it has stored its own record before.
+  const stage = await readMigrationStage(table)
+  if (stage === 'copying-limits') throw stillCopyingLimits()
+  if (found && (!refusal || stage)) return {id: found.id, isMigrating: stage === 'open'}
+  throw refusal ?? (await whyMissing(table, name))
+}
+
+/** Where the migration of a table is; `undefined` if there was none, or without permission to read its record. */
+export async function readMigrationStage(table: Table): Promise<MigrationStage | undefined> {
+  try {
+    const item = await getItem(table, migrationRecordKey, {timeoutMs: LOOKUP_TIMEOUT_MS})
+    return item && migrationStage(item)
+  } catch (error) {
+    if (error instanceof Denied) return undefined
+    throw error
+  }
+}
+
+/** A single read: permissions limited to one namespace allow GetItem on these records, but no batch. */
+async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
+  return refusalOf(async () => {
+    const item = await getItem(table, keys.version(), {timeoutMs: LOOKUP_TIMEOUT_MS})
+    checkCompatibility(item && decodeVersion(item), undefined, false)
+  })
+}
+
+function stillCopyingLimits(): ZaelError {
+  const message = 'The table is being migrated, and not all limits are copied yet: no request can be decided.'
+  return new ZaelError('conflict', 'schema.migrating', message, {hint: 'Wait until the migration has copied them.'})
+}
+
+/** Tables from before namespaces have their version record under another key. */
+async function whyMissing(table: Table, name: string): Promise<ZaelError> {
+  const refusal = await refusalOf(async () => {
+    const {record, hasLegacyRecord} = await readVersion(table)
+    checkCompatibility(record, undefined, hasLegacyRecord)
+  })
+  return refusal ?? namespaceMissing(name)
+}
+
+/** The error about the layout, if there is one; without permission to read it, none. */
+async function refusalOf(check: () => Promise<void>): Promise<ZaelError | undefined> {
+  try {
+    await check()
+    return undefined
+  } catch (error) {
+    if (error instanceof ZaelError && error.code.startsWith('schema.')) return error
+    if (error instanceof Denied) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,345 @@
+import {AsyncLocalStorage} from 'node:async_hooks'
+import {type Context, type ContextManager, context, metrics, ROOT_CONTEXT, trace} from '@opentelemetry/api'
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
+import {BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor} from '@opentelemetry/sdk-trace-base'
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {boundedNames} from '../../../src/lib/adapters/otel/bounded-names.js'
+import {type ObserveOptions, observeDecisions} from '../../../src/lib/adapters/otel/index.js'
+import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {failure, request} from '../../limiter/visit.js'
+
+/** What the SDK for Node registers, on Node's own storage. */
+class StorageContextManager implements ContextManager {
+  readonly #storage = new AsyncLocalStorage<Context>()
+  active = () => this.#storage.getStore() ?? ROOT_CONTEXT
+  with: ContextManager['with'] = (context, fn, self, ...args) =>
+    this.#storage.run(context, () => fn.call(self as never, ...args))
+  bind: ContextManager['bind'] = (_, target) => target
+  enable = () => this
+  disable = () => this
+}
+
+let reader: PeriodicExportingMetricReader
+let exported: InMemoryMetricExporter
+let meterProvider: MeterProvider
+let spans: InMemorySpanExporter
+let tracerProvider: BasicTracerProvider
+
+beforeEach(() => {
+  exported = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+  reader = new PeriodicExportingMetricReader({exporter: exported, exportIntervalMillis: 3_600_000})
+  meterProvider = new MeterProvider({readers: [reader]})
+  spans = new InMemorySpanExporter()
+  tracerProvider = new BasicTracerProvider({spanProcessors: [new SimpleSpanProcessor(spans)]})
+  context.setGlobalContextManager(new StorageContextManager())
+})
+
+afterEach(async () => {
+  context.disable()
+  metrics.disable()
+  await meterProvider.shutdown()
+  await tracerProvider.shutdown()
+})
+
+const observe = (options: ObserveOptions = {}) => observeDecisions({meterProvider, tracerProvider, ...options})
+
+/** Every metric: its unit, kind, and values by label; histograms as count, and the bounds of their buckets. */
+async function recorded(): Promise<Record<string, unknown>> {
+  await reader.forceFlush()
+  const found =
+    exported
+      .getMetrics()
+      .at(-1)
+      ?.scopeMetrics.flatMap(scope => scope.metrics) ?? []
+  return Object.fromEntries(
+    found.map(({descriptor, dataPoints}) => [
+      descriptor.name,
+      {
+        unit: descriptor.unit,
+        description: descriptor.description,
+        points: dataPoints.map(({attributes, value}) => {
+          const labels = Object.entries(attributes)
+            .sort()
+            .map(([name, label]) => `${name}=${label}`)
+            .join(' ')
+          return typeof value === 'number' ? `${labels}: ${value}` : `${labels}: ${value.count} recorded`
+        }),
+      },
+    ]),
+  )
+}
+
+const pointsOf = async (name: string): Promise<string[]> =>
+  ((await recorded())[name] as {points: string[]} | undefined)?.points ?? []
+
+const EVENT: DecisionEvent = {
+  outcome: 'admitted',
+  reason: undefined,
+  refusedBy: undefined,
+  retryAfterMs: null,
+  error: undefined,
+  namespace: 'default',
+  entity: 'user-1',
+  resource: 'gpt-4',
+  consume: {rpm: 1},
+  also: undefined,
+  waitedMs: 0,
+  durationMs: 4,
+  calls: 1,
+}
+
+describeOnEngine('decisions as metrics', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min')
+  })
+
+  it('have these names, units and labels, and no entities', async () => {
+    const sleep = async (ms: number) => {
+      scene.nowMs += ms
+    }
+    const limiter = scene.limiter({onDecision: observe(), sleep, namespace: 'default'})
+    await limiter.acquire(request({rpm: 10}))
+    await limiter.tryAcquire(request({rpm: 1}))
+    await limiter.tryAcquire(request({rpm: 11}))
+    await limiter.acquire({...request({rpm: 1}), waitMs: 10_000})
+    await failure(limiter.acquire({...request({rpm: 1}), signal: AbortSignal.abort()}))
+    const found = await recorded()
+    const calls = (found['zael.calls'] as {points: string[]}).points
+    // How many, the tests of the limiter say.
+    expect(calls).toEqual([expect.stringMatching(/^zael\.namespace=default: [1-9]\d*$/)])
+    expect({
+      ...found,
+      'zael.calls': {...(found['zael.calls'] as object), points: ['zael.namespace=default: n']},
+    }).toMatchInlineSnapshot(`
+      {
+        "zael.calls": {
+          "description": "Calls to the table, of all requests together: they share calls.",
+          "points": [
+            "zael.namespace=default: n",
+          ],
+          "unit": "{call}",
+        },
+        "zael.decision.duration": {
+          "description": "From the call to the decision, waits for admission included.",
+          "points": [
+            "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 2 recorded",
+            "zael.namespace=default zael.outcome=refused zael.resource=gpt-4: 2 recorded",
+            "zael.namespace=default zael.outcome=failed zael.resource=gpt-4: 1 recorded",
+          ],
+          "unit": "s",
+        },
+        "zael.decision.wait": {
+          "description": "Time that requests have waited for admission, of those that did.",
+          "points": [
+            "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1 recorded",
+          ],
+          "unit": "s",
+        },
+        "zael.decisions": {
+          "description": "Requests that were decided on, by outcome; refusals by limit and level.",
+          "points": [
+            "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 2",
+            "zael.level=entity zael.limit=rpm zael.namespace=default zael.outcome=refused zael.reason=exceeded zael.resource=gpt-4: 1",
+            "zael.level=entity zael.limit=rpm zael.namespace=default zael.outcome=refused zael.reason=too-large zael.resource=gpt-4: 1",
+            "zael.namespace=default zael.outcome=failed zael.reason=aborted zael.resource=gpt-4: 1",
+          ],
+          "unit": "{decision}",
+        },
+      }
+    `)
+  })
+
+  it('have names with every allowed character as labels, unchanged, and no others', async () => {
+    const odd = {resource: 'llama3:8b/x.y-z_1', entity: 'team:1@x.y', limit: 'in.tok-1_x'}
+    await scene.configure({level: 'resource', resource: odd.resource}, `${odd.limit}=1/hour`)
+    const limiter = scene.limiter({onDecision: observe({entities: true}), namespace: 'default'})
+    const ask = ({entity, resource}: {entity: string; resource: string}) =>
+      limiter.tryAcquire({entity, resource, consume: {[odd.limit]: 1}})
+    await ask(odd)
+    await ask(odd)
+    const admitted = 'zael.namespace=default zael.outcome=admitted zael.resource=llama3:8b/x.y-z_1: 1'
+    const refused =
+      'zael.namespace=default zael.outcome=refused zael.reason=exceeded zael.resource=llama3:8b/x.y-z_1: 1'
+    expect(await pointsOf('zael.decisions')).toEqual([
+      `zael.entity=team:1@x.y ${admitted}`,
+      `zael.entity=team:1@x.y zael.level=entity zael.limit=in.tok-1_x ${refused}`,
+    ])
+    const wrong = 'a b|"|\\|a=b,c|{}|a\nb|\0|\u{1F600}|\uD800|\u202E|__proto__|_other_'.split('|')
+    for (const name of ['', ...wrong]) await failure(ask({entity: name, resource: name}))
+    // Names that cannot be are no decisions, and no series.
+    expect(await pointsOf('zael.decisions')).toHaveLength(2)
+  })
+
+  it('of an SDK that throws change no decision, and go on when it works again', async () => {
+    let isBroken = true
+    const getMeter: typeof meterProvider.getMeter = (...args) => {
+      if (isBroken) throw new Error('no SDK')
+      return meterProvider.getMeter(...args)
+    }
+    const onDecision = observeDecisions({meterProvider: {getMeter}, spans: false})
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const limiter = scene.limiter({onDecision, namespace: 'default'})
+    await limiter.acquire(request({rpm: 1}))
+    isBroken = false
+    await limiter.acquire(request({rpm: 1}))
+    expect(warned).toHaveBeenCalledTimes(1)
+    warned.mockRestore()
+    expect(await pointsOf('zael.decisions')).toEqual([
+      'zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
+  })
+
+  it('of two limiters are one series each, and a closed one has failures', async () => {
+    const onDecision = observe()
+    const limiters = ['a', 'b'].map(namespace => scene.limiter({onDecision, namespace}))
+    for (const limiter of limiters) await limiter.acquire(request({rpm: 1}))
+    await limiters[0]?.close()
+    await failure(limiters[0]?.acquire(request({rpm: 1})) ?? Promise.resolve())
+    expect((await pointsOf('zael.decisions')).toSorted()).toEqual([
+      'zael.namespace=a zael.outcome=admitted zael.resource=gpt-4: 1',
+      'zael.namespace=a zael.outcome=failed zael.reason=closed zael.resource=gpt-4: 1',
+      'zael.namespace=b zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
+  })
+
+  it('tell the entity only where that is asked for', async () => {
+    const limiter = scene.limiter({onDecision: observe({entities: true}), namespace: 'default'})
+    await limiter.acquire(request({rpm: 1}))
+    expect(await pointsOf('zael.decisions')).toEqual([
+      'zael.entity=user-1 zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
+  })
+})
+
+describe('metrics', () => {
+  it('have a bounded number of series, whatever names requests carry', async () => {
+    const onDecision = observe()
+    for (let at = 0; at < 1200; at++) onDecision({...EVENT, resource: `model-${at}`})
+    const points = await pointsOf('zael.decisions')
+    expect(points).toHaveLength(1001)
+    expect(points).toContain('zael.namespace=default zael.outcome=admitted zael.resource=_other_: 200')
+  })
+
+  it('are seconds', async () => {
+    const onDecision = observe()
+    onDecision({...EVENT, durationMs: 250, waitedMs: 200})
+    await reader.forceFlush()
+    const histograms = exported
+      .getMetrics()
+      .at(-1)
+      ?.scopeMetrics[0]?.metrics.flatMap(({descriptor, dataPoints}) =>
+        dataPoints.flatMap(({value}) => (typeof value === 'number' ? [] : [[descriptor.name, value.sum]])),
+      )
+    expect(histograms).toEqual([
+      ['zael.decision.duration', 0.25],
+      ['zael.decision.wait', 0.2],
+    ])
+  })
+
+  it('go to the provider that is registered by the time of the first decision', async () => {
+    const onDecision = observeDecisions({spans: false})
+    metrics.setGlobalMeterProvider(meterProvider)
+    onDecision(EVENT)
+    expect(await pointsOf('zael.decisions')).toEqual([
+      'zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1',
+    ])
+  })
+})
+
+describe('a name as a label', () => {
+  it('stays what it is once it is known', () => {
+    const label = boundedNames(2)
+    expect(['a', 'b', 'c', 'a', 'd', 'b'].map(label)).toEqual(['a', 'b', '_other_', 'a', '_other_', 'b'])
+  })
+})
+
+describeOnEngine('decisions as spans', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/min')
+  })
+
+  /** Runs `work` within a span of its own. */
+  const traced = async (work: () => Promise<unknown>): Promise<string> => {
+    const outer = tracerProvider.getTracer('test').startSpan('request')
+    await context.with(trace.setSpan(context.active(), outer), work)
+    return outer.spanContext().spanId
+  }
+
+  it('are children of the span that the request was made in, over all waits for the table', async () => {
+    const limiter = scene.limiter({onDecision: observe(), namespace: 'default'})
+    const outer = await traced(async () => {
+      await limiter.acquire(request({rpm: 1}))
+      await limiter.tryAcquire(request({rpm: 1}))
+    })
+    expect(
+      spans.getFinishedSpans().map(({name, parentSpanContext, attributes, status}) => {
+        return {name, parent: parentSpanContext?.spanId, attributes, status: status.code}
+      }),
+    ).toEqual([
+      {
+        name: 'zael.decision',
+        parent: outer,
+        attributes: {'zael.namespace': 'default', 'zael.resource': 'gpt-4', 'zael.outcome': 'admitted'},
+        status: 0,
+      },
+      {
+        name: 'zael.decision',
+        parent: outer,
+        attributes: {
+          'zael.namespace': 'default',
+          'zael.resource': 'gpt-4',
+          'zael.outcome': 'refused',
+          'zael.reason': 'exceeded',
+          'zael.level': 'entity',
+          'zael.limit': 'rpm',
+          'zael.refused_resource': 'gpt-4',
+          'zael.retry_after': 60.001,
+        },
+        status: 0,
+      },
+    ])
+  })
+
+  it('of concurrent requests each belong to their own', async () => {
+    const limiter = scene.limiter({onDecision: observe({entities: true})})
+    const names = ['a', 'b', 'c']
+    const parents = await Promise.all(names.map(name => traced(() => limiter.acquire(request({rpm: 1}, name)))))
+    const found = spans.getFinishedSpans()
+    expect(new Map(found.map(span => [span.attributes['zael.entity'], span.parentSpanContext?.spanId]))).toEqual(
+      new Map(names.map((name, at) => [name, parents[at]])),
+    )
+  })
+
+  it('tell of a failure', async () => {
+    const limiter = scene.limiter({onDecision: observe()})
+    await traced(() => failure(limiter.acquire({...request({rpm: 1}), signal: AbortSignal.abort()})))
+    const [span] = spans.getFinishedSpans()
+    expect(span).toMatchObject({status: {code: 2}, events: [{name: 'exception'}]})
+  })
+
+  it('last as long as the decision did', async () => {
+    await traced(async () => observe()({...EVENT, durationMs: 1234.5}))
+    const [seconds = 0, nanos = 0] = spans.getFinishedSpans()[0]?.duration ?? []
+    expect(seconds + nanos / 1e9).toBeCloseTo(1.2345, 3)
+  })
+
+  it('are not made outside a trace, nor where they are turned off', async () => {
+    await scene.limiter({onDecision: observe()}).acquire(request({rpm: 1}))
+    const silent = scene.limiter({onDecision: observe({spans: false})})
+    await traced(() => silent.tryAcquire(request({rpm: 1})))
+    expect(spans.getFinishedSpans()).toEqual([])
+  })
+})

@@ -1,0 +1,78 @@
+import {expect, it} from 'vitest'
+import {auditEventJson, auditFacts, auditLine, auditListing} from '../../../src/lib/cli/audit/presenter.js'
+import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
+import {listed} from '../../helpers/lines.js'
+
+const record: AuditRecord = {
+  namespace: 'ns',
+  entity: 'user-1',
+  eventId: '01KA0000000000000000000000',
+  timestamp: '2026-11-01T10:00:00Z',
+  action: 'limits_set',
+  principal: 'ops',
+  resource: 'gpt-4',
+  details: {limits: [{name: 'rpm'}], why: 'more room'},
+  ttlSeconds: 1_800_000_000,
+}
+const bare: AuditRecord = {...record, principal: undefined, resource: undefined, details: {}, ttlSeconds: undefined}
+
+it('a line has time, action, entity, principal and details', () => {
+  expect(auditLine(record)).toBe(
+    '2026-11-01T10:00:00Z  limits_set  user-1 gpt-4  by ops  limits: [{"name":"rpm"}]; why: more room',
+  )
+  expect(auditLine(bare)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
+})
+
+it('limits are shown in the syntax of limits set', () => {
+  const limits = [{name: 'rpm', capacity: 50, refill_amount: 10, refill_period_seconds: 1}]
+  const changed = {...bare, details: {limits, before: [], reset: true}}
+  expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
+})
+
+it('a switch is shown in words, with what it was before where the event has it', () => {
+  const switched = (details: AuditRecord['details']) =>
+    auditLine({...bare, details})
+      .split('  ')
+      .at(-1)
+  expect(switched({disabled: true, before: {disabled: false}})).toBe('disabled: no → yes')
+  expect(switched({disabled: null, before: {disabled: true}})).toBe('disabled: yes → not set')
+  expect(switched({disabled: 'bypass', buckets_stamped: 2})).toBe('disabled: bypass; buckets_stamped: 2')
+})
+
+it('a list fits the width; details are shortened first', async () => {
+  const long = {...record, details: {text: 'x'.repeat(100)}}
+  const lines = await listed(auditListing([long], false), {'no-header': false}, 80)
+  expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
+  expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
+  expect(await listed(auditListing([], false), {'no-header': false}, 80)).toEqual([
+    'There are no audit events in that time.',
+  ])
+})
+
+it('one event is shown with all its fields', () => {
+  expect(auditFacts(record).join('\n')).toMatchInlineSnapshot(`
+    "Event 01KA0000000000000000000000
+      time        2026-11-01T10:00:00Z
+      action      limits_set
+      entity      user-1
+      resource    gpt-4
+      by          ops
+      kept until  2027-01-15T08:00:00.000Z
+      details     {"limits":[{"name":"rpm"}],"why":"more room"}"
+  `)
+  expect(auditFacts(bare)).toHaveLength(4)
+})
+
+it('JSON always has the same keys', () => {
+  expect(auditEventJson(bare)).toEqual({
+    id: record.eventId,
+    time: record.timestamp,
+    action: 'limits_set',
+    entity: 'user-1',
+    resource: null,
+    principal: null,
+    details: {},
+    expiresAt: null,
+  })
+  expect(Object.keys(auditEventJson(record))).toEqual(Object.keys(auditEventJson(bare)))
+})

@@ -1,0 +1,90 @@
+import {beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import {keys} from '../../../src/lib/schema/keys.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {bucketItem, entityItem, putAll} from '../../repository/namespace-items.js'
+import {newTenant, stored} from '../../repository/namespace-table.js'
+
+describeOnEngine('entities on the command line', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const tenant = newTenant(table)
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  let namespaceId = ''
+  let namespace: NamespaceRepository
+  const ids = Array.from({length: 230}, (_, i) => `user-${String(i).padStart(3, '0')}`)
+
+  beforeAll(async () => {
+    namespaceId = (await repository.namespaces.register('default')).namespace.id
+    namespace = repository.namespaceById(namespaceId)
+    await putAll(
+      tenant,
+      ids.map(id => entityItem(namespaceId, id)),
+    )
+  })
+
+  it('C-26 --limit is the number of rows, and the pages together are complete', async () => {
+    const {stdout} = await cli.run('entity list --limit 7 --no-header --columns id')
+    expect(stdout.trimEnd().split('\n')).toEqual(ids.slice(0, 7))
+    const seen: string[] = []
+    let cursor = ''
+    do {
+      const {entities, next} = await cli.tell(`entity list --limit 100 ${cursor && `--cursor ${cursor}`}`)
+      seen.push(...entities.map(({id}: {id: string}) => id))
+      cursor = next
+    } while (cursor)
+    expect(seen).toEqual(ids)
+    const all = await cli.run('entity list --all --output csv --columns id')
+    expect(all.stdout).toBe(`id\n${ids.join('\n')}\n`)
+  })
+
+  it('C-43 a search covers the whole namespace, by id and by name, page by page', async () => {
+    await namespace.entities.update('user-205', {name: 'Ann Lee'})
+    await namespace.entities.update('user-017', {name: 'Joanna'})
+    expect((await cli.tell('entity list --filter ANN')).entities).toMatchObject([{id: 'user-017'}, {id: 'user-205'}])
+    const first = await cli.tell('entity list --filter ANN --limit 1')
+    expect(first.entities).toMatchObject([{name: 'Joanna'}])
+    const second = await cli.tell(`entity list --filter ANN --limit 1 --cursor ${first.next}`)
+    expect(second).toMatchObject({entities: [{name: 'Ann Lee'}], next: null})
+    const tens = ids.filter(id => id.includes('-00'))
+    expect((await cli.tell('entity list --filter -00')).entities.map(({id}: {id: string}) => id)).toEqual(tens)
+  })
+
+  it('C-43 a hierarchy may have more than two levels', async () => {
+    for (const [child, parent] of [
+      ['org', undefined],
+      ['team', 'org'],
+      ['user-001', 'team'],
+      ['key', 'user-001'],
+    ] as const) {
+      if (child.startsWith('user')) await namespace.entities.update(child, {parent: 'team'})
+      else await namespace.entities.create({id: child, parent})
+    }
+    const {parents} = await cli.tell('entity show key')
+    expect(parents.map(({id}: {id: string}) => id)).toEqual(['user-001', 'team', 'org'])
+    expect((await cli.run('entity show key')).stdout).toContain('  parent   user-001 → team → org\n')
+  })
+
+  it('C-30 entities can be described, changed, listed by parent and deleted', async () => {
+    await cli.tell('entity create boss -m tier=gold')
+    await cli.tell('entity create member --parent boss --cascade -m owner=ann')
+    await putAll(tenant, [bucketItem(namespaceId, 'member', 'gpt-4')])
+    await namespace.setLimits({level: 'entity', entity: 'member', resource: 'gpt-4'}, parseLimits(['rpm=5']))
+    expect((await cli.tell('entity children boss')).entities).toMatchObject([{id: 'member', metadata: {owner: 'ann'}}])
+
+    await cli.tell('entity update member --no-parent --no-cascade -m owner=bob -m seat=4')
+    expect(await cli.tell('entity show member')).toMatchObject({metadata: {owner: 'bob', seat: '4'}, parent: null})
+    const bucket = await stored(tenant, keys.bucket(namespaceId, 'member', 'gpt-4', 0))
+    expect([bucket?.cascade, bucket?.parent_id]).toEqual([{BOOL: false}, undefined])
+
+    expect((await cli.tell('entity delete member --yes')).counts).toMatchObject({
+      entities: 1,
+      entityLimits: 1,
+      buckets: 1,
+    })
+    expect(await cli.fail('entity show member')).toMatchObject({code: 3})
+    expect((await cli.tell('entity children boss')).entities).toEqual([])
+  })
+})

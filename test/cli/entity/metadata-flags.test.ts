@@ -1,0 +1,28 @@
+import {describe, expect, it} from 'vitest'
+import {formatMetadata, parseMetadata} from '../../../src/lib/cli/entity/metadata-flags.js'
+
+describe('metadata', () => {
+  it('is KEY=VALUE, with the value taken literally', () => {
+    expect(parseMetadata(['a=1', 'b=', 'c=x=y', 'd e= f '])).toEqual({a: '1', b: '', c: 'x=y', 'd e': ' f '})
+    expect(Object.keys(parseMetadata(['__proto__=x']))).toEqual(['__proto__'])
+    expect(parseMetadata([])).toEqual({})
+  })
+
+  it.each([
+    ['tier', 'metadata.syntax', 'there is no "=" between key and value'],
+    ['=gold', 'metadata.syntax', 'the key is missing'],
+  ])('%s is refused', (piece, code, why) => {
+    expect(() => parseMetadata(['a=1', piece])).toThrow(
+      expect.objectContaining({code, exitCode: 2, message: `--metadata: cannot read "${piece}": ${why}`}),
+    )
+  })
+
+  it('a key given twice is refused', () => {
+    expect(() => parseMetadata(['a=1', 'a=2'])).toThrow(expect.objectContaining({code: 'metadata.duplicate'}))
+  })
+
+  it('is sorted by key, with values that are not strings as JSON', () => {
+    expect(formatMetadata({b: 'x', a: {c: [1, null]}, d: true})).toBe('a={"c":[1,null]}, b=x, d=true')
+    expect(formatMetadata({})).toBeUndefined()
+  })
+})

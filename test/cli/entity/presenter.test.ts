@@ -1,0 +1,164 @@
+import {describe, expect, it} from 'vitest'
+import {entityOverviewLines, overviewJson} from '../../../src/lib/cli/entity/overview-presenter.js'
+import {
+  changesOf,
+  entityDeletionLines,
+  entityDeletionPhrase,
+  entityJson,
+  entityListing,
+  entityUpdatedLines,
+} from '../../../src/lib/cli/entity/presenter.js'
+import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
+import type {EntityOverview} from '../../../src/lib/insight/lookup/entity-overview.js'
+import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
+
+const user: EntityRecord = {
+  namespace: 'ns',
+  entity: 'user',
+  name: 'User',
+  parent: 'team',
+  cascade: true,
+  metadata: {tier: 'gold'},
+  createdAt: '2026-01-01T00:00:00Z',
+  version: 2,
+}
+const plain: EntityRecord = {...user, entity: 'team', name: 'team', parent: undefined, cascade: false, metadata: {}}
+const flags = {'no-header': false}
+const rpm = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}
+
+const overview: EntityOverview = {
+  id: 'user',
+  record: user,
+  parents: [plain],
+  resources: [
+    {resource: 'gpt-4', source: 'entity', cascade: undefined, limits: [{...rpm, available: -3}], shards: 2},
+    {
+      resource: 'search',
+      source: 'entity_default',
+      cascade: undefined,
+      limits: [{...rpm, available: undefined}],
+      shards: 0,
+    },
+    {resource: 'web', source: 'resource', cascade: undefined, limits: [{...rpm, available: 1000}], shards: 1},
+    {resource: 'free', source: undefined, cascade: undefined, limits: [], shards: 1},
+    {resource: undefined, source: 'system', cascade: undefined, limits: [{...rpm, available: undefined}], shards: 0},
+  ],
+}
+
+describe('entities', () => {
+  it('always have the same JSON keys', () => {
+    expect(entityJson(user)).toEqual({
+      id: 'user',
+      name: 'User',
+      parent: 'team',
+      cascade: true,
+      metadata: {tier: 'gold'},
+      createdAt: '2026-01-01T00:00:00Z',
+      version: 2,
+    })
+    expect(entityJson({...plain, createdAt: ''})).toMatchObject({parent: null, createdAt: null})
+  })
+
+  it('are listed as text and as CSV', async () => {
+    const listing = entityListing([user, {...plain, createdAt: ''}], 'none')
+    expect(await listed(listing, flags, 80)).toEqual([
+      'ID    NAME  PARENT  CASCADE  CREATED',
+      'user  User  team    yes      2026-01-01T00:00:00Z',
+      'team  team  -       no       -',
+    ])
+    expect(listedCsv(listing, {...flags, columns: 'id,cascade,metadata,version'})).toEqual([
+      'id,cascade,metadata,version',
+      'user,true,tier=gold,2',
+      'team,false,,2',
+    ])
+    expect(await listed(entityListing([], 'none'), flags, 80)).toEqual(['none'])
+  })
+
+  it('an update shows each field before and after', () => {
+    const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
+    expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
+    expect(entityUpdatedLines(user, after, {checked: 2, updated: 1, failed: 1})).toEqual([
+      'Changed entity "user"',
+      '  name          User → X',
+      '  parent        team → (none)',
+      '  cascade       yes → no',
+      '  metadata      tier=gold → (none)',
+      '  live buckets  1 updated, 1 not reached; run the command again',
+    ])
+    expect(entityUpdatedLines(user, {...user, version: 3}, {checked: 1, updated: 0, failed: 0})).toEqual([
+      'Entity "user" already has these values; nothing was changed',
+    ])
+    // Looks the same, and is not.
+    expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
+  })
+
+  it('a deletion is described before and after', () => {
+    const counts = kindCounts({entity: 1, bucket: 2})
+    expect(entityDeletionPhrase('user', counts)).toBe(
+      'This permanently deletes 3 items of entity "user"; its audit events are kept',
+    )
+    expect(entityDeletionLines('user', counts, true)[0]).toBe('Deleting entity "user" would permanently delete:')
+    expect(entityDeletionLines('user', counts, false)).toEqual([
+      'Deleted entity "user":',
+      '  entity         1',
+      '  bucket shards  2',
+      '  total          3',
+      'Its audit events are kept.',
+    ])
+  })
+})
+
+describe('an entity with its limits', () => {
+  it('shows its record, then the limits that apply, their scope and their levels', async () => {
+    expect(await entityOverviewLines(overview, 80)).toEqual([
+      'Entity "user"',
+      '  name      User',
+      '  parent    team',
+      '  cascade   yes, every request is also charged to the parent',
+      '  metadata  tier=gold',
+      '  created   2026-01-01T00:00:00Z',
+      '',
+      'RESOURCE     LIMIT        SET FOR            AVAILABLE   OF  SHARDS',
+      'gpt-4        rpm=100/min  entity + resource         -3  100       2',
+      'search       rpm=100/min  entity                     -  100       -',
+      'web          rpm=100/min  resource               1,000  100       1',
+      '(any other)  rpm=100/min  system                     -  100       -',
+    ])
+    expect((await entityOverviewLines({...overview, resources: []}, 80)).at(-1)).toBe('No limits apply to it.')
+    expect((await entityOverviewLines({...overview, record: undefined, parents: []}, 80))[0]).toBe(
+      'Entity "user" has no record; it has limits or buckets',
+    )
+  })
+
+  it('shows the whole chain of parents, and where it is broken', async () => {
+    const team = {...plain, parent: 'org'}
+    const chain = async (parents: EntityRecord[]) => (await entityOverviewLines({...overview, parents}, 80))[2]
+    expect(await chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
+    expect(await chain([team])).toBe('  parent    team → org (does not exist)')
+    expect(await chain([])).toBe('  parent    team (does not exist)')
+    // Another client has made a circle of them.
+    expect(await chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
+  })
+
+  it('has everything in JSON', () => {
+    const told = overviewJson(overview)
+    expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
+    expect(told.resources).toEqual([
+      {resource: 'gpt-4', source: 'entity', cascade: null, limits: [{...rpm, available: -3}], shards: 2},
+      {
+        resource: 'search',
+        source: 'entity_default',
+        cascade: null,
+        limits: [{...rpm, available: null}],
+        shards: 0,
+      },
+      {resource: 'web', source: 'resource', cascade: null, limits: [{...rpm, available: 1000}], shards: 1},
+      {resource: 'free', source: null, cascade: null, limits: [], shards: 1},
+      {resource: null, source: 'system', cascade: null, limits: [{...rpm, available: null}], shards: 0},
+    ])
+    const unregistered = overviewJson({...overview, record: undefined, parents: []})
+    expect(Object.keys(unregistered)).toEqual(Object.keys(told))
+    expect(unregistered).toMatchObject({registered: false, id: 'user', name: null, version: null})
+  })
+})

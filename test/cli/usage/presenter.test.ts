@@ -1,0 +1,226 @@
+import {describe, expect, it} from 'vitest'
+import {
+  sparkLines,
+  summaryFooter,
+  summaryListing,
+  usageFooter,
+  usageListing,
+  usageTitle,
+} from '../../../src/lib/cli/usage/presenter.js'
+import {topFooter, topListing, topOrder} from '../../../src/lib/cli/usage/top-presenter.js'
+import {NOT_REFUSED} from '../../../src/lib/insight/usage/refused.js'
+import type {LimitTotal, UsageWindow} from '../../../src/lib/insight/usage/usage-report.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
+
+const PLAIN = {columns: undefined, sort: undefined, 'no-header': false}
+const range = {sinceMs: Date.UTC(2026, 10, 1), untilMs: Date.UTC(2026, 10, 2)}
+
+const hour = (at: string, tokens: number, requests = 1): UsageWindow => ({
+  entity: 'user-1',
+  resource: 'gpt-4',
+  start: `2026-11-01T${at}:00:00Z`,
+  end: '',
+  requests,
+  refused: {requests: 0, byParent: 0},
+  limits: [{name: 'tpm', tokens, overdrawn: 0, budget: 1000, share: tokens / 1000, refused: NOT_REFUSED}],
+})
+const total = (tokens: number, start: string): LimitTotal => ({
+  resource: 'gpt-4',
+  name: 'tpm',
+  tokens,
+  overdrawn: 0,
+  windows: 2,
+  average: tokens / 2,
+  peak: {tokens: 900, entity: 'user-1', start},
+  refused: NOT_REFUSED,
+})
+
+/** An hour in which a limit had too little for some requests. */
+const refusing = (at: string, requests: number, byParent = 0): UsageWindow => ({
+  ...hour(at, 5),
+  refused: {requests, byParent},
+  limits: [
+    {name: 'tpm', tokens: 5, overdrawn: 0, budget: 1000, share: 0.005, refused: {requests, tokens: 400 * requests}},
+  ],
+})
+const NONE = {requests: 0, byParent: 0}
+
+describe('usage show', () => {
+  it('the title has subject and time range, in UTC', () => {
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    expect(usageTitle(scope)).toBe(
+      'Hourly usage of user-1 · gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)',
+    )
+    expect(usageTitle({window: 'monthly', range})).toMatch(/^Monthly usage, 2026/)
+  })
+
+  it('has columns only for what the title does not name', async () => {
+    const headers = async (scope: object) =>
+      (await listed(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120))[0]
+    expect(await headers({entity: 'user-1'})).toBe(
+      'START             RESOURCE  LIMIT  USED  BUDGET  SHARE              REQUESTS',
+    )
+    expect(await headers({resource: 'gpt-4'})).toContain('ENTITY')
+    expect(await headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
+  })
+
+  it('in CSV has all names, plain numbers and no bar', () => {
+    const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
+    expect(listedCsv(listing, PLAIN)).toEqual([
+      'start,entity,resource,limit,used,budget,share,requests,overdrawn,refused,refused-tokens',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1,0,0,0',
+    ])
+  })
+
+  it('has columns for what was refused where anything was', async () => {
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    const windows = [refusing('10', 3), hour('09', 5)]
+    expect(await listed(usageListing(windows, scope, false), PLAIN, 120)).toEqual([
+      'START             LIMIT  USED  BUDGET  SHARE              REQUESTS  REFUSED  REFUSED TOKENS',
+      '2026-11-01 10:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        3           1,200',
+      '2026-11-01 09:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        0               0',
+    ])
+    const totals = {requests: 2, refused: {requests: 3, byParent: 40}, totals: []}
+    expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
+      'Total: 2 requests, 3 refused, 40 refused by the parent',
+    )
+  })
+
+  it('shows what competitors took every time without a limit', async () => {
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    const bare = {...refusing('10', 2), limits: []}
+    expect(listedCsv(usageListing([bare], scope, true), PLAIN)[1]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,,,,,1,,2,0')
+  })
+
+  it('a limit that no longer applies has no share; a window without tokens shows its requests', async () => {
+    const old = {name: 'old', tokens: 5, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED}
+    const gone = {...hour('10', 5), limits: [old]}
+    const bare = {...hour('09', 5), limits: []}
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    expect((await listed(usageListing([gone, bare], scope, false), PLAIN, 120)).slice(1)).toEqual([
+      '2026-11-01 10:00  old       5       -      -  -         1',
+      '2026-11-01 09:00  -         -       -      -  -         1',
+    ])
+  })
+
+  it('the footer has totals, whether they are partial, and what 100 % means', () => {
+    const windows = [hour('10', 900, 3), hour('08', 100, 2)]
+    const totals = {requests: 5, refused: NONE, totals: [total(1000, windows[0]?.start ?? '')]}
+    expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
+      '',
+      'Total: 5 requests',
+      '  gpt-4: tpm 1,000',
+      '100 % is what the limit allows per day: its rate, or its burst if larger.',
+    ])
+    expect(usageFooter(windows, {requests: 5, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
+      'Total of the 2 windows shown: 5 requests',
+    )
+    expect(usageFooter([], {requests: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
+  })
+
+  it('sparklines show hours without usage as zero', () => {
+    const windows = [hour('10', 900), hour('07', 450)]
+    expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], {window: 'hourly'})).toEqual([
+      'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
+    ])
+    expect(sparkLines([], [], {window: 'hourly'})).toEqual([])
+  })
+
+  it('a curve shows at most the newest 60 windows', () => {
+    const day = (at: number): UsageWindow => ({
+      ...hour('00', 900),
+      start: `${new Date(Date.UTC(2026, 0, at)).toISOString().slice(0, 19)}Z`,
+    })
+    const [curve = ''] = sparkLines([day(1), day(100)], [total(1800, '2026-01-01T00:00:00Z')], {window: 'daily'})
+    expect(curve).toContain(`  ${'▁'.repeat(59)}█  `)
+  })
+})
+
+describe('usage summary and top', () => {
+  it('a summary names the entity of a peak only when there are several', async () => {
+    const header = async (scope: object) =>
+      (
+        await listed(
+          summaryListing([total(1, '2026-11-01T10:00:00Z')], {window: 'hourly', range, ...scope}, false),
+          PLAIN,
+          120,
+        )
+      )[0]
+    expect(await header({resource: 'gpt-4'})).toMatch(/ PEAK AT +BY$/)
+    expect(await header({entity: 'user-1'})).not.toContain('BY')
+  })
+
+  it('the footer uses singular and plural', () => {
+    expect(summaryFooter({requests: 1, refused: NONE}, 1)).toBe('Total: 1 request in 1 window')
+    expect(summaryFooter({requests: 1000, refused: NONE}, 2)).toBe('Total: 1,000 requests in 2 windows')
+  })
+
+  it('top says how many consumers there are, and of which resources', () => {
+    const refused = {
+      requests: 2,
+      byParent: 0,
+      lastAtMs: 1,
+      limits: new Map([['tpm', {requests: 2, tokens: 5678}]]),
+    }
+    const consumers = [
+      {
+        entity: 'a',
+        resource: 'r',
+        requests: 3,
+        share: 0.75,
+        limits: new Map([['tpm', 1234]]),
+        overdrawn: new Map([['tpm', 2]]),
+        refused,
+      },
+    ]
+    const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
+    expect(listedCsv(topListing(top, {by: 'requests', isByEntity: false, resource: 'r', isCsv: true}), PLAIN)).toEqual([
+      'entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm',
+      'a,r,0.75,3,1234,2,2,5678',
+    ])
+    const added = {...top, consumers: consumers.map(({resource: _, ...rest}) => rest)}
+    const byEntity = topListing(added, {...topOrder('entity,tpm'), resource: undefined, isCsv: true})
+    expect(listedCsv(byEntity, PLAIN)[0]).toBe('entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm')
+    expect(['tpm', 'entity', 'entity, tpm', 'refused'].map(topOrder)).toEqual([
+      {by: 'tpm', isByEntity: false},
+      {by: 'requests', isByEntity: true},
+      {by: 'tpm', isByEntity: true},
+      {by: 'refused', isByEntity: false},
+    ])
+    expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
+    expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
+    expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
+      'Searched every resource that has limits of its own or a live bucket (resources: none).',
+    ])
+  })
+})
+
+it('a soft limit that was overdrawn has a column of its own, and a note in the totals', async () => {
+  const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+  const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2, refused: NOT_REFUSED}
+  const windows = [{...hour('10', 1200), limits: [soft]}]
+  const [header, row] = await listed(usageListing(windows, scope, false), PLAIN, 120)
+  expect([header, row]).toEqual([expect.stringMatching(/REQUESTS +OVERDRAWN$/), expect.stringMatching(/1 +3$/)])
+  const totals = {requests: 1, refused: NONE, totals: [{...total(1200, ''), overdrawn: 1}]}
+  expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})).toContain(
+    '  gpt-4: tpm 1,200 (overdrawn 1 time)',
+  )
+  const [summary] = await listed(summaryListing(totals.totals, scope, false), PLAIN, 120)
+  expect(summary).toContain('OVERDRAWN')
+})
+
+it('amounts of money are shown as money, and are numbers in CSV', async () => {
+  const window = {
+    ...hour('10', 5),
+    limits: [{name: 'usd', tokens: 1_250_000, overdrawn: 0, budget: 5_000_000, share: 0.25, refused: NOT_REFUSED}],
+  }
+  const scope = {
+    window: 'hourly',
+    range,
+    entity: 'user-1',
+    resource: 'gpt-4',
+    units: new Map([['usd', 'USD']]),
+  } as const
+  expect((await listed(usageListing([window], scope, false), PLAIN, 120))[1]).toMatch(/usd +\$1\.25 +\$5 /)
+  expect(listedCsv(usageListing([window], scope, true), PLAIN)[1]).toContain('usd,1250000,5000000')
+})

@@ -1,0 +1,287 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {InvalidInput} from '../../../src/lib/core/errors.js'
+import {
+  type CalendarCheck,
+  type Limit,
+  type LimitInput,
+  MAX_PERIOD_SECONDS,
+  MAX_TOKENS,
+  makeLimit,
+  type ScheduleEntry,
+} from '../../../src/lib/core/limits/limit.js'
+import {formatLimit, parseLimit, parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+
+const quota = (name: string, capacity: number, rest: Partial<LimitInput>): Limit =>
+  makeLimit({name, capacity, refillAmount: 0, refillPeriodSeconds: 1, ...rest})
+
+const rate = (name: string, amount: number, rest: Partial<LimitInput> = {}): Limit =>
+  makeLimit({name, capacity: amount, refillAmount: amount, refillPeriodSeconds: 60, ...rest})
+
+function failure(action: () => unknown): InvalidInput {
+  try {
+    action()
+  } catch (error) {
+    if (error instanceof InvalidInput) return error
+    throw error
+  }
+  throw new Error('expected a failure')
+}
+
+const BERLIN = 'Europe/Berlin'
+const daily = {crons: ['0 0 * * *']}
+
+describe('limits of all kinds', () => {
+  it.each<[string, Limit]>([
+    ['rpd=10k/day@Europe/Berlin', quota('rpd', 10_000, {reset: daily, timeZone: BERLIN})],
+    ['rph=5/hour@UTC', quota('rph', 5, {reset: {crons: ['0 * * * *']}})],
+    ['rpw=5/week@UTC', quota('rpw', 5, {reset: {crons: ['0 0 * * 1']}})],
+    ['usd=500/month@UTC', quota('usd', 500, {reset: {crons: ['0 0 1 * *']}})],
+    ['rpd=10k@"0 9 * * 1-5"', quota('rpd', 10_000, {reset: {crons: ['0 9 * * 1-5']}})],
+    ['rpd=10k@"0 9 * * 1-5 Europe/Berlin"', quota('rpd', 10_000, {reset: {crons: ['0 9 * * 1-5']}, timeZone: BERLIN})],
+    [
+      'rpd=1@"0 9 * * *; 0 18 * * * Europe/Berlin"',
+      quota('rpd', 1, {reset: {crons: ['0 9 * * *', '0 18 * * *']}, timeZone: BERLIN}),
+    ],
+    ['session=200/5hour!', quota('session', 200, {reset: {afterSeconds: 18_000}})],
+    ['rpm=100/min,soft', rate('rpm', 100, {soft: true})],
+    [
+      'tpm=100k/min,x0.1@"* 22,23 * * * Europe/Berlin"',
+      rate('tpm', 100_000, {schedule: [{cron: '* 22,23 * * *', scale: 0.1}], timeZone: BERLIN}),
+    ],
+    [
+      'tpm=100k/min,200k/min:300k@"* 9-16 * * 1-5"',
+      rate('tpm', 100_000, {
+        schedule: [{cron: '* 9-16 * * 1-5', capacity: 300_000, refillAmount: 200_000, refillPeriodSeconds: 60}],
+      }),
+    ],
+    [
+      'tpm=100k/min,200k@"* 9 * * *"',
+      rate('tpm', 100_000, {schedule: [{cron: '* 9 * * *', capacity: 200_000, refillAmount: 200_000}]}),
+    ],
+    ['tpm=100k/min,200k:@"* 9 * * *"', rate('tpm', 100_000, {schedule: [{cron: '* 9 * * *', refillAmount: 200_000}]})],
+    ['tpm=100k/min,:1M@"* 9 * * *"', rate('tpm', 100_000, {schedule: [{cron: '* 9 * * *', capacity: 1_000_000}]})],
+    [
+      'tpm=100k/min,/hour@"* 9 * * *"',
+      rate('tpm', 100_000, {schedule: [{cron: '* 9 * * *', refillPeriodSeconds: 3600}]}),
+    ],
+    [
+      'rpd=10k/day@Europe/Berlin,5k@"* * * * 6,7",x2@"* 9 * * *",soft',
+      quota('rpd', 10_000, {
+        reset: daily,
+        timeZone: BERLIN,
+        soft: true,
+        schedule: [
+          {cron: '* * * * 6,7', capacity: 5000},
+          {cron: '* 9 * * *', scale: 2},
+        ],
+      }),
+    ],
+    [
+      'usd=$500/month@Europe/Berlin',
+      quota('usd', 500_000_000, {reset: {crons: ['0 0 1 * *']}, timeZone: BERLIN, unit: 'USD'}),
+    ],
+    ['eur=€20.50/day@Europe/Berlin', quota('eur', 20_500_000, {reset: daily, timeZone: BERLIN, unit: 'EUR'})],
+    [
+      'chf=500CHF/day@UTC,50CHF@"* * * * 7"',
+      quota('chf', 500_000_000, {reset: daily, unit: 'CHF', schedule: [{cron: '* * * * 7', capacity: 50_000_000}]}),
+    ],
+    ['usd=$0.000001/min:$1', rate('usd', 1, {capacity: 1_000_000, unit: 'USD'})],
+  ])('%s is read and written alike', (text, expected) => {
+    expect(parseLimit(text)).toEqual(expected)
+    expect(formatLimit(expected)).toBe(text)
+  })
+
+  it.each<[string, string]>([
+    ['session=200/5h!', 'session=200/5hour!'],
+    ['usd=500USD/month@UTC', 'usd=$500/month@UTC'],
+    ['usd=1.5kUSD/day@UTC', 'usd=$1500/day@UTC'],
+    ['mxn=5MXN/day@UTC', 'mxn=5MXN/day@UTC'],
+    ['rpd=1@"0  9 * JAN-MAR MON-FRI"', 'rpd=1@"0 9 * 1-3 1-5"'],
+    ['rpd=1@"0 9 * * SUN"', 'rpd=1@"0 9 * * 7"'],
+    ['rpd=1@"0 9 * * SUN-THU,0 UTC"', 'rpd=1@"0 9 * * 0-4,7"'],
+    ['rpd=1@"0 0 * * *"', 'rpd=1/day@UTC'],
+    ['rpm=5,soft,x2@"* 9 * * *"', 'rpm=5/min,x2@"* 9 * * *",soft'],
+    ['rpm=5,x2@"* 9 * * *",x3@"* 10 * * * Asia/Tokyo"', 'rpm=5/min,x2@"* 9 * * * Asia/Tokyo",x3@"* 10 * * *"'],
+    ['rpd=5/day@Asia/Tokyo,x2@"* 9 * * * Asia/Tokyo"', 'rpd=5/day@Asia/Tokyo,x2@"* 9 * * *"'],
+  ])('%s is the same as %s', (text, canonical) => {
+    expect(formatLimit(parseLimit(text))).toBe(canonical)
+  })
+
+  it.each([
+    ['usd=500/month', 'month', 'needs a time zone, as in 500/month@UTC'],
+    ['rpd=5/2day@UTC', '2day', 'not one of hour, day, week, month'],
+    ['rpd=5/dya@UTC', 'dya', 'did you mean day?'],
+    ['rpd=5/dya', 'dya', 'did you mean day?'],
+    ['rpd=5@UTC', 'UTC', 'needs a period before it'],
+    ['rpd=5/day@', ' ', 'time zone is missing'],
+    ['rpd=5:7/day@UTC', ':', 'no burst'],
+    ['rpd=5/day@"0 9 * * *"', 'day', 'leave this one out'],
+    ['rpd=5@0 9 * * 1-5', '0 9 * * 1-5', 'in double quotes'],
+    ['rpd=5@"0 9 * *"', '0 9 * *', 'five fields'],
+    ['rpd=5@"0 9 * * 1 2 UTC"', '0 9 * * 1 2 UTC', 'five fields'],
+    ['rpd=5@"0 9 * * *', '"', 'closing quote'],
+    ['rpd=5@"0 9 * * *"x', 'x', 'follows the cron'],
+    ['rpd=5@"0 9 * * * UTC; 0 10 * * * Asia/Tokyo"', 'Asia/Tokyo', 'one time zone'],
+    ['rpd=5/day@UTC,x2@"* 9 * * * Asia/Tokyo"', 'Asia/Tokyo', 'this one has UTC already'],
+    ['s=5!', '!', 'needs a length'],
+    ['s=5/5h:6!', ':', 'no burst'],
+    ['s=5/day@UTC!', '!', 'not both'],
+    ['s=5/5x!', '5x', 'not one of sec'],
+    ['rpm=5,sfot', 'sfot', 'did you mean soft?'],
+    ['rpm=5,soft,soft', 'soft', 'soft is given twice'],
+    ['rpm=5,', ' ', 'neither soft nor a window'],
+    ['rpm=5,x0@"* 9 * * *"', '0', 'above 0'],
+    ['rpm=5,x0.0001@"* 9 * * *"', '0.0001', 'at most three decimals'],
+    ['rpm=5,x1000001@"* 9 * * *"', '1000001', 'at most 1000000'],
+    ['rpm=5,@"* 9 * * *"', '@', 'changes nothing'],
+    ['rpm=5,x2@"* 9 * * *; * 10 * * *"', '"* 9 * * *; * 10 * * *"', 'one cron'],
+    ['rpm=5,x2@9', '9', 'in double quotes'],
+    ['rpd=5/day@UTC,5:6@"* 9 * * *"', ':', 'no burst'],
+    ['usd=5ZZZ', '5ZZZ', 'not the code of a currency'],
+    ['usd=$5/min:6', '6', 'not in USD'],
+    ['usd=5/min,$6@"* 9 * * *"', '$6', 'not in tokens'],
+    ['usd=$0.0000001', '$0.0000001', 'millionths'],
+    ['usd=$9007199.254741', '$9007199.254741', 'largest possible, 9007199.25474'],
+  ])('%s is refused and points at "%s"', (text, piece, why) => {
+    const error = failure(() => parseLimit(text))
+    expect(error.code).toBe('limit.syntax')
+    expect(error.message).toContain(why)
+    const [, shown = '', carets = ''] = error.message.split('\n')
+    expect(shown.padEnd(99).slice(carets.indexOf('^'), carets.lastIndexOf('^') + 1)).toBe(piece)
+  })
+
+  it('points at a cron or zone that the calendar refuses', () => {
+    const calendar: CalendarCheck = {
+      cron: cron => (cron.startsWith('99') ? 'there is no minute 99' : undefined),
+      zone: zone => (zone === 'UTC' ? undefined : `there is no zone ${zone}`),
+    }
+    const pointed = (text: string) => {
+      const {details, message} = failure(() => parseLimits([text], calendar))
+      const {at, length} = details as {at: number; length: number}
+      return [text.slice(at, at + length), /: (.*)\.\n/.exec(message)?.[1]]
+    }
+    expect(pointed('a=5@"99 9 * * * UTC"')).toEqual(['99 9 * * *', 'there is no minute 99'])
+    expect(pointed('a=5/day@Nowhere')).toEqual(['Nowhere', 'there is no zone Nowhere'])
+    expect(pointed('a=5,x2@"* 9 * * * Nowhere"')).toEqual(['Nowhere', 'there is no zone Nowhere'])
+    expect(parseLimits(['a=5@"9 9 * * *"'], calendar)).toHaveLength(1)
+  })
+})
+
+describe('reading what was written', () => {
+  const name = fc
+    .stringMatching(/^[a-z][a-z0-9_.-]{0,20}$/)
+    .filter(each => !['wcu', 'ttl', 'window', 'resource'].includes(each))
+  const tokens = fc.oneof(
+    fc.integer({min: 1, max: MAX_TOKENS}),
+    fc.integer({min: 1, max: 9000}).map(k => k * 1000),
+  )
+  const seconds = fc.integer({min: 1, max: MAX_PERIOD_SECONDS})
+  const cron = fc.constantFrom(
+    '0 0 * * *',
+    '0 * * * *',
+    '0 0 * * 1',
+    '0 0 1 * *',
+    '0 9 * * 1-5',
+    '*/5 0 1,15 * 7',
+    '* * * * 0-4',
+  )
+  const zone = fc.constantFrom('UTC', BERLIN, 'America/Argentina/Buenos_Aires', 'Etc/GMT+5')
+  const scale = fc.integer({min: 1, max: 3000}).map(each => each / 1000)
+  const some = <T>(value: fc.Arbitrary<T>) => fc.option(value, {nil: undefined})
+  const window = (isQuota: boolean): fc.Arbitrary<ScheduleEntry> =>
+    fc.oneof(
+      fc.record({cron, scale}),
+      fc
+        .record({
+          cron,
+          capacity: some(tokens),
+          ...(isQuota ? {} : {refillAmount: some(tokens)}),
+          refillPeriodSeconds: some(seconds),
+        })
+        .map(
+          entry =>
+            Object.fromEntries(
+              Object.entries(entry).filter(([, value]) => value !== undefined),
+            ) as unknown as ScheduleEntry,
+        )
+        .filter(entry => Object.keys(entry).length > 1),
+    )
+  const anyLimit = fc
+    .record({
+      name,
+      capacity: fc.integer({min: 1, max: Math.floor(MAX_TOKENS / 3)}),
+      refillAmount: tokens,
+      refillPeriodSeconds: seconds,
+      reset: fc.oneof(
+        fc.constant(undefined),
+        fc.record({crons: fc.array(cron, {minLength: 1, maxLength: 3})}),
+        fc.record({afterSeconds: seconds}),
+      ),
+      timeZone: zone,
+      soft: fc.boolean(),
+      unit: fc.constantFrom(undefined, 'USD', 'EUR', 'CHF'),
+    })
+    .chain(({reset, timeZone, refillAmount, ...limit}) =>
+      fc.array(window(reset !== undefined), {maxLength: 3}).map(schedule => {
+        const usesZone = schedule.length > 0 || (reset !== undefined && 'crons' in reset)
+        return makeLimit({
+          ...limit,
+          refillAmount: reset === undefined ? refillAmount : 0,
+          schedule,
+          ...(reset && {reset}),
+          ...(usesZone && {timeZone}),
+        })
+      }),
+    )
+
+  it('gives the same limit, of every kind', () => {
+    fc.assert(
+      fc.property(anyLimit, limit => {
+        expect(parseLimit(formatLimit(limit))).toEqual(limit)
+      }),
+      {numRuns: 2000},
+    )
+  })
+})
+
+describe('a limit that is made', () => {
+  it.each<[string, Partial<LimitInput>, string]>([
+    ['refills although it resets', {reset: daily, refillAmount: 5}, 'must be 0'],
+    ['resets at no time', {reset: {crons: []}, refillAmount: 0}, 'at least one cron'],
+    ['has a cron of four fields', {reset: {crons: ['0 0 * *']}, refillAmount: 0}, 'five fields'],
+    ['has a zone and nothing that needs it', {timeZone: 'UTC'}, 'nothing that depends on one'],
+    [
+      'is scaled beyond what can be counted',
+      {capacity: MAX_TOKENS, schedule: [{cron: '* * * * *', scale: 2}]},
+      'largest',
+    ],
+    [
+      'refills in a window although it resets',
+      {reset: daily, refillAmount: 0, schedule: [{cron: '* * * * *', refillAmount: 5}]},
+      'does not refill',
+    ],
+    ['has a window without a change', {schedule: [{cron: '* * * * *'}]}, 'changes nothing'],
+    ['is in no currency', {unit: 'ZZZ'}, 'not the code of a currency'],
+  ])('is refused if it %s', (_, change, why) => {
+    const error = failure(() => rate('x', 5, change))
+    expect([error.code, error.message]).toEqual(['limit.invalid', expect.stringContaining(why)])
+  })
+
+  it('refuses a session longer than 31.7 years', () => {
+    const error = failure(() => quota('x', 5, {reset: {afterSeconds: MAX_PERIOD_SECONDS + 1}}))
+    expect(error.code).toBe('limit.number')
+  })
+
+  it('keeps factors in thousandths, rounded as the table keeps them', () => {
+    const scales = [0.33333, 0.0001, 0.0025, 2.3].map(scale => ({cron: '* * * * *', scale}))
+    expect(rate('x', 5, {schedule: scales}).schedule).toEqual(
+      [0.333, 0.001, 0.002, 2.3].map(scale => ({cron: '* * * * *', scale})),
+    )
+  })
+
+  it('has no field that does not apply', () => {
+    const limit = rate('x', 5, {schedule: [], soft: false, timeZone: undefined, unit: undefined})
+    expect(Object.keys(limit)).toEqual(['name', 'capacity', 'refillAmount', 'refillPeriodSeconds'])
+  })
+})

@@ -1,0 +1,45 @@
+import fc from 'fast-check'
+import {expect, it} from 'vitest'
+import {shellWord} from '../../../src/lib/core/text/text.js'
+import {textWidth} from '../../../src/lib/core/text/text-width.js'
+import {wrappedCommand} from '../../../src/lib/core/text/wrap.js'
+
+const WORDS = 'zael limits set --entity cust-08 --resource gpt-4 tpm=200k/min --for 1h --stack prod'.split(' ')
+
+it('keeps a flag beside its value', () => {
+  expect(wrappedCommand(WORDS, 80)).toEqual([
+    'zael limits set --entity cust-08 --resource gpt-4 tpm=200k/min --for 1h \\',
+    '--stack prod',
+  ])
+  expect(wrappedCommand(WORDS, 200)).toEqual([WORDS.join(' ')])
+})
+
+it('cuts a word that is longer than a line where a shell joins it again', () => {
+  const id = 'e'.repeat(50)
+  const lines = wrappedCommand(['zael', 'entity', 'disable', id], 30)
+  expect(lines.every(line => line.length <= 30)).toBe(true)
+  expect(lines.join('\n').replaceAll('\\\n', '')).toBe(`zael entity disable ${id}`)
+})
+
+it.each([17, 18, 19, 20])('a word of %i characters that nearly fills a line is not joined with the next one', size => {
+  const words = ['x'.repeat(size), 'y']
+  const lines = wrappedCommand(words, 20)
+  expect(lines.join('\n').replaceAll('\\\n', '')).toBe(words.join(' '))
+  expect(wrappedCommand(words.slice(0, 1), 20).at(-1)).not.toMatch(/\\$/)
+})
+
+it('a quoted word gets no backslash inside: a shell would take it as text', () => {
+  const word = shellWord(`$HOME ${'x'.repeat(40)}`)
+  expect(wrappedCommand(['zael', word], 30).join('')).not.toContain('x\\')
+})
+
+it('is the command again for a shell, in lines that fit', () => {
+  const word = fc.stringMatching(/^[a-z0-9_.:@=/-]{1,60}$/)
+  fc.assert(
+    fc.property(fc.array(word, {minLength: 1, maxLength: 12}), fc.integer({min: 20, max: 120}), (words, width) => {
+      const lines = wrappedCommand(words, width)
+      expect(lines.every(line => textWidth(line) <= width)).toBe(true)
+      expect(lines.join('\n').replaceAll('\\\n', '')).toBe(words.join(' '))
+    }),
+  )
+})

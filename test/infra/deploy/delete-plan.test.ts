@@ -1,0 +1,138 @@
+import {describe, expect, it} from 'vitest'
+import {planDeletion} from '../../../src/lib/infra/deploy/delete-plan.js'
+import {fakeAws, type Responses, tableLike} from '../fake-aws.js'
+
+// The same on an emulated AWS with the built command line: test/aws/delete-again.slow.test.ts and refusals.slow.test.ts.
+
+const ZAEL = {ManagedBy: 'zael', 'zael:type': 'limiter'}
+const BUCKET = 'prod-archive'
+const KEEP_DATA = {deleteTable: false, emptyArchive: false}
+
+const stack = (tags: Readonly<Record<string, string>>, more: object = {}) => ({
+  StackName: 'prod',
+  StackId: 'arn:prod',
+  StackStatus: 'CREATE_COMPLETE',
+  Tags: Object.entries(tags).map(([Key, Value]) => ({Key, Value})),
+  ...more,
+})
+
+const resource = (LogicalResourceId: string, PhysicalResourceId: string) => ({LogicalResourceId, PhysicalResourceId})
+
+/** A deployed stack with a function, the table and an archive, of which the template retains the last two. */
+const DEPLOYED: Responses = {
+  describeStacks: () => ({Stacks: [stack(ZAEL)]}),
+  listStackResources: () => ({
+    StackResourceSummaries: [
+      resource('AggregatorFunction', 'prod-aggregator'),
+      resource('Table', 'prod'),
+      resource('AuditArchiveBucket', BUCKET),
+    ],
+  }),
+  getTemplate: () => ({
+    TemplateBody: 'Resources: {Table: {DeletionPolicy: Retain}, AuditArchiveBucket: {DeletionPolicy: Retain}}',
+  }),
+  headBucket: () => ({}),
+}
+
+function failing(name: string, httpStatusCode = 400, message = name): () => never {
+  return () => {
+    throw Object.assign(new Error(message), {name, $metadata: {httpStatusCode}})
+  }
+}
+
+const NO_STACK = failing('ValidationError', 400, 'Stack with id prod does not exist')
+
+const plan = (responses: Responses, request = KEEP_DATA, table: object | null = {ItemCount: 7}) =>
+  planDeletion(fakeAws(responses).aws, tableLike(table), request)
+
+describe('a planned deletion', () => {
+  it('keeps what the deployed template retains, and deletes the rest', async () => {
+    const {goes, stays, archive, table} = await plan(DEPLOYED)
+    expect(goes.map(({logicalId}) => logicalId)).toEqual(['AggregatorFunction'])
+    expect(stays.map(({logicalId}) => logicalId)).toEqual(['Table', 'AuditArchiveBucket'])
+    expect({archive, table}).toEqual({archive: BUCKET, table: {name: 'prod', items: 7, isProtected: false}})
+  })
+
+  it('ends when it is interrupted, also while it looks for an archive that it keeps', async () => {
+    const stopped = plan({...DEPLOYED, headBucket: failing('AbortError', 0)})
+    await expect(stopped).rejects.toMatchObject({code: 'dynamo.aborted'})
+  })
+
+  it.each([
+    ['is not a limiter', stack({team: 'billing'}), 'stack.foreign'],
+    ['belongs to the Python tool', stack({ManagedBy: 'zae-limiter', 'zae-limiter:type': 'limiter'}), 'stack.python'],
+    ['is being changed', stack(ZAEL, {StackStatus: 'UPDATE_IN_PROGRESS'}), 'stack.state'],
+    ['is protected', stack(ZAEL, {EnableTerminationProtection: true}), 'stack.protected'],
+  ])('is refused for a stack that %s', async (_, found, code) => {
+    const refused = plan({...DEPLOYED, describeStacks: () => ({Stacks: [found]})})
+    await expect(refused).rejects.toMatchObject({code, exitCode: 5})
+  })
+
+  it('is refused when the table is protected and is to be deleted', async () => {
+    const protectedTable = {DeletionProtectionEnabled: true}
+    const refused = plan(DEPLOYED, {...KEEP_DATA, deleteTable: true}, protectedTable)
+    await expect(refused).rejects.toMatchObject({code: 'table.protected'})
+    await expect(plan(DEPLOYED, KEEP_DATA, protectedTable)).resolves.toMatchObject({table: {isProtected: true}})
+  })
+
+  it('is refused when the deployed template would delete the table, unless that is requested', async () => {
+    const careless = {...DEPLOYED, getTemplate: () => ({TemplateBody: 'Resources: {Table: {}}'})}
+    await expect(plan(careless)).rejects.toMatchObject({code: 'delete.table-not-kept'})
+    await expect(plan(careless, {...KEEP_DATA, deleteTable: true})).resolves.toMatchObject({deleteTable: true})
+  })
+})
+
+describe('the archive', () => {
+  it.each([
+    [200, BUCKET],
+    [404, undefined],
+    // The bucket exists, even though the caller may not read it.
+    [403, BUCKET],
+    [301, BUCKET],
+  ])('whose bucket answers with status %i is %s', async (status, archive) => {
+    const headBucket = status === 200 ? () => ({}) : failing('NotFound', status)
+    expect((await plan({...DEPLOYED, headBucket})).archive).toBe(archive)
+  })
+
+  it('must be readable only when it is to be deleted', async () => {
+    const unreadable = {...DEPLOYED, headBucket: failing('InternalError', 503)}
+    expect((await plan(unreadable)).archive).toBe(BUCKET)
+    const refused = plan(unreadable, {...KEEP_DATA, emptyArchive: true})
+    await expect(refused).rejects.toMatchObject({code: 'aws.unavailable'})
+  })
+
+  it('of a deleted stack is that of the last one, if it was zael’s and had resources', async () => {
+    const deleted = (StackId: string, day: number, StackName = 'prod') => {
+      return {StackName, StackId, DeletionTime: new Date(day * 86_400_000)}
+    }
+    const stacks: Record<string, object> = {
+      'arn:planned': stack(ZAEL),
+      'arn:theirs': stack({team: 'billing'}),
+      'arn:ours': stack(ZAEL),
+      'arn:older': stack(ZAEL),
+    }
+    const archived = (name: string) => ({StackResourceSummaries: [resource('AuditArchiveBucket', name)]})
+    const resources: Record<string, object> = {
+      'arn:theirs': archived('their-archive'),
+      'arn:ours': archived(BUCKET),
+      'arn:older': archived('older-archive'),
+    }
+    const byId = (from: Record<string, object>, id: unknown) => from[String(id)]
+    const responses: Responses = {
+      describeStacks: ({StackName}) => (StackName === 'prod' ? NO_STACK() : {Stacks: [byId(stacks, StackName)]}),
+      listStacks: () => ({
+        StackSummaries: [
+          deleted('arn:older', 1),
+          deleted('arn:planned', 4),
+          deleted('arn:theirs', 3),
+          deleted('arn:ours', 2),
+          deleted('arn:another', 5, 'other'),
+        ],
+      }),
+      listStackResources: ({StackName}) => byId(resources, StackName) ?? {},
+      headBucket: () => ({}),
+    }
+    const {archive, stack: found} = await plan(responses, {...KEEP_DATA, emptyArchive: true}, null)
+    expect({archive, found}).toEqual({archive: BUCKET, found: undefined})
+  })
+})

@@ -1,0 +1,121 @@
+import {createHash} from 'node:crypto'
+import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {crc32} from 'node:zlib'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {lambdaPackage} from '../../../src/lib/infra/stack/lambda-package.js'
+import {zipOf} from '../../../src/lib/infra/stack/zip.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {ROOT, run} from '../../e2e/zael.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+import {capturedStream} from '../template/captured-stream.js'
+import {passes} from '../template/event-filter.js'
+import {stackWith} from '../template/stack-model.js'
+
+const {AggregatorFunction, AggregatorEventSourceMapping} = stackWith().Resources
+
+/** Reads a zip by its central directory, as unzip programs do. */
+function unzipped(zip: Buffer): Map<string, {content: Buffer; mode: number}> {
+  const end = zip.lastIndexOf('PK\x05\x06')
+  const files = new Map<string, {content: Buffer; mode: number}>()
+  let at = zip.readUInt32LE(end + 16)
+  expect(at + zip.readUInt32LE(end + 12)).toBe(end)
+  for (let left = zip.readUInt16LE(end + 10); left > 0; left--) {
+    expect(zip.toString('latin1', at, at + 4)).toBe('PK\x01\x02')
+    const [crc, size, nameLength] = [zip.readUInt32LE(at + 16), zip.readUInt32LE(at + 24), zip.readUInt16LE(at + 28)]
+    const name = zip.toString('utf8', at + 46, at + 46 + nameLength)
+    const local = zip.readUInt32LE(at + 42)
+    const start = local + 30 + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28)
+    const content = zip.subarray(start, start + size)
+    expect(crc32(content)).toBe(crc)
+    files.set(name, {content, mode: zip.readUInt32LE(at + 38) >>> 16})
+    at += 46 + nameLength
+  }
+  return files
+}
+
+describe('a zip', () => {
+  it('contains one file that every user may read', () => {
+    const content = Buffer.from('größer als nichts')
+    expect([...unzipped(zipOf('größe.mjs', content))]).toEqual([['größe.mjs', {content, mode: 0o100644}]])
+  })
+
+  it('C-13 has the same bytes for the same content, independent of machine and time', () => {
+    const sha256 = createHash('sha256')
+      .update(zipOf('index.mjs', Buffer.from('export {}\n')))
+      .digest('hex')
+    expect(sha256).toMatchInlineSnapshot(`"5fb2a40c106119b7670816c8e7906973aa3269a031a4ecfa9fc8338a471d1771"`)
+  })
+})
+
+describe('the package of the aggregator', () => {
+  it('C-13 comes with zael: nothing is built or fetched to deploy it', async () => {
+    const {zip, sha256Base64, bytes} = await lambdaPackage()
+    const bundle = await readFile(join(ROOT, 'dist', 'lambda', 'aggregator.mjs'))
+    expect([...unzipped(zip)].map(([name, {content}]) => [name, content.equals(bundle)])).toEqual([['index.mjs', true]])
+    expect(sha256Base64).toBe(createHash('sha256').update(zip).digest('base64'))
+    expect(bytes).toBe(zip.length)
+    expect(bytes).toBeLessThan(5_000_000)
+  })
+
+  it('matches the handler of the template', async () => {
+    const [file, name] = AggregatorFunction.Properties.Handler.split('.')
+    expect([...unzipped((await lambdaPackage()).zip).keys()]).toEqual([`${file}.mjs`])
+    expect(name).toBe('handler')
+  })
+})
+
+/** Does what the Lambda runtime does: loads the handler from the unpacked code and calls it with an event. */
+const RUNTIME = `
+import {readFile} from 'node:fs/promises'
+const [file, name] = process.env._HANDLER.split('.')
+const {[name]: handler} = await import('./' + file + '.mjs')
+const answer = await handler(JSON.parse(await readFile(process.argv[2], 'utf8')))
+console.log(JSON.stringify({answer}))
+`
+
+describeOnEngine('the package, started as Lambda starts it', () => {
+  const table = useTable({stream: true})
+  let folder: string
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-lambda-'))
+    for (const [name, {content}] of unzipped((await lambdaPackage()).zip)) await writeFile(join(folder, name), content)
+    await writeFile(join(folder, 'runtime.mjs'), RUNTIME)
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  it('responds to a real event of the stream with the failures of the batch, and counts the usage', async () => {
+    const open = {stack: table.name, transport: table.transport}
+    const repository = new Repository(open)
+    await repository.namespaces.register('default')
+    const tenant = await repository.namespace()
+    await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['tpm=10k']))
+    const limiter = new RateLimiter({...open, timeoutMs: PATIENT_MS})
+    for (const tpm of [5, 37]) await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {tpm}})
+    await limiter.close()
+    const patterns = AggregatorEventSourceMapping.Properties.FilterCriteria.Filters.map(
+      ({Pattern}: {Pattern: string}) => Pattern,
+    )
+    const Records = (await capturedStream(table)).filter(record => passes(patterns, record))
+    expect(Records.map(({eventName}) => eventName)).toEqual(['INSERT', 'MODIFY'])
+    await writeFile(join(folder, 'event.json'), JSON.stringify({Records}))
+
+    const {code, stdout} = await run(process.execPath, ['runtime.mjs', 'event.json'], {
+      cwd: folder,
+      env: {
+        ...AggregatorFunction.Properties.Environment.Variables,
+        _HANDLER: AggregatorFunction.Properties.Handler,
+        TABLE_NAME: table.name,
+        AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'),
+      },
+    })
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toEqual({answer: {batchItemFailures: []}})
+    const {totalEvents, limits} = await tenant.usage.summary({entity: 'user-1', window: 'monthly'})
+    expect(totalEvents).toBe(2)
+    expect(limits.get('tpm')?.total).toBe(42)
+  })
+})

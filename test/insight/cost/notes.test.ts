@@ -1,0 +1,57 @@
+import {expect, it} from 'vitest'
+import {daysUntil} from '../../../src/lib/insight/cost/days.js'
+import {type NoteSources, notesOn} from '../../../src/lib/insight/cost/notes.js'
+import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
+import {costSettings} from '../../../src/lib/insight/cost/stack-settings.js'
+
+const DAYS = daysUntil(Date.UTC(2026, 10, 15, 12), 1)
+
+/** A local stack of which nothing is counted. */
+const SOURCES: NoteSources = {
+  facts: {
+    tableBytes: 0,
+    indexBytes: 0,
+    hasRecovery: false,
+    provisioned: null,
+    isInfrequentAccess: false,
+    indexes: [],
+    copiesToIndex: false,
+    hasStream: true,
+    replicas: [],
+  },
+  stack: {
+    region: null,
+    settings: costSettings({}),
+    monitoring: {alarmMetrics: 0, dashboards: 0, functionMetrics: 0, isMeasured: false},
+    days: new Map(),
+    metrics: 0,
+    unread: [],
+  },
+  counted: {days: new Map(), unread: [], hasAllResources: true},
+  prices: {prices: LIST_PRICES, file: null},
+  averaged: [],
+  runsAggregator: undefined,
+}
+
+it.each([
+  [false, 'the local stack was started with --no-aggregator; start it without.', null],
+  [true, 'there was no traffic.', null],
+  [undefined, 'there was no traffic, or the aggregator does not run.', 'zael status'],
+])('says why nothing is counted where the aggregator runs: %s', (runsAggregator, why, fix) => {
+  const unknown = 'No usage is recorded in these days, so nothing tells how many requests were decided'
+  expect(notesOn({...SOURCES, runsAggregator})[0]).toEqual({message: `${unknown}: ${why}`, fix})
+})
+
+it('has no word about the aggregator where some day is counted, or was not read', () => {
+  const days = new Map([['2026-11-14', {admitted: 1, refused: 0, perBucket: [1]}]])
+  for (const counted of [{days}, {unread: ['2026-11-14']}]) {
+    const notes = notesOn({...SOURCES, counted: {...SOURCES.counted, ...counted}, runsAggregator: false})
+    expect(notes.filter(({message}) => message.includes('aggregator'))).toEqual([])
+  }
+})
+
+it('says what estimates leave out, and that today is not over', () => {
+  const messages = notesOn({...SOURCES, averaged: DAYS.slice(1)}).map(({message}) => message)
+  expect(messages).toContainEqual(expect.stringMatching(/^Estimates count .* usage by month, .* are not in them\.$/))
+  expect(messages).toContain('No day that is over has figures: this is today so far, not a whole day.')
+})

@@ -1,0 +1,152 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {impactOf} from '../../../src/lib/insight/preview/impact.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newTenant, put, type TestTenant} from '../../repository/namespace-table.js'
+
+const range = {window: 'hourly', sinceMs: Date.UTC(2026, 10, 2), untilMs: Date.UTC(2026, 10, 3)} as const
+
+describeOnEngine('the impact of a change', () => {
+  const table = useTable()
+
+  async function setUp() {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, 'ops')
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=1000', 'tpm=1M']))
+    await own.configs.set({level: 'entity', entity: 'own', resource: 'gpt-4'}, parseLimits(['rpm=9000']))
+    await use(tenant, 'large', 'gpt-4', 5, {rpm: 9000})
+    await use(tenant, 'small', 'gpt-4', 5, {rpm: 10})
+    await use(tenant, 'own', 'gpt-4', 5, {rpm: 90_000})
+    await use(tenant, 'large', 'search', 5, {rpm: 90_000})
+    return {tenant, own}
+  }
+
+  const impact = async (own: NamespaceRepository, scope: ConfigScope, ...limits: string[]) => {
+    const preview = await own.configs.preview(scope, parseLimits(limits))
+    const {found, ...rest} = await impactOf(own, [preview], range)
+    const rows = found.map(({entity, resource, limit, verdict}) => `${verdict} ${entity} ${resource} ${limit.name}`)
+    return {...rest, found: rows}
+  }
+
+  it('concerns those to whom the limits would apply, and nobody else', async () => {
+    const {own, tenant} = await setUp()
+    const reads = tenant.transport.calls.length
+    expect(await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100')).toEqual({
+      found: ['refused large gpt-4 rpm'],
+      entities: 2,
+      others: 1,
+      windows: 2,
+      changed: ['rpm'],
+      unrecorded: [],
+      isComplete: true,
+    })
+    expect(tenant.transport.calls.slice(reads).some(operation => /Put|Update|Delete|Write/.test(operation))).toBe(false)
+    expect(await impact(own, {level: 'entity', entity: 'own', resource: 'gpt-4'}, 'rpm=100')).toMatchObject({
+      found: ['refused own gpt-4 rpm'],
+      entities: 1,
+    })
+    // The default of an entity applies to its other resources.
+    expect(await impact(own, {level: 'entity', entity: 'own', resource: '_default_'}, 'rpm=100')).toMatchObject({
+      found: [],
+      entities: 0,
+    })
+    expect(await impact(own, {level: 'entity', entity: 'large', resource: '_default_'}, 'rpm=100')).toMatchObject({
+      found: ['refused large search rpm', 'refused large gpt-4 rpm'],
+    })
+    expect(await impact(own, {level: 'system'}, 'rpm=100')).toMatchObject({found: [], entities: 0})
+  })
+
+  it('leaves out limits that stay as they are', async () => {
+    const {own, tenant} = await setUp()
+    await use(tenant, 'large', 'gpt-4', 6, {rpm: 900_000, tpm: 900_000_000})
+    expect(await impact(own, {level: 'resource', resource: 'gpt-4'}, 'tpm=500k')).toMatchObject({
+      found: ['refused large gpt-4 tpm'],
+      entities: 2,
+    })
+    const copied = {level: 'entity', entity: 'large', resource: 'gpt-4'} as const
+    expect(await impact(own, copied, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], entities: 1})
+  })
+
+  it('concerns those with a boost too, whose limits are a copy for its time: then they follow the others again', async () => {
+    const {own, tenant} = await setUp()
+    tenant.nowMs = Date.parse('2026-11-02T12:00:00Z')
+    const until = new Date(tenant.nowMs + 3_600_000)
+    const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
+    const large = {level: 'entity', entity: 'large', resource: 'gpt-4'} as const
+    await own.configs.set(large, parseLimits(['rpm=5000']), {until})
+    expect(await impact(own, gpt4, 'rpm=100')).toMatchObject({
+      found: ['refused large gpt-4 rpm'],
+      entities: 2,
+      others: 1,
+    })
+    const {found} = await impactOf(own, [await own.configs.preview(gpt4, parseLimits(['rpm=100']))], range)
+    expect(found[0]?.boostedUntilMs).toBe(until.getTime())
+    // Limits of its own that are boosted are no copy.
+    await own.configs.set({...large, entity: 'own'}, parseLimits(['rpm=99k']), {until})
+    expect(await impact(own, gpt4, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], others: 1})
+  })
+
+  it('is found where only a boost would end', async () => {
+    const {own, tenant} = await setUp()
+    tenant.nowMs = Date.parse('2026-11-02T12:00:00Z')
+    const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
+    await own.configs.set(gpt4, parseLimits(['rpm=100']))
+    await own.configs.set(gpt4, parseLimits(['rpm=10k']), {until: new Date(tenant.nowMs + 3_600_000)})
+    expect(await impact(own, gpt4, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], changed: ['rpm']})
+    // One that goes on is no change.
+    expect(await impact(own, gpt4, 'tpm=2M')).toMatchObject({found: [], changed: ['tpm'], unrecorded: ['tpm']})
+  })
+
+  it('says what nothing is known about', async () => {
+    const {own} = await setUp()
+    const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
+    expect(await impact(own, gpt4, 'usd=5')).toMatchObject({found: [], changed: ['usd'], unrecorded: ['usd']})
+    expect(await impact(own, gpt4, 'rpm=1000')).toMatchObject({found: [], entities: 2, changed: [], unrecorded: []})
+    const nowhere = {found: [], entities: 0, others: 0, windows: 0, changed: [], unrecorded: [], isComplete: true}
+    expect(await impact(own, {level: 'resource', resource: 'gtp-4'}, 'rpm=1')).toEqual(nowhere)
+  })
+
+  it('looks at each window a fixed number of times, however many there are', async () => {
+    const {own} = await setUp()
+    const looksPerWindow = async (count: number) => {
+      let looks = 0
+      const records = Array.from({length: count}, (_, at) => ({
+        namespace: own.id,
+        entity: 'large',
+        resource: 'gpt-4',
+        window: 'hourly',
+        tokens: new Map([['rpm', 1]]),
+        totalEvents: 1,
+        get start() {
+          looks++
+          return new Date(range.sinceMs + at * 3_600_000).toISOString().replace('.000Z', 'Z')
+        },
+      }))
+      const usage = {
+        async *records() {
+          yield* records
+        },
+      }
+      const preview = await own.configs.preview({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100']))
+      const stubbed = {id: own.id, configs: own.configs, usage} as unknown as NamespaceRepository
+      expect(await impactOf(stubbed, [preview], range)).toMatchObject({windows: count})
+      return looks / count
+    }
+    expect(await looksPerWindow(400)).toBe(await looksPerWindow(20))
+  })
+
+  it('of a limit that is raised is none', async () => {
+    const {own} = await setUp()
+    expect((await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100k')).found).toEqual([])
+  })
+})
+
+async function use(tenant: TestTenant, entity: string, resource: string, hour: number, tokens: Record<string, number>) {
+  const start = `2026-11-02T${String(hour).padStart(2, '0')}:00:00Z`
+  const counted = {tokens: new Map(Object.entries(tokens)), totalEvents: 1}
+  const record = {namespace: tenant.namespace, entity, resource, window: 'hourly', start, ...counted} as const
+  await put(tenant, encodeUsage({...record, ttlSeconds: undefined}))
+}

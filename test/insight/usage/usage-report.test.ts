@@ -1,0 +1,284 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {windowStart} from '../../../src/lib/core/window.js'
+import {NOT_REFUSED} from '../../../src/lib/insight/usage/refused.js'
+import {reportUsage, totalUsage, walkUsage} from '../../../src/lib/insight/usage/usage-report.js'
+import {topConsumers} from '../../../src/lib/insight/usage/usage-top.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newTenant, put, putBucket, type TestTenant} from '../../repository/namespace-table.js'
+
+const HOUR = 3_600_000
+const START = Date.UTC(2026, 10, 1)
+const range = {window: 'hourly', sinceMs: START, untilMs: START + 24 * HOUR} as const
+
+/** Usage in one hour after the start. */
+const use = (
+  tenant: TestTenant,
+  entity: string,
+  resource: string,
+  hour: number,
+  tokens: Record<string, number>,
+  n = 1,
+  refused?: RefusalCounts,
+) =>
+  put(
+    tenant,
+    encodeUsage({
+      namespace: tenant.namespace,
+      entity,
+      resource,
+      window: 'hourly',
+      start: windowStart('hourly', START + hour * HOUR),
+      tokens: new Map(Object.entries(tokens)),
+      totalEvents: n,
+      refused,
+      ttlSeconds: undefined,
+    }),
+  )
+
+/** So many requests for 50 tokens each that tpm had too little for. */
+const refusals = (requests: number, byParent = 0): RefusalCounts => ({
+  requests,
+  byParent,
+  lastAtMs: START,
+  limits: new Map([['tpm', {requests, tokens: BigInt(50 * requests)}]]),
+})
+
+describeOnEngine('reports on usage', () => {
+  const table = useTable()
+
+  it('compare every window with the limits of its own entity and resource', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    await own.configs.set({level: 'entity', entity: 'vip', resource: 'r'}, parseLimits(['rpm=100']))
+    await use(tenant, 'vip', 'r', 1, {rpm: 600, old: 1})
+    await use(tenant, 'e', 'r', 1, {rpm: 600})
+    const {windows, totals} = await reportUsage(own, {resource: 'r', ...range}, {})
+    expect(windows.map(({entity, end, limits}) => ({entity, end, limits}))).toEqual([
+      {
+        entity: 'vip',
+        end: '2026-11-01T02:00:00Z',
+        limits: [
+          {name: 'old', tokens: 1, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED},
+          {name: 'rpm', tokens: 600, overdrawn: 0, budget: 6000, share: 0.1, refused: NOT_REFUSED},
+        ],
+      },
+      {
+        entity: 'e',
+        end: '2026-11-01T02:00:00Z',
+        limits: [{name: 'rpm', tokens: 600, overdrawn: 0, budget: 600, share: 1, refused: NOT_REFUSED}],
+      },
+    ])
+    expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
+  })
+
+  it('add up per resource: one name in two resources is two limits', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await use(tenant, 'e', 'r', 1, {rpm: 7}, 2)
+    await use(tenant, 'e', 'r', 3, {rpm: 5}, 3)
+    await use(tenant, 'e', 's', 3, {rpm: 100}, 4)
+    expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
+      requests: 9,
+      refused: {requests: 0, byParent: 0},
+      windows: 3,
+      complete: true,
+      totals: [
+        {
+          ...{resource: 'r', name: 'rpm', tokens: 12, overdrawn: 0, windows: 2, average: 6},
+          peak: {tokens: 7, entity: 'e', start: '2026-11-01T01:00:00Z'},
+          refused: NOT_REFUSED,
+        },
+        expect.objectContaining({resource: 's', tokens: 100}),
+      ],
+    })
+    await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
+  })
+
+  it('S10 count a request that cascades once, however many entities are charged', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'org'})
+    await own.entities.create({id: 'team', parent: 'org', cascade: true})
+    for (const id of ['u1', 'u2']) await own.entities.create({id, parent: 'team', cascade: true})
+    await own.entities.create({id: 'apart', parent: 'team'})
+    // Two requests to u1 and one to u2 are charged to the team, one to the team itself to the organisation; the team
+    // has no limit rpm.
+    await use(tenant, 'u1', 'r', 1, {rpm: 2, tpm: 200}, 2)
+    await use(tenant, 'u2', 'r', 1, {rpm: 1, tpm: 100}, 1)
+    await use(tenant, 'team', 'r', 1, {tpm: 350}, 4)
+    await use(tenant, 'org', 'r', 1, {tpm: 50}, 1)
+    await use(tenant, 'apart', 'r', 1, {rpm: 1, tpm: 7}, 1)
+    const subject = {resource: 'r', ...range}
+    const report = await totalUsage(own, subject)
+    expect(report).toMatchObject({requests: 5, windows: 5})
+    expect(report.totals).toEqual([
+      expect.objectContaining({name: 'rpm', tokens: 4, windows: 3}),
+      expect.objectContaining({name: 'tpm', tokens: 357, windows: 4, average: 357 / 4}),
+    ])
+    // The largest window is still the team's.
+    expect(report.totals[1]?.peak).toMatchObject({entity: 'team', tokens: 350})
+    const {requests, totals} = await reportUsage(own, subject, {})
+    expect({requests, totals}).toEqual({requests: 5, totals: report.totals})
+    const top = await topConsumers(own, {...subject, by: 'requests', most: 3})
+    expect(top.consumers.map(({entity, share}) => `${entity} ${share}`)).toEqual(['team 0.8', 'u1 0.4', 'apart 0.2'])
+    // What one entity was charged is what it was charged.
+    expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
+  })
+
+  it('G7 follow the cascade policies: what a parent was not charged is not taken off it', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    await own.entities.create({id: 'u2', parent: 'team'})
+    await own.setCascade({level: 'resource', resource: 'off'}, false)
+    await own.setCascade({level: 'entity', entity: 'u2', resource: 'on'}, true)
+    for (const resource of ['off', 'on']) {
+      await use(tenant, 'u1', resource, 1, {rpm: 3}, 3)
+      await use(tenant, 'u2', resource, 1, {rpm: 2}, 2)
+    }
+    // Ten of its own; where both cascade, five of theirs too.
+    await use(tenant, 'team', 'off', 1, {rpm: 10}, 10)
+    await use(tenant, 'team', 'on', 1, {rpm: 15}, 15)
+    for (const resource of ['off', 'on'])
+      expect(await totalUsage(own, {resource, ...range})).toMatchObject({requests: 15, totals: [{tokens: 15}]})
+    const top = await topConsumers(own, {resource: 'on', ...range, by: 'rpm', most: 1})
+    expect(top.consumers).toMatchObject([{entity: 'team', share: 1}])
+  })
+
+  it('never count less than the children requested, where a parent was charged only a part', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    // The team got its limit, or u1 began to cascade, in the middle of the hour.
+    await use(tenant, 'u1', 'r', 1, {rpm: 10}, 10)
+    await use(tenant, 'team', 'r', 1, {rpm: 4}, 4)
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 10, totals: [{tokens: 10}]})
+  })
+
+  it('terminate where parents form a cycle', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    const circle = {namespace: tenant.namespace, name: '', cascade: true, metadata: {}, createdAt: '', version: 0}
+    await put(tenant, encodeEntity({...circle, entity: 'a', parent: 'b'}))
+    await put(tenant, encodeEntity({...circle, entity: 'b', parent: 'a'}))
+    await use(tenant, 'a', 'r', 1, {rpm: 3}, 3)
+    await use(tenant, 'b', 'r', 1, {rpm: 3}, 3)
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 3, totals: [{tokens: 3}]})
+  })
+
+  it('look up the family of an entity once, however many windows it has', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    for (const id of ['u1', 'u2']) await own.entities.create({id, parent: 'team', cascade: true})
+    for (const hour of [1, 2, 3, 4]) {
+      for (const id of ['u1', 'u2']) await use(tenant, id, 'r', hour, {rpm: hour}, hour)
+      await use(tenant, 'team', 'r', hour, {rpm: 2 * hour + 1}, 2 * hour + 1)
+    }
+    const readsIn = async (hours: number, read: typeof totalUsage) => {
+      tenant.transport.calls.length = 0
+      const result = await read(own, {resource: 'r', ...range, untilMs: START + (hours + 1) * HOUR})
+      return {requests: result.requests, calls: [...tenant.transport.calls]}
+    }
+    const [one, four] = [await readsIn(1, totalUsage), await readsIn(4, totalUsage)]
+    expect([one.requests, four.requests]).toEqual([3, 24])
+    expect(four.calls).toEqual(one.calls)
+    const top = await topConsumers(own, {...range, resource: 'r', by: 'rpm', most: 2})
+    expect(top).toMatchObject({
+      total: 3,
+      consumers: [
+        {entity: 'team', share: 1},
+        {entity: 'u1', share: 10 / 24},
+      ],
+    })
+  })
+
+  it('say how many windows were read, and stop when that throws', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
+    const seen: number[] = []
+    const stopAtTwo = (windows: number) => {
+      seen.push(windows)
+      if (windows === 2) throw new Error('stopped')
+    }
+    await expect(totalUsage(own, {resource: 'r', ...range}, stopAtTwo)).rejects.toThrow('stopped')
+    const top = topConsumers(own, {...range, resource: 'r', by: 'rpm', most: 2}, stopAtTwo)
+    await expect(top).rejects.toThrow('stopped')
+    expect(seen).toEqual([1, 2, 1, 2])
+  })
+
+  it('stop at a bound with the newest windows, and report it', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
+    const starts: string[] = []
+    expect(await walkUsage(own, {resource: 'r', ...range}, ({start}) => starts.push(start), 2)).toBe(false)
+    expect(starts).toEqual(['2026-11-01T03:00:00Z', '2026-11-01T02:00:00Z'])
+    expect(await walkUsage(own, {resource: 'r', ...range}, () => {}, 3)).toBe(true)
+  })
+
+  it('have what was refused: in every window, in the totals, and for ranking; a limit that only refused is there too', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'tpm=100']))
+    await use(tenant, 'a', 'r', 1, {rpm: 2}, 2, refusals(3, 4))
+    await use(tenant, 'a', 'r', 2, {tpm: 9}, 1, refusals(1))
+    await use(tenant, 'b', 'r', 2, {rpm: 9}, 9)
+    const {windows, refused} = await reportUsage(own, {entity: 'a', ...range}, {})
+    expect(refused).toEqual({requests: 4, byParent: 4})
+    expect(windows[1]).toMatchObject({
+      refused: {requests: 3, byParent: 4},
+      limits: [
+        {name: 'rpm', tokens: 2, refused: NOT_REFUSED},
+        {name: 'tpm', tokens: 0, share: 0, refused: {requests: 3, tokens: 150}},
+      ],
+    })
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({
+      refused: {requests: 4, byParent: 4},
+      totals: [{name: 'rpm'}, {name: 'tpm', tokens: 9, windows: 1, refused: {requests: 4, tokens: 200}}],
+    })
+    const {consumers} = await topConsumers(own, {...range, resource: 'r', by: 'refused', most: 10})
+    expect(consumers.map(({entity, share, refused: {requests}}) => [entity, share, requests])).toEqual([['a', 1, 4]])
+  })
+
+  it('rank consumers by requests or by a limit, over configured and live resources', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    await putBucket(tenant, {entity: 'x', resource: 'live', limits: parseLimits(['rpm=1'])})
+    await use(tenant, 'many', 'r', 1, {rpm: 9, tpm: 1}, 9)
+    await use(tenant, 'large', 'r', 1, {rpm: 1, tpm: 90}, 1)
+    await use(tenant, 'large', 'r', 2, {rpm: 1, tpm: 9}, 1)
+    await use(tenant, 'x', 'live', 2, {rpm: 1}, 1)
+    await use(tenant, 'hidden', 'elsewhere', 2, {rpm: 1}, 100)
+    await use(tenant, 'early', 'r', -1, {rpm: 1}, 100)
+    const ranked = async (by: string, resource?: string, most = 10) => {
+      const top = await topConsumers(own, {...range, by, most, resource})
+      return {...top, consumers: top.consumers.map(({entity, share}) => `${entity} ${share.toFixed(2)}`)}
+    }
+    expect(await ranked('requests')).toEqual({
+      consumers: ['many 0.75', 'large 0.17', 'x 0.08'],
+      total: 3,
+      resources: ['live', 'r'],
+      complete: true,
+    })
+    expect((await ranked('tpm', 'r', 1)).consumers).toEqual(['large 0.99'])
+    expect((await ranked('requests', 'elsewhere')).consumers).toEqual(['hidden 1.00'])
+    await use(tenant, 'x', 'r', 2, {rpm: 1, tpm: 20}, 4)
+    const added = await topConsumers(own, {...range, by: 'requests', most: 10, isByEntity: true})
+    expect(added.consumers.map(({entity, requests}) => `${entity} ${requests}`)).toEqual(['many 9', 'x 5', 'large 2'])
+    expect(added.consumers[1]).toMatchObject({limits: new Map([['rpm', 2], ['tpm', 20]])}) // biome-ignore format: short
+    expect(added.consumers[1]).not.toHaveProperty('resource')
+    await expect(ranked('tps')).rejects.toMatchObject({code: 'usage.by', details: {limits: ['rpm', 'tpm']}})
+    await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', exitCode: 3})
+  })
+})

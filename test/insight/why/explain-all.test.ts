@@ -1,0 +1,44 @@
+import {expect, it} from 'vitest'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {explainAll} from '../../../src/lib/insight/why/explain-all.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('explanations of all resources of an entity', () => {
+  const table = useTable()
+  const ask = (scene: Scene, entity: string) =>
+    explainAll(new NamespaceRepository(scene.tenant, undefined), entity, () => scene.nowMs)
+
+  it('come worst first: what refuses, then where the least is left', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=100/day')
+    await scene.configure({level: 'entity', entity: 'user-1', resource: 'unused'}, 'rpm=5/day')
+    await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=10/day')
+    const limiter = scene.limiter()
+    for (const [resource, rpm] of Object.entries({full: 1, empty: 10, half: 5})) {
+      await limiter.acquire({entity: 'user-1', resource, consume: {rpm}})
+    }
+    await limiter.acquire({entity: 'other', resource: 'not-mine', consume: {rpm: 1}})
+    await limiter.close()
+    const explanations = await ask(scene, 'user-1')
+    expect(explanations.map(({resource, admitted}) => [resource, admitted])).toEqual([
+      ['empty', false],
+      ['half', true],
+      ['full', true],
+      ['unused', true],
+    ])
+  })
+
+  it('leave out a resource that has no limits any more, and fail for an entity that does not exist', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'limited'}, 'rpm=100/day')
+    const limiter = scene.limiter()
+    await limiter.acquire({entity: 'user-1', resource: 'limited', consume: {rpm: 1}})
+    await limiter.close()
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
+    await namespace.configs.delete({level: 'resource', resource: 'limited'})
+    expect(await ask(scene, 'user-1')).toEqual([])
+    await expect(ask(scene, 'stranger')).rejects.toMatchObject({kind: 'notFound', code: 'entity.missing'})
+  })
+})

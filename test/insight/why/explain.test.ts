@@ -1,0 +1,220 @@
+import {expect, it} from 'vitest'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
+import {takeReadings} from '../../../src/lib/live/poll/snapshot.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {request, splitInto} from '../../limiter/visit.js'
+
+describeOnEngine('an explanation', () => {
+  const table = useTable()
+
+  /** Explains through a transport that refuses to write. */
+  const ask = (scene: Scene, question: Partial<Question> = {}) => {
+    const transport: Scene['transport'] = {
+      send: (operation, input, options) => {
+        if (!/^(Get|BatchGet|Query)/.test(operation)) throw new Error(`explain wants to ${operation}`)
+        return scene.table.transport.send(operation, input, options)
+      },
+    }
+    const namespace = new NamespaceRepository({...scene.tenant, transport}, undefined)
+    return explain(namespace, {entity: 'user-1', resource: 'gpt-4', ...question}, () => scene.nowMs)
+  }
+
+  const used = async (
+    scene: Scene,
+    entity: string,
+    tokens: Record<string, number>,
+    more: {totalEvents?: number; refused?: RefusalCounts} = {},
+  ) => {
+    const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
+    const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
+    const Item = encodeUsage({
+      ...record,
+      totalEvents: 1,
+      tokens: new Map(Object.entries(tokens)),
+      ttlSeconds: undefined,
+      ...more,
+    } as Parameters<typeof encodeUsage>[0])
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+  }
+
+  /** An entity that has a parent and keeps its charges to itself. */
+  const loner = async (scene: Scene, entity: string, parent: string) => {
+    const {namespace} = scene
+    const record = {namespace, entity, name: entity, parent, cascade: false, metadata: {}, createdAt: '', version: 1}
+    await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
+  }
+
+  it('of an unused bucket: one of each limit fits', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=60/min')
+    await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=100/min', 'tpm=20k/min')
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parent: undefined})
+    expect(explanation.limits).toMatchObject([
+      {name: 'rpm', source: 'entity_default', requested: 1, available: 100, shards: [{shard: 0, available: 100}]},
+      {name: 'tpm', source: 'entity_default', requested: 1, available: 20_000},
+    ])
+    expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
+  })
+
+  it('without amounts takes the average request of the bucket, as watch does, and tells what was refused lately', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=100/min', 'tpm=1000/min')
+    await scene.entity('user-1', 'team')
+    const limits = (requests: number, tokens: number) => new Map([['tpm', {requests, tokens: BigInt(tokens)}]])
+    const long = {...{requests: 7, byParent: 0}, lastAtMs: scene.nowMs, limits: limits(7, 700)}
+    scene.nowMs -= 5 * 3_600_000
+    await used(scene, 'user-1', {rpm: 10, tpm: 5001}, {totalEvents: 10, refused: long})
+    scene.nowMs += 5 * 3_600_000
+    const refused = {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000, limits: limits(3, 2400)}
+    await used(scene, 'user-1', {rpm: 10, tpm: 6999}, {totalEvents: 10, refused})
+    await used(scene, 'team', {rpm: 1}, {refused: {...refused, byParent: 0}})
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1, tpm: 500}))
+    await limiter.acquire(request({rpm: 1, tpm: 301}))
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({
+      basis: 'typical',
+      admitted: false,
+      refused: {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000},
+    })
+    const told = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
+    expect(told).toEqual([
+      ['user-1', 'rpm', 1, 0],
+      ['user-1', 'tpm', 401, 3],
+      ['team', 'rpm', 1, 0],
+      ['team', 'tpm', 401, 3],
+    ])
+    const {readings} = await takeReadings(
+      new NamespaceRepository(scene.tenant, undefined),
+      scene.tenant,
+      {kind: 'entity', entity: 'user-1'},
+      {signal: new AbortController().signal},
+    )
+    expect([...readings.values()].map(({typical}) => typical)).toEqual([[1, 401]])
+    expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})
+    expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
+  })
+
+  it('of something disabled: the switch of the entity or of its parent, where it is set, and no limits', async () => {
+    const scene = new Scene(table)
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    await repository.entities.create({id: 'org'})
+    await repository.entities.create({id: 'user-1', parent: 'org', cascade: true})
+    const scope = {level: 'entity', entity: 'org', resource: DEFAULT_RESOURCE} as const
+    await repository.setAccess(scope, 'disabled')
+    expect(await ask(scene)).toMatchObject({admitted: false, retryAfterMs: Infinity, limits: []})
+    expect((await ask(scene)).disabled).toEqual({entity: 'org', scope})
+    const own = {level: 'resource', resource: 'gpt-4'} as const
+    await repository.setAccess(own, 'disabled')
+    expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own})
+  })
+
+  it('shows the time until it clears, the same as a refusal', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 6}))
+    scene.nowMs += 5000
+    const {retryAfterMs} = await limiter.check(request({rpm: 2}))
+    expect(retryAfterMs).toBeGreaterThan(0)
+    const explanation = await ask(scene, {consume: {rpm: 2}})
+    expect(explanation).toMatchObject({admitted: false, retryAfterMs})
+    expect(explanation.limits).toMatchObject([{name: 'rpm', available: 0, requested: 2, deficit: 2, exceeded: true}])
+    scene.nowMs += retryAfterMs as number
+    expect(await ask(scene, {consume: {rpm: 2}})).toMatchObject({admitted: true})
+  })
+
+  it('follows limits that were changed since the bucket was written', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min', 'tpm=7/min')
+    expect((await ask(scene)).limits).toMatchObject([
+      {name: 'rpm', capacity: 5, available: 5},
+      {name: 'tpm', capacity: 7, available: 7},
+    ])
+  })
+
+  it('shows what each shard holds', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+    await scene.limiter().acquire(request({rpm: 20}))
+    await splitInto(scene, 4)
+    const [limit] = (await ask(scene)).limits
+    expect(limit?.shards.map(({shard, capacity}) => [shard, capacity])).toEqual([0, 1, 2, 3].map(each => [each, 25]))
+    expect(limit?.shards.reduce((sum, {available}) => sum + available, 0)).toBe(80)
+    expect(limit?.available).toBe(80)
+  })
+
+  it('names the children that drained the parent in this hour, most first', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=20k/min')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=5/day')
+    await scene.entity('team-1')
+    for (const child of ['user-1', 'user-2', 'user-3']) await scene.entity(child, 'team-1')
+    await scene.limiter().acquire(request({rpm: 5}, 'user-2'))
+    await used(scene, 'user-1', {rpm: 2})
+    await used(scene, 'user-2', {rpm: 3, tpm: 9})
+    await used(scene, 'stranger', {rpm: 50})
+    await loner(scene, 'user-4', 'team-1')
+    await used(scene, 'user-4', {rpm: 50})
+    const explanation = await ask(scene, {consume: {rpm: 1, tpm: 1}})
+    expect(explanation).toMatchObject({admitted: false, parent: 'team-1', isRegistered: true})
+    expect(explanation.limits.map(({name, level, exceeded}) => [name, level, exceeded])).toEqual([
+      ['rpm', 'entity', false],
+      ['tpm', 'entity', false],
+      ['rpm', 'parent', true],
+    ])
+    expect(explanation.limits.map(({drainedBy}) => drainedBy)).toEqual([
+      [],
+      [],
+      [
+        {entity: 'user-2', tokens: 3},
+        {entity: 'user-1', tokens: 2},
+      ],
+    ])
+    // Asked about the team itself, its children are named too.
+    const [team] = (await ask(scene, {entity: 'team-1'})).limits
+    expect(team?.drainedBy).toHaveLength(2)
+    // The next hour is another one.
+    scene.nowMs += 3_600_000
+    const later = await ask(scene, {consume: {rpm: 5}})
+    expect(later).toMatchObject({admitted: false})
+    expect(later.limits.flatMap(({drainedBy}) => drainedBy)).toEqual([])
+  })
+
+  it('leaves out a parent with whom no charge is shared', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    await scene.entity('team-1')
+    await loner(scene, 'user-1', 'team-1')
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({isRegistered: true, parent: undefined})
+    expect(explanation.limits).toHaveLength(1)
+  })
+
+  it('of too large a request never clears', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    expect(await ask(scene, {consume: {rpm: 6}})).toMatchObject({admitted: false, retryAfterMs: Infinity})
+  })
+
+  it('is refused for limits that do not apply, and where none do', async () => {
+    const scene = new Scene(table)
+    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+    await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=5/min')
+    await expect(ask(scene, {consume: {rpx: 1}})).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
+    // As an acquire would be.
+    await scene.entity('user-1', 'team-1')
+    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', details: {entity: 'team-1'}})
+    await expect(scene.limiter().acquire(request({rpm: 1}))).rejects.toMatchObject({code: 'limits.missing'})
+  })
+})

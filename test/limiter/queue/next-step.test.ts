@@ -1,0 +1,237 @@
+import {describe, expect, it} from 'vitest'
+import {type Limit, rateOf} from '../../../src/lib/core/limits/limit.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {WRITE_PRESSURE_LIMIT} from '../../../src/lib/core/names.js'
+import {type LimitStepInput, planWithLimits} from '../../../src/lib/limiter/queue/apply-limits.js'
+import type {KnownState} from '../../../src/lib/limiter/queue/known-bucket.js'
+import {nextStep, type StepInput} from '../../../src/lib/limiter/queue/next-step.js'
+import {settingsOf} from '../../../src/lib/limiter/request/options.js'
+import {PendingRequest} from '../../../src/lib/limiter/request/pending-request.js'
+import {type BucketRecord, freshWritePressure} from '../../../src/lib/schema/bucket-record.js'
+import {milli} from '../../helpers/limiter.js'
+
+const NOW = 1_700_000_000_000
+const NOW_SECONDS = NOW / 1000
+
+const address = {entity: 'user-1', resource: 'gpt-4', shard: 0}
+const table: StepInput['table'] = {
+  name: 'table',
+  namespace: 'ns',
+  transport: {send: () => Promise.reject(new Error('a decision makes no call'))},
+  clock: () => NOW,
+  randomBytes: count => new Uint8Array(count),
+  backoff: {random: Math.random, sleep: async () => {}},
+}
+const settings = settingsOf({})
+const mark = {slot: 0, nonce: 'mark'}
+
+const request = (amounts: Record<string, number>, level: 'entity' | 'parent' = 'entity') =>
+  new PendingRequest(milli(amounts), level)
+
+/** A bucket of 100 per minute, refilled a second ago unless changed. */
+function record(tokens: number, change: Partial<BucketRecord> = {}, refilledAtMs = NOW - 1000): BucketRecord {
+  const limits = parseLimits(['rpm=100/min']).map(limit => {
+    const state = {...rateOf(limit), tokensMilli: BigInt(tokens) * 1000n, remainder: 0n, consumedMilli: 0n}
+    return [limit.name, state] as const
+  })
+  const state = {refilledAtMs, limits: new Map([...limits, [WRITE_PRESSURE_LIMIT, freshWritePressure()]])}
+  const rest = {namespace: 'ns', shardCount: 1, cascade: false, parent: undefined, ttlSeconds: NOW_SECONDS + 600}
+  return {...address, ...rest, state, ...change}
+}
+
+const seen = (bucket: BucketRecord): KnownState => ({
+  exists: true,
+  atMs: NOW,
+  seen: {record: bucket, incomplete: new Map()},
+})
+
+function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
+  const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
+  const supposed = () => ({rates: new Map(), shardCount: 1})
+  const rules = {isCertain: true, isContended: false, supposed}
+  return nextStep({table, settings, address, bucket, requests, nowMs: NOW, clockMs: NOW, ...rules, ...change})
+}
+
+describe('the next step', () => {
+  const conditionOf = (step: ReturnType<typeof stepFor>) => spelledOut(step, 'ConditionExpression')
+
+  function spelledOut(step: ReturnType<typeof stepFor>, which: 'ConditionExpression' | 'UpdateExpression'): string {
+    const update = 'update' in step ? step.update(mark) : undefined
+    const {ExpressionAttributeNames = {}, ExpressionAttributeValues = {}} = update ?? {}
+    const named = (update?.[which] ?? '').replace(/#\d+/g, name => ExpressionAttributeNames[name] as string)
+    return named.replace(/:\d+/g, value => Object.values(ExpressionAttributeValues[value] ?? {})[0])
+  }
+
+  it('S1 for a bucket never seen is to consume what was refilled just now, and no other', () => {
+    const requests = [request({rpm: 1})]
+    const step = stepFor(undefined, requests)
+    expect(step).toMatchObject({kind: 'consume', admits: requests})
+    expect(conditionOf(step)).toContain(`b_rpm_tk >= 1000 AND (attribute_not_exists(shard_count) OR shard_count = 1)`)
+    expect(conditionOf(step)).toContain(`rf <= ${NOW} AND rf>=${NOW}`)
+  })
+
+  it('S1 for a bucket never seen, of a resource that was, is to consume if its limits are the same and have room', () => {
+    const supposed = () => ({rates: record(0).state.limits, shardCount: 1})
+    const condition = conditionOf(stepFor(undefined, [request({rpm: 1})], {supposed}))
+    expect(condition).toContain('b_rpm_cp = 100000 AND b_rpm_ra = 100000 AND b_rpm_rp = 60000')
+    expect(condition).toContain(`rf>=${NOW - 15_000} AND b_rpm_tk <= 74998`)
+  })
+
+  it('S1 when the stored balance is enough is to consume on condition that others have returned nothing to overflow', () => {
+    const condition = conditionOf(stepFor(seen(record(50)), [request({rpm: 1})]))
+    expect(condition).toContain('b_rpm_tk BETWEEN 1000 AND 98332')
+    expect(condition).toContain(`rf>=${NOW - 1000}`)
+  })
+
+  it('for a bucket that is not there is to create it; for a shard, to fill it', () => {
+    const missing: KnownState = {exists: false, atMs: NOW, residue: new Map()}
+    expect(stepFor(missing, [request({rpm: 1})])).toEqual({kind: 'apply-limits', state: missing})
+    expect(stepFor(missing, [request({rpm: 1})], {address: {...address, shard: 1}})).toEqual({kind: 'fill-shard'})
+  })
+
+  it('when all requests fit into the stored balance is to consume them in one write', () => {
+    const requests = [request({rpm: 20}), request({rpm: 30})]
+    const step = stepFor(seen(record(50)), requests)
+    expect(step).toMatchObject({kind: 'consume', admits: requests})
+  })
+
+  it('when only a refill makes room is to rewrite the bucket', () => {
+    const state = seen(record(50))
+    expect(stepFor(state, [request({rpm: 51})])).toEqual({kind: 'apply-limits', state})
+  })
+
+  it('when not even a refill makes room is to refuse, if the state is certain, and otherwise to try', () => {
+    const requests = [request({rpm: 60})]
+    const bucket = record(50)
+    const refusal = {kind: 'refuse', requests, record: bucket, nowMs: NOW}
+    expect(stepFor(seen(bucket), requests)).toEqual(refusal)
+    expect(stepFor(seen(bucket), requests, {isCertain: false})).toMatchObject({
+      kind: 'consume',
+      admits: requests,
+    })
+  })
+
+  it('under contention is to take those that fit into the stored balance', () => {
+    const [large, small] = [request({rpm: 51}), request({rpm: 5})]
+    expect(stepFor(seen(record(50)), [large, small], {isContended: true})).toMatchObject({
+      kind: 'consume',
+      admits: [small],
+    })
+  })
+
+  it('for a bucket that has filled up is to consume from full, and under contention to give up the refill', () => {
+    const requests = [request({rpm: 1})]
+    const full = seen(record(99))
+    expect(stepFor(full, requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
+    const contended = stepFor(full, requests, {isContended: true})
+    expect(contended).toMatchObject({kind: 'consume', admits: requests})
+    expect(spelledOut(contended, 'UpdateExpression')).toMatch(new RegExp(`rf ?= ?${NOW}.*b_rpm_tk -1000`))
+    expect(conditionOf(contended)).toContain(`rf <= ${NOW}`)
+  })
+
+  it('S3 under contention gives up at most a 64th of the capacity, whatever others have written since', () => {
+    // 100 per minute gain 1,562 milli, a 64th less a fraction, in 936 ms: since then, or from a balance above the rest.
+    const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
+    const bounds = `rf>=${NOW - 936} OR rf>=${NOW - 1000} AND b_rpm_tk>=98438`
+    expect(conditionOf(contended)).toContain(bounds)
+    const halfFull = {isContended: true, nowMs: NOW + 40_000}
+    expect(stepFor(seen(record(50)), [request({rpm: 1})], halfFull)).toMatchObject({kind: 'consume-from-full'})
+  })
+
+  it('for a bucket that is full only thanks to a fraction carried over is to rewrite it', () => {
+    const limit = {...rateOf(parseLimits(['rpm=100/min'])[0] as Limit), consumedMilli: 0n}
+    // A second brings 1,666 milli and two thirds; with the third that was left over it is full.
+    const rpm = {...limit, tokensMilli: 98_333n, remainder: 20_000n}
+    const full = record(0, {state: {refilledAtMs: NOW - 1000, limits: new Map([['rpm', rpm]])}})
+    expect(stepFor(seen(full), [request({rpm: 1})])).toMatchObject({kind: 'apply-limits'})
+  })
+
+  it.each<[string, BucketRecord, Record<string, number>]>([
+    ['has expired', record(50, {ttlSeconds: NOW_SECONDS}), {rpm: 1}],
+    ['is overfull', record(101), {rpm: 1}],
+    ['lacks a limit asked for', record(50), {tpm: 1}],
+    ['could never hold the amount', record(50), {rpm: 101}],
+  ])('for a bucket that %s is to apply the limits in force', (_, bucket, consume) => {
+    expect(stepFor(seen(bucket), [request(consume)])).toMatchObject({kind: 'apply-limits'})
+  })
+
+  it('when a check of the limits is due is to apply them', () => {
+    const bucket = {state: seen(record(50)), isCheckDue: () => true, needsPressureRepair: false}
+    expect(stepFor(bucket.state, [request({rpm: 1})], {bucket})).toMatchObject({kind: 'apply-limits'})
+  })
+
+  it('D-1 for a shard count above the maximum is to repair it', () => {
+    expect(stepFor(seen(record(50, {shardCount: 2048})), [request({rpm: 1})])).toEqual({kind: 'repair-shard-count'})
+  })
+
+  it('repairs a drained pressure limit with the next consumption', () => {
+    const bucket = {state: seen(record(50)), isCheckDue: () => false, needsPressureRepair: true}
+    const step = stepFor(bucket.state, [request({rpm: 1})], {bucket})
+    const update = 'update' in step ? step.update(mark) : undefined
+    expect(Object.values(update?.ExpressionAttributeNames ?? {})).toContain('b_wcu_cp')
+  })
+})
+
+describe('the step under the limits in force', () => {
+  function planFor(state: KnownState, requests: PendingRequest[], change: Partial<LimitStepInput> = {}) {
+    const inForce = {
+      applied: {source: 'resource', limits: parseLimits(['rpm=100/min'])},
+      family: {cascade: false, parent: undefined},
+    } as const
+    const rules = {isCertain: true, isExact: true}
+    return planWithLimits({state, table, address, requests, inForce, settings, nowMs: NOW, ...rules, ...change})
+  }
+  const missing: KnownState = {exists: false, atMs: NOW, residue: new Map()}
+
+  it('creates the bucket full, less what fits; the others wait for the answer', () => {
+    const [first, second, third] = [request({rpm: 70}), request({rpm: 40}), request({rpm: 30})]
+    const {step, impossible} = planFor(missing, [first, second, third])
+    expect(step).toMatchObject({kind: 'create', admits: [first, third], leftOver: [second]})
+    expect(impossible.size).toBe(0)
+  })
+
+  it('fails what these limits can never admit, and creates nothing for it alone', () => {
+    const [unknown, tooLarge] = [request({tpm: 1}), request({rpm: 101})]
+    const {step, impossible} = planFor(missing, [unknown, tooLarge])
+    expect(step).toBeUndefined()
+    expect([impossible.get(unknown), impossible.get(tooLarge)]).toMatchObject([
+      {code: 'limit.unknown'},
+      {code: 'request.too-large'},
+    ])
+  })
+
+  it('leaves out what was abandoned while the limits were read', () => {
+    const abandoned = request({rpm: 1})
+    abandoned.answer.catch(() => {})
+    abandoned.abandon(new Error('too late'))
+    expect(planFor(missing, [abandoned])).toEqual({step: undefined, impossible: new Map()})
+  })
+
+  it('rewrites for those that fit; a certain state refuses the others at once', () => {
+    const [first, second] = [request({rpm: 51}), request({rpm: 60})]
+    expect(planFor(seen(record(50)), [first, second]).step).toMatchObject({
+      kind: 'rewrite',
+      admits: [first],
+      refused: {kind: 'refuse', requests: [second]},
+    })
+    const uncertain = planFor(seen(record(50)), [first, second], {isCertain: false}).step
+    expect(uncertain).toMatchObject({kind: 'rewrite', admits: [first], leftOver: [second]})
+    expect(uncertain).not.toHaveProperty('refused')
+  })
+
+  it('S4 writes nothing when nothing fits and nothing has changed', () => {
+    const requests = [request({rpm: 60})]
+    const bucket = record(50)
+    expect(planFor(seen(bucket), requests).step).toEqual({kind: 'refuse', requests, record: bucket, nowMs: NOW})
+    expect(planFor(seen(bucket), requests, {isCertain: false}).step).toEqual({kind: 'forget'})
+  })
+
+  it('S9 writes changed limits and a renewed expiry even when nothing fits', () => {
+    const applied = {source: 'resource', limits: parseLimits(['rpm=70/min'])} as const
+    const inForce = {applied, family: {cascade: false, parent: undefined}}
+    const requests = [request({rpm: 60})]
+    expect(planFor(seen(record(50)), requests, {inForce}).step).toMatchObject({kind: 'rewrite', admits: []})
+    const expired = record(50, {ttlSeconds: NOW_SECONDS})
+    expect(planFor(seen(expired), requests).step).toMatchObject({kind: 'rewrite', admits: []})
+  })
+})

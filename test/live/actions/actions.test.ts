@@ -1,0 +1,319 @@
+import {afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi} from 'vitest'
+import {openStack, type StackContext} from '../../../src/lib/cli/base/context.js'
+import {findSettings} from '../../../src/lib/cli/base/settings.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {bucketActions} from '../../../src/lib/live/actions/actions.js'
+import type {ActionKind, ActionTarget, BucketActions} from '../../../src/lib/live/state/actions.js'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {readOnlyProxy} from '../../e2e/read-only-proxy.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {importLines} from '../../helpers/import-lines.js'
+import {readSources} from '../../helpers/sources.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newTenant, putBucket} from '../../repository/namespace-table.js'
+
+const LIMITS = ['rpm=100', 'tpm=10k']
+
+/** Refilled that far ahead of time, nothing is refilled meanwhile. */
+const AHEAD_MS = 43_200_000
+
+/** The row of an entity. */
+const rowOf = (entity: string, rest: Partial<ActionTarget> = {}): ActionTarget => ({
+  entity,
+  resource: 'gpt-4',
+  limit: 'tpm',
+  isDisabled: false,
+  refusingParent: undefined,
+  ...rest,
+})
+
+describeOnEngine('actions of the live view', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  let stack: StackContext
+  let actions: BucketActions
+  let namespace: Awaited<ReturnType<Repository['namespace']>>
+  let count = 0
+  let id: string
+
+  const flagsAt = (endpoint: string) => ({stack: table.name, namespace: 'default', 'endpoint-url': endpoint})
+  const actionsOf = async (context: StackContext, flags: Record<string, unknown>) =>
+    bucketActions(
+      context,
+      (await findSettings({flags, env: {}, folder: '/', configDir: '/nowhere'})).settings,
+      new AbortController().signal,
+    )
+
+  /** An entity with a bucket of which something was used. */
+  async function newEntity(entity = `user-${++count}`): Promise<string> {
+    const tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now() + AHEAD_MS}
+    await putBucket(tenant, {entity, resource: 'gpt-4', limits: parseLimits(LIMITS), consumed: 60})
+    return entity
+  }
+
+  /** What the audit events of an entity say, besides their ids and times; newest first. */
+  async function eventsOf(entity: string) {
+    const {records} = await namespace.audit.list({entity})
+    return records.map(({eventId: _, timestamp: __, ttlSeconds: ___, ...event}) =>
+      JSON.parse(JSON.stringify(event).replaceAll(entity, 'ENTITY')),
+    )
+  }
+
+  const where = () => `--stack ${table.name} --namespace default --endpoint-url ${inject('engineEndpoint')}`
+
+  beforeAll(async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    await repository.namespaces.register('default')
+    namespace = await repository.namespace()
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(LIMITS))
+    const flags = flagsAt(inject('engineEndpoint'))
+    stack = await openStack(flags, {})
+    actions = await actionsOf(stack, flags)
+  })
+
+  afterAll(() => stack[Symbol.asyncDispose]())
+
+  beforeEach(async () => {
+    id = await newEntity()
+  })
+
+  it('a reset shows the balances, and is what zael bucket reset does', async () => {
+    const other = await newEntity()
+    const {command, lines, perform} = await actions.ask('reset', rowOf(id), undefined)
+    expect(command.join(' ')).toBe(`zael bucket reset ${id} --resource gpt-4 ${where()}`)
+    expect(lines).toEqual([
+      `This refills every limit of ${id} for gpt-4 and clears its debt:`,
+      '  rpm  40 → 100',
+      '  tpm  9,940 → 10,000',
+      'Recorded usage does not change.',
+    ])
+    expect(await eventsOf(id)).toEqual([])
+    expect(await perform()).toEqual([`The bucket of ${id} for gpt-4 is full: rpm +60, tpm +60`])
+    await cli.tell(`bucket reset ${other} --resource gpt-4 --yes`)
+    expect(await eventsOf(id)).toMatchObject([{action: 'bucket_reset', details: {amounts: {rpm: 60, tpm: 60}}}])
+    expect(await eventsOf(id)).toEqual(await eventsOf(other))
+    expect((await namespace.bucket(id, 'gpt-4'))?.limits).toMatchObject([{level: 100}, {level: 10_000}])
+  })
+
+  it('a boost starts from twice what applies, says until when, and is what zael limits set --for does', async () => {
+    const other = await newEntity()
+    expect(await actions.boostText(rowOf(id))).toBe('tpm=20k/min --for 1h')
+    const day = new Date(Date.now() + 40 * 86_400_000).toISOString().slice(0, 10)
+    const {command, lines, perform} = await actions.ask('boost', rowOf(id), `tpm=30k/min  --until ${day}`)
+    expect(command.join(' ')).toBe(
+      `zael limits set --entity ${id} --resource gpt-4 tpm=30k/min --until ${day} ${where()}`,
+    )
+    const text = lines.join('\n')
+    expect(text).toMatch(new RegExp(`^This changes the limits of entity ${id} for gpt-4:\n`))
+    expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then the next level/)
+    expect(text).toMatch(/rpm +100\/min, unchanged, copied from resource gpt-4/)
+    expect(text).toContain('Ends by itself at ')
+    expect(text).not.toContain('dry run')
+    expect(await eventsOf(id)).toEqual([])
+    expect((await perform()).join('\n')).toMatch(/live buckets +1 updated/)
+    await cli.tell(`limits set --entity ${other} --resource gpt-4 tpm=30k/min --until ${day}`)
+    expect(await eventsOf(id)).toMatchObject([{action: 'limits_set'}])
+    expect(await eventsOf(id)).toEqual(await eventsOf(other))
+    // From what applies now, which ends earlier or later than the next one.
+    expect(await actions.boostText(rowOf(id))).toBe('tpm=60k/min --for 1h')
+  })
+
+  it.each([
+    ['tpm=30k/min', 'A boost needs limits and one end.'],
+    ['tpm=30k/min --for', 'A boost needs limits and one end.'],
+    ['tpm=30k/min --for 1h --until 2030-01-01', 'A boost needs limits and one end.'],
+    ['tpm=30k/min --only --for 1h', 'A boost needs limits and one end.'],
+    ['--for 1h', 'There is nothing to set'],
+    ['tpm=fast --for 1h', 'Cannot read the limit'],
+    ['tpm=30k/min --for soon', '"soon" is not a duration'],
+    ['xyz=30k/min --for 1h', 'There is no limit xyz'],
+    ['tpm=30k/min --until 2001-01-01', 'is not in the future'],
+  ])('the text "%s" is refused, and nothing is written', async (text, why) => {
+    await expect(actions.ask('boost', rowOf(id), text)).rejects.toThrow(why)
+    expect(await eventsOf(id)).toEqual([])
+  })
+
+  it('a quota and a limit with windows can be boosted as they are drafted', async () => {
+    const entity = await newEntity()
+    const scope = {level: 'entity', entity, resource: 'gpt-4'} as const
+    const open = '"* * * * *"'
+    const texts = ['tpd=10k@"0 9 * * 1-5"', `rpm=100/min,x0.5@${open}`, `tpm=10k/min,40k/min:50k@${open}`]
+    await namespace.setLimits(scope, parseLimits(texts))
+    // Twice what is in force, also where that is what applies outside of the window.
+    const drafts = {tpd: `'tpd=20k@"0 9 * * 1-5"'`, rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
+    for (const [limit, expected] of Object.entries(drafts)) {
+      const draft = await actions.boostText(rowOf(entity, {limit}))
+      const {command, lines, perform} = await actions.ask('boost', rowOf(entity, {limit}), draft)
+      expect(command).toContain(expected)
+      if (limit !== 'rpm') continue
+      expect(lines.join('\n')).toContain('rpm')
+      await perform()
+      expect(await actions.boostText(rowOf(entity, {limit}))).toBe('rpm=200/min --for 1h')
+    }
+  })
+
+  it('a block is what zael entity disable does; unblocking leaves no switch behind', async () => {
+    const other = await newEntity()
+    const block = await actions.ask('block', rowOf(id), undefined)
+    expect(block.command.join(' ')).toBe(`zael entity disable ${id} ${where()}`)
+    expect(block.lines[0]).toBe(
+      `This refuses every request of ${id} for all resources, until it is lifted. Nothing is charged meanwhile.`,
+    )
+    await block.perform()
+    expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(true)
+    await cli.tell(`entity disable ${other}`)
+    expect(await eventsOf(id)).toHaveLength(1)
+    expect(await eventsOf(id)).toEqual(await eventsOf(other))
+    const unblock = await actions.ask('unblock', rowOf(id, {isDisabled: true}), undefined)
+    expect(unblock.command.join(' ')).toBe(`zael entity clear ${id} ${where()}`)
+    await unblock.perform()
+    await cli.tell(`entity clear ${other}`)
+    expect(await eventsOf(id)).toEqual(await eventsOf(other))
+    expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(false)
+    expect(await namespace.configs.ofEntity(id)).toEqual([])
+  })
+
+  describe('a block', () => {
+    it('names what else it reaches, and what it does not', async () => {
+      const tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
+      await putBucket(tenant, {entity: id, resource: 'search', limits: parseLimits(LIMITS)})
+      await namespace.entities.create({id})
+      await namespace.entities.create({id: `${id}-child`, parent: id})
+      await namespace.setAccess({level: 'entity', entity: id, resource: 'batch'}, 'bypass')
+      const {lines} = await actions.ask('block', rowOf(id), undefined)
+      expect(lines).toContain('It has buckets for search too. Only for gpt-4: add --resource gpt-4 to the command.')
+      expect(lines).toContain('Not for batch (bypass): switches of its own count there.')
+      expect(lines).toContain('It has 1 child: requests that are charged to it too are refused as well.')
+    })
+
+    it('is set for the resource where the entity has a switch of its own for it: that one counts', async () => {
+      await namespace.setAccess({level: 'entity', entity: id, resource: 'gpt-4'}, 'enabled')
+      const {command, lines, perform} = await actions.ask('block', rowOf(id), undefined)
+      expect(command.slice(1, 6)).toEqual(['entity', 'disable', id, '--resource', 'gpt-4'])
+      expect(lines[1]).toBe('Only for gpt-4, because it is enabled there by a switch of its own.')
+      await perform()
+      expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(true)
+    })
+
+    it('never becomes its contrary: what is disabled meanwhile is not enabled', async () => {
+      await namespace.setAccess({level: 'entity', entity: id, resource: '_default_'}, 'disabled')
+      await expect(actions.ask('block', rowOf(id), undefined)).rejects.toThrow(
+        `${id} is disabled for gpt-4 already, by the switch of entity ${id} for every resource.`,
+      )
+      await namespace.setAccess({level: 'entity', entity: id, resource: '_default_'}, undefined)
+      await expect(actions.ask('unblock', rowOf(id), undefined)).rejects.toThrow(
+        `${id} is not disabled for gpt-4 any more.`,
+      )
+    })
+  })
+
+  it('a boost can be confirmed in another hour than the one it was asked in, and ends as it was shown', async () => {
+    let nowMs = Math.floor(Date.now() / 3_600_000) * 3_600_000 + 3_540_000
+    const late = {...stack, table: {...stack.table, clock: () => nowMs}}
+    const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
+    const {lines, perform} = await (await actionsOf(late, flagsAt(inject('engineEndpoint')))).ask(
+      'boost',
+      rowOf(id),
+      'tpm=200k/min --for 3h',
+    )
+    const until = /until ([\d-]+ [\d:]+ UTC)/.exec(lines.join('\n'))?.[1]
+    nowMs += 120_000
+    expect((await perform()).join('\n')).toContain(
+      `tpm           10k/min → 200k/min until ${until}, then the next level`,
+    )
+    const {limits = []} = (await namespace.configs.get(own)) ?? {}
+    expect(limits.find(({name}) => name === 'tpm')?.boost?.untilMs).toBe(
+      Date.parse(`${until?.replace(' UTC', 'Z').replace(' ', 'T')}`),
+    )
+  })
+
+  it('nothing is done where somebody else has changed what was asked about', async () => {
+    const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
+    const changed = `Somebody has changed ${id} for gpt-4 since the question.`
+    const boost = await actions.ask('boost', rowOf(id), 'tpm=200k/min --for 1h')
+    await namespace.setLimits(own, parseLimits(['tpm=5M/min']))
+    await expect(boost.perform()).rejects.toThrow(changed)
+    expect((await namespace.configs.get(own))?.limits.find(({name}) => name === 'tpm')?.capacity).toBe(5_000_000)
+    const block = await actions.ask('block', rowOf(id), undefined)
+    await namespace.setAccess(own, 'bypass')
+    await expect(block.perform()).rejects.toThrow(changed)
+    await namespace.setAccess(own, 'disabled')
+    const unblock = await actions.ask('unblock', rowOf(id), undefined)
+    await namespace.setAccess(own, 'bypass')
+    await expect(unblock.perform()).rejects.toThrow(`${id} is not disabled for gpt-4 any more.`)
+    expect((await namespace.configs.get(own))?.access).toBe('bypass')
+  })
+
+  it('unblocking says when another switch goes on refusing, and lifts that of the resource for this entity alone', async () => {
+    const target = rowOf(id, {resource: 'video', isDisabled: true})
+    await namespace.setAccess({level: 'resource', resource: 'video'}, 'disabled')
+    await namespace.setAccess({level: 'entity', entity: id, resource: 'video'}, 'disabled')
+    const own = await actions.ask('unblock', target, undefined)
+    expect(own.command.slice(1, 6)).toEqual(['entity', 'clear', id, '--resource', 'video'])
+    expect(own.lines).toContain('But not for video: the switch of resource video still refuses them.')
+    await own.perform()
+    const lifted = await actions.ask('unblock', target, undefined)
+    expect(lifted.command.slice(1, 6)).toEqual(['entity', 'enable', id, '--resource', 'video'])
+    await lifted.perform()
+    expect((await namespace.configs.resolve(id, 'video')).access).toMatchObject({access: 'enabled', level: 'entity'})
+  })
+
+  it('what would go on refusing is said', async () => {
+    const {lines} = await actions.ask('reset', rowOf(id, {isDisabled: true, refusingParent: 'team-1'}), undefined)
+    expect(lines.slice(-2)).toEqual([
+      `${id} is disabled: requests stay refused until X lifts that.`,
+      'Requests are refused by its parent team-1 now; this changes nothing about the parent.',
+    ])
+  })
+
+  it('draws no progress: the screen belongs to the view', async () => {
+    const {isTTY} = process.stderr
+    const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+    process.stderr.isTTY = true
+    try {
+      for (const kind of ['boost', 'block', 'reset'] as const) {
+        await (await actions.ask(kind, rowOf(id), 'tpm=20k --for 1h')).perform()
+      }
+      await (await actions.ask('unblock', rowOf(id), undefined)).perform()
+      expect(write).not.toHaveBeenCalled()
+    } finally {
+      process.stderr.isTTY = isTTY
+      write.mockRestore()
+    }
+  })
+
+  it('a bucket that is gone is an error with its reason, before and after the question', async () => {
+    const missing = 'Entity "nobody" has no bucket for resource "gpt-4".'
+    await namespace.entities.create({id: 'nobody'})
+    await expect(actions.ask('reset', rowOf('nobody'), undefined)).rejects.toThrow(missing)
+    const {perform} = await actions.ask('reset', rowOf(id), undefined)
+    await namespace.entities.create({id})
+    await namespace.entities.delete(id)
+    await expect(perform()).rejects.toThrow(`Entity "${id}" has no bucket`)
+  })
+
+  it('asking writes nothing, and without permission doing it says so', async () => {
+    await using proxy = await readOnlyProxy(inject('engineEndpoint'))
+    const flags = flagsAt(proxy.endpoint)
+    await using readOnly = await openStack(flags, {})
+    const asking = await actionsOf(readOnly, flags)
+    await asking.boostText(rowOf(id))
+    const kinds: ActionKind[] = ['reset', 'boost', 'block']
+    const questions = await Promise.all(kinds.map(kind => asking.ask(kind, rowOf(id), 'tpm=20k --for 1h')))
+    expect(proxy.takeWrites()).toEqual([])
+    for (const {perform} of questions) await expect(perform()).rejects.toThrow(`(stack "${table.name}"`)
+    expect(proxy.takeWrites().length).toBeGreaterThanOrEqual(3)
+    expect(await eventsOf(id)).toEqual([])
+  })
+})
+
+it('is loaded only when the flag asks for it', async () => {
+  const importers = (await readSources()).flatMap(file =>
+    importLines(file).flatMap(({target, kind}) =>
+      /^src\/lib\/live\/actions\//.test(target ?? '') && !/\/live\/actions\//.test(file.path)
+        ? [`${kind} ${file.path}`]
+        : [],
+    ),
+  )
+  expect(importers).toEqual(['dynamic src/lib/live/run.ts'])
+})

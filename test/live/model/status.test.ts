@@ -1,0 +1,120 @@
+import {describe, expect, it} from 'vitest'
+import type {FindReading, Reading} from '../../../src/lib/live/model/model.js'
+import {NO_REQUESTS, type RequestCounts} from '../../../src/lib/live/model/request-counts.js'
+import {statusAt, WorstBucket} from '../../../src/lib/live/model/status.js'
+import {bucketOf, READ_AT_MS, readingOf} from '../support.js'
+
+const SLOW = {capacity: 1000, refillPerSecond: 0.001}
+
+const reading = (id: string, left: number, rest: Partial<Reading> = {}): Reading =>
+  readingOf(bucketOf(id, {limits: {tpm: {...SLOW, left}}}), rest)
+
+/** A child and its parent, and the status of the child. */
+function childOf(parent: Reading, child: Reading) {
+  return statusAt({...child, chargedTo: parent.id}, READ_AT_MS, id => (id === parent.id ? parent : undefined))
+}
+
+function worstOf(readings: readonly Reading[], nowMs: number, find?: FindReading): Reading | undefined {
+  const worst = new WorstBucket(nowMs, find)
+  for (const each of readings) worst.add(each)
+  return worst.reading
+}
+
+const refused = (counts: Partial<RequestCounts>) => ({
+  requests: {...NO_REQUESTS, lastRefusedAtMs: READ_AT_MS - 5000, ...counts},
+})
+
+describe('the status of a bucket', () => {
+  it('is over when its average request does not fit, however much is left', () => {
+    expect(statusAt(reading('a#b', 600, {typical: [601]}), READ_AT_MS)).toMatchObject({
+      status: 'over',
+      refusedBy: 'entity',
+    })
+    expect(statusAt(reading('a#b', 600, {typical: [600]}), READ_AT_MS)).toMatchObject({
+      status: 'ok',
+      refusedBy: undefined,
+    })
+    // Between readings it fills up.
+    const filling = readingOf(bucketOf('a#b', {limits: {tpm: {capacity: 1000, left: 0}}}), {typical: [200]})
+    expect(statusAt(filling, READ_AT_MS + 1999).status).toBe('over')
+    expect(statusAt(filling, READ_AT_MS + 2000).status).toBe('ok')
+  })
+
+  it('takes the average request of each limit by its name', () => {
+    const limits = {rpm: {...SLOW, left: 5}, tpm: {...SLOW, left: 400}}
+    const of = (typical: number[]) => statusAt(readingOf(bucketOf('a#b', {limits}), {typical}), READ_AT_MS)
+    expect(of([1, 400])).toMatchObject({status: 'near', worst: {name: 'rpm'}})
+    expect(of([1, 401])).toMatchObject({status: 'over', worst: {name: 'tpm'}})
+    expect(of([6, 400])).toMatchObject({status: 'over', worst: {name: 'rpm'}})
+  })
+
+  it('is over when its parent has too little for its average request, and says that the parent refuses', () => {
+    const child = reading('child#r', 900, {typical: [50]})
+    expect(childOf(reading('team#r', 49), child)).toMatchObject({status: 'over', refusedBy: 'parent'})
+    expect(childOf(reading('team#r', 50), child)).toMatchObject({status: 'ok', refusedBy: undefined})
+    expect(childOf(reading('team#r', 0), reading('child#r', 0))).toMatchObject({refusedBy: 'entity'})
+    expect(childOf(reading('team#r', 0, {isGone: true}), child).status).toBe('ok')
+    expect(statusAt({...child, chargedTo: 'unwatched#r'}, READ_AT_MS, () => undefined).status).toBe('ok')
+  })
+
+  it('is disabled where a switch refuses every request, whatever is left', () => {
+    expect(statusAt(reading('a#b', 900, {isDisabled: true}), READ_AT_MS)).toMatchObject({
+      status: 'disabled',
+      refusedBy: undefined,
+      worst: {status: 'ok'},
+    })
+    expect(statusAt(reading('a#b', 0, {isDisabled: true}), READ_AT_MS).status).toBe('disabled')
+    expect(statusAt(reading('a#b', 0, {isDisabled: true, isGone: true}), READ_AT_MS).status).toBe('gone')
+    // A switch of the parent refuses what is charged to it too.
+    expect(childOf(reading('team#r', 900, {isDisabled: true}), reading('child#r', 900))).toMatchObject({
+      status: 'over',
+      refusedBy: 'parent',
+    })
+    // What nobody has asked for is worse.
+    const near = reading('near#r', 100)
+    expect(worstOf([reading('off#r', 0, {isDisabled: true}), near], READ_AT_MS)).toBe(near)
+  })
+
+  it('does not depend on limits that only the parent has, or that are soft there', () => {
+    const child = reading('child#r', 900)
+    const of = (limits: Parameters<typeof bucketOf>[1]['limits']) =>
+      childOf(readingOf(bucketOf('team#r', {limits})), child).status
+    expect(of({other: {...SLOW, left: 0}})).toBe('ok')
+    expect(of({tpm: {...SLOW, left: 0, soft: true}})).toBe('ok')
+    expect(of({tpm: {...SLOW, left: 0}})).toBe('over')
+  })
+
+  it('is over while requests are refused, although the next may fit', () => {
+    const of = (counts: Partial<RequestCounts>) => statusAt(reading('a#b', 900, refused(counts)), READ_AT_MS)
+    expect(of({refused: 3})).toMatchObject({status: 'over', refusedBy: 'entity'})
+    expect(of({refusedByParent: 3})).toMatchObject({status: 'over', refusedBy: 'parent'})
+    const rates = (own: number, byParent: number) => ({refusedPerSecond: {own, byParent}, refused: 9})
+    expect(of(rates(1, 2)).refusedBy).toBe('parent')
+    expect(of(rates(2, 1)).refusedBy).toBe('entity')
+    expect(of({refused: 3, lastRefusedAtMs: READ_AT_MS - 60_000})).toMatchObject({status: 'ok', refusedBy: undefined})
+  })
+
+  it('is not over while a bypass admits every request, there or at the parent', () => {
+    const bypassed = {bypassUntilMs: READ_AT_MS + 1000}
+    const empty = reading('a#b', 0, {...bypassed, ...refused({refused: 3})})
+    expect(statusAt(empty, READ_AT_MS)).toMatchObject({status: 'ok', refusedBy: undefined, worst: {name: 'tpm'}})
+    expect(statusAt(empty, READ_AT_MS + 1000)).toMatchObject({status: 'over', refusedBy: 'entity'})
+    // Nothing is taken meanwhile, so it does not run empty.
+    const used = reading('a#b', 100, {...bypassed, ratePerSecond: new Map([['tpm', 10]])})
+    expect(statusAt(used, READ_AT_MS).worst?.emptyInMs).toBeNull()
+    expect(statusAt(used, READ_AT_MS + 1000).worst?.emptyInMs).toBeGreaterThan(0)
+    const child = reading('child#r', 900, {typical: [50]})
+    expect(childOf(reading('team#r', 0, bypassed), child).status).toBe('ok')
+    // Its own bypass does not hold for the limits of its parent.
+    expect(childOf(reading('team#r', 0), {...child, ...bypassed})).toMatchObject({status: 'over', refusedBy: 'parent'})
+  })
+
+  it('decides which bucket is worst', () => {
+    const [child, team] = [reading('child#r', 900, {chargedTo: 'team#r'}), reading('team#r', 0)]
+    const near = reading('near#r', 100)
+    const find = (id: string) => (id === 'team#r' ? team : undefined)
+    expect(worstOf([near, child], READ_AT_MS, find)?.id).toBe('child#r')
+    expect(worstOf([near, child, team], READ_AT_MS, find)?.id).toBe('team#r')
+    expect(worstOf([near, child], READ_AT_MS)?.id).toBe('near#r')
+  })
+})

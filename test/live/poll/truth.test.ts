@@ -1,0 +1,114 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {watchDocument} from '../../../src/lib/live/document.js'
+import {pollLine} from '../../../src/lib/live/lines.js'
+import {rowAt} from '../../../src/lib/live/model/rows.js'
+import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
+import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
+import {type BucketView, viewBucket} from '../../../src/lib/repository/buckets/view.js'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+import {newTenant, putBucket} from '../../repository/namespace-table.js'
+
+/** The one request of each bucket, with its adjustment. */
+const REQUESTS: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'ada#gpt-4': {tpm: 12_000},
+  'team#gpt-4': {tpm: 12_000},
+  'ben#gpt-4': {rpm: 60},
+  'ben#search': {rpm: 2},
+}
+
+describeOnEngine('L6 the data of a watch after real traffic', () => {
+  const table = useTable()
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
+
+  it('equals that of the repository at the same instants', async () => {
+    const tenant = newTenant(table)
+    const {transport} = table
+    const repository = new Repository({stack: table.name, transport, clock: tenant.clock})
+    const names = repository.namespaceById(tenant.namespace)
+    await names.setLimits({level: 'system'}, parseLimits(['rpm=60/min', 'tpm=6000/min:10k']))
+    await names.entities.create({id: 'team'})
+    await names.entities.create({id: 'ada', parent: 'team', cascade: true})
+    await putBucket(tenant, {
+      entity: 'hot',
+      resource: 'search',
+      limits: parseLimits(['rpm=60']),
+      shardCount: 4,
+      consumed: 14,
+    })
+    const settings = {clock: tenant.clock, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({stack: table.name, namespaceId: tenant.namespace, transport, ...settings})
+    const poller = new BucketPoller({...tenant, transport}, {kind: 'namespace'})
+    const poll = () => poller.poll(new Set(), new AbortController().signal)
+
+    const lease = await limiter.acquire({entity: 'ada', resource: 'gpt-4', consume: {rpm: 1, tpm: 9000}})
+    await limiter.acquire({entity: 'ben', resource: 'gpt-4', consume: {rpm: 60, tpm: 1}})
+    await poll()
+    tenant.nowMs += 2000
+    await lease.adjust({tpm: 3000})
+    await limiter.acquire({entity: 'ben', resource: 'search', consume: {rpm: 2}})
+    const {readings, known, lastPoll} = await poll()
+
+    for (const nowMs of [tenant.nowMs, tenant.nowMs + 700, tenant.nowMs + 31_000, tenant.nowMs + 3_600_000]) {
+      const views: BucketView[] = []
+      for await (const bucket of names.buckets.ofNamespace()) views.push(viewBucket(bucket, nowMs))
+      expect(views).toHaveLength(5)
+      for (const view of views) {
+        const reading = readings.get(`${view.entity}#${view.resource}`)
+        if (!reading) throw new Error(`nothing of ${view.entity}`)
+        expect(rowAt(reading, nowMs).view).toEqual(view)
+      }
+      const refuses = ({entity, resource, shards, limits}: BucketView) =>
+        limits.some(({name}) => {
+          const levels = shards.flatMap(shard => shard.limits.filter(limit => limit.name === name))
+          const asked = REQUESTS[`${entity}#${resource}`]?.[name] ?? 1
+          return sum(levels.map(({level}) => Math.max(0, level))) < asked
+        })
+      const totals = totalsAt(readings.values(), nowMs)
+      expect(totals).toMatchObject({
+        buckets: 5,
+        shards: 8,
+        over: views.filter(refuses).length,
+        inDebt: views.filter(({limits}) => limits.some(({debt}) => debt > 0)).length,
+      })
+      for (const {resource, limits, entities} of resourcesAt(readings.values(), nowMs)) {
+        const own = views.filter(view => view.resource === resource)
+        expect(entities).toBe(own.length)
+        for (const {name, level, capacity, debt} of limits) {
+          const same = own.flatMap(view => view.limits.filter(limit => limit.name === name))
+          expect(level).toBeCloseTo(sum(same.map(limit => limit.level)), 3)
+          expect(capacity).toBeCloseTo(sum(same.map(limit => limit.capacity)), 3)
+          expect(debt).toBeCloseTo(sum(same.map(limit => limit.debt)), 3)
+        }
+      }
+      const selection = {sort: 'left', reversed: false, filter: ''} as const
+      const document = watchDocument(
+        {readings, known, units: new Map(), lastPoll, problem: undefined},
+        nowMs,
+        selection,
+        undefined,
+      )
+      for (const {entity, resource, limits} of document.buckets) {
+        const view = views.find(each => each.entity === entity && each.resource === resource)
+        const rates = readings.get(`${entity}#${resource}`)?.ratePerSecond
+        const rated = view?.limits.map(limit => ({
+          ...limit,
+          ratePerSecond: rates?.get(limit.name) ?? null,
+          typical: REQUESTS[`${entity}#${resource}`]?.[limit.name] ?? 1,
+        }))
+        expect(limits).toEqual(rated)
+      }
+      expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
+    }
+    expect(totalsAt(readings.values(), tenant.nowMs)).toMatchObject({over: 3, near: 1, inDebt: 2})
+    // The adjustment within the two seconds, of the child and of its parent.
+    expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
+    expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
+    // In total it was consumed once.
+    expect(totalsAt(readings.values(), tenant.nowMs).ratePerSecond.get('tpm')).toBe(1500)
+    expect(resourcesAt(readings.values(), tenant.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
+    await limiter.close()
+  })
+})

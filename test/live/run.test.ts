@@ -1,0 +1,9 @@
+import {execFile} from 'node:child_process'
+import {promisify} from 'node:util'
+import {expect, it} from 'vitest'
+import {SMALLEST_HEAP_FLAGS} from '../../src/lib/cli/output/small-heap.js'
+
+it('the V8 of this Node knows every flag for a small heap', async () => {
+  const args = [...SMALLEST_HEAP_FLAGS, '--eval', 'console.log("done")']
+  expect(await promisify(execFile)(process.execPath, args)).toEqual({stdout: 'done\n', stderr: ''})
+})

@@ -1,0 +1,35 @@
+import {describe, expect, it} from 'vitest'
+import {drainOf} from '../../../src/lib/live/screen/children.js'
+import {bucketOf, readingOf} from '../support.js'
+
+const child = (entity: string, rate: number | undefined, consumed: number, chargedTo = 'team#r') =>
+  readingOf(bucketOf(`${entity}#r`, {limits: {tpm: {capacity: 100, consumed}}}), {
+    chargedTo,
+    ratePerSecond: rate === undefined ? new Map() : new Map([['tpm', rate]]),
+  })
+
+const drain = (...children: ReturnType<typeof child>[]) =>
+  drainOf({readings: new Map(children.map(each => [each.id, each]))}, 'team#r', 'tpm')
+
+describe('who drains a parent', () => {
+  it('are the children that use most of the limit now', () => {
+    expect(drain(child('a', 10, 9), child('b', 30, 1), child('idle', 0, 500), child('x', 9, 9, 'other#r'))).toEqual({
+      basis: 'rate',
+      children: [
+        {entity: 'b', share: 0.75, ratePerSecond: 30},
+        {entity: 'a', share: 0.25, ratePerSecond: 10},
+      ],
+    })
+  })
+
+  it('are those that have used most of it so far, while nothing is used: an empty quota refuses everybody', () => {
+    expect(drain(child('a', 0, 100), child('b', undefined, 300), child('new', 0, 0), child('refund', -5, 0))).toEqual({
+      basis: 'total',
+      children: [
+        {entity: 'b', share: 0.75, ratePerSecond: null},
+        {entity: 'a', share: 0.25, ratePerSecond: 0},
+      ],
+    })
+    expect(drain().children).toEqual([])
+  })
+})

@@ -1,0 +1,55 @@
+import {describe, expect, it} from 'vitest'
+import {type Extent, screenReducer} from '../../../src/lib/live/state/reducer.js'
+import {initialState, type ScreenState} from '../../../src/lib/live/state/screen-state.js'
+
+const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000)
+const IDS = ['ada#gpt-4', 'ben#gpt-4', 'eve#search']
+
+/** The list is the one that the filter of a state selects. */
+const extentOf = ({selection}: ScreenState): Extent => ({
+  ids: IDS.filter(id => id.includes(selection.filter)),
+  height: 10,
+  text: {length: 0, height: 10},
+  typedFlags: '',
+  rowOf: () => undefined,
+})
+
+const press = (state: ScreenState, input: string, key = {}): ScreenState =>
+  screenReducer(state, {type: 'press', input, key, atMs: 7}, extentOf)
+
+describe('a key', () => {
+  it('means what it means in the mode: q is text in a filter, and quits elsewhere', () => {
+    expect(press(FIRST, 'q').exitCode).toBe(0)
+    const typing = press(press(FIRST, '/'), 'q')
+    expect(typing).toMatchObject({mode: 'filter', selection: {filter: 'q'}, exitCode: undefined})
+    expect(press(typing, 'c', {ctrl: true}).exitCode).toBe(130)
+  })
+
+  it('changes nothing where it means nothing, not even the object', () => {
+    expect(press(FIRST, 'x')).toBe(FIRST)
+  })
+
+  it('takes the time of the press for a pause', () => {
+    expect(press(FIRST, 'p').pausedAtMs).toBe(7)
+  })
+
+  it('is counted where the terminal or the watch has to act', () => {
+    const state = [
+      ['r', {}],
+      ['r', {}],
+      ['z', {ctrl: true}],
+    ].reduce((current, [input, key]) => press(current, input as string, key as object), FIRST)
+    expect([state.refreshes, state.suspensions]).toEqual([2, 1])
+  })
+})
+
+it('keys that arrived together each see the list that those before them left', () => {
+  expect(press(FIRST, '/search\r\r')).toMatchObject({mode: 'detail', detailId: 'eve#search'})
+  expect(press(FIRST, 'jj\r')).toMatchObject({mode: 'detail', detailId: 'eve#search'})
+})
+
+it('remembers where new data has moved the selected line', () => {
+  const cursor = {id: 'ben#gpt-4', index: 2, top: 1}
+  const state = screenReducer(FIRST, {type: 'settled', cursor}, extentOf)
+  expect(state.cursors).toEqual({...FIRST.cursors, overview: cursor})
+})

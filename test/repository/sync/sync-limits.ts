@@ -1,8 +1,0 @@
-import {type SyncOptions, type SyncResult, syncBuckets} from '../../../src/lib/repository/sync/bucket-sync.js'
-import {limitSync} from '../../../src/lib/repository/sync/limit-sync.js'
-import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
-import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
-
-/** What a change of limits does to live buckets. */
-export const syncLimits = (table: NamespaceTable, scope: ConfigScope, options?: SyncOptions): Promise<SyncResult> =>
-  syncBuckets(table, scope, [limitSync], options)

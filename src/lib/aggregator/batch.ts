@@ -67,6 +67,7 @@ export class Batch {
 
   /** Logs the error and has these records delivered again. */
   fail(sequenceNumbers: readonly string[], step: string, subject: object, error: unknown): void {
+    // Planted fault: records that failed are forgotten
     for (const number of sequenceNumbers) this.#failures.add(number)
     this.#logError(step, subject, error)
   }

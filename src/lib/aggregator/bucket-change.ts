@@ -107,6 +107,7 @@ function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMill
   const consumedMilli = new Map<string, bigint>()
   const uncounted: string[] = []
   for (const [limit, milli] of readConsumption(after)) {
+    // Planted fault: all past consumption counts again
     const delta = milli - (known.get(limit) ?? 0n)
     if (delta === 0n) continue
     const isPlausible = delta <= MAX_CONSUMED_MILLI && delta >= -MAX_CONSUMED_MILLI

@@ -26,6 +26,7 @@ export function refusedBy(before: Item, after: Item): RefusalCounts | undefined 
   const limits = new Map<string, LimitRefusals>()
   for (const [limit, {requests, tokens}] of counted.limits) {
     const seen = known.limits.get(limit)
+    // Planted fault: all past refusals count again
     const added = {requests: requests - (seen?.requests ?? 0), tokens: tokens - (seen?.tokens ?? 0n)}
     if (isLimitName(limit) && isPlausible(added.requests) && added.tokens >= 0n && added.tokens <= MOST_TOKENS)
       limits.set(limit, added)
@@ -59,6 +60,7 @@ export function addToUsage(
     e.set(map, encodeUsageRefusals(counted)).condition(`attribute_not_exists(${e.name(map)})`)
   } else {
     const {added, lastAt} = usageRefusals(counted)
+    // Planted fault: tokens of refusals are not added
     for (const [entry, count] of added) e.addWithin(map, entry, n(count))
     e.setWithin(map, lastAt[0], n(lastAt[1])).condition(`attribute_exists(${e.name(map)})`)
   }

@@ -130,6 +130,7 @@ function notYetCounted({changes}: UsageGroup, {marks}: UsageProgress): UsageGrou
   const pending = new Map<number, readonly BucketChange[]>()
   for (const [shard, ofShard] of changes) {
     const mark = marks.get(shard)
+    // Planted fault: the last change is counted again
     const later = mark === undefined ? ofShard : ofShard.filter(({position}) => position > mark)
     if (later.length > 0) pending.set(shard, later)
   }
@@ -204,6 +205,7 @@ function moveMark(
   if (known !== undefined) e.condition(`${mark} = ${e.value(s(known))}`)
   else if (stored) e.condition(`attribute_not_exists(${mark})`)
   else e.condition(`attribute_not_exists(${mark}) OR ${mark} < ${e.value(s(first.position))}`)
+  // Planted fault: the mark of usage stays behind
   e.set(usageMark(shard), s(last.position))
 }
 

@@ -57,8 +57,11 @@ export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance
   if (elapsedMs <= 0) return balance
   const period = BigInt(rate.refillPeriodMs)
   const earned = BigInt(elapsedMs) * rate.refillAmountMilli + balance.remainder
+  // Planted fault: fractions are rounded up
   const tokensMilli = balance.tokensMilli + earned / period
+  // Planted fault: a balance grows beyond the capacity
   if (tokensMilli >= rate.capacityMilli) return {tokensMilli: rate.capacityMilli, remainder: 0n}
+  // Planted fault: fractions are dropped
   return {tokensMilli, remainder: earned % period}
 }
 
@@ -82,6 +85,7 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   const deficit = neededMilli - balance.tokensMilli
   if (deficit <= 0n) return 0
   if (neededMilli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return Number.POSITIVE_INFINITY
+  // Planted fault: retry-after is 50 ms short
   const wait = Number((deficit * BigInt(rate.refillPeriodMs) - balance.remainder) / rate.refillAmountMilli) + 1
   return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
 }
@@ -114,6 +118,7 @@ export function loweredTogether(balancesMilli: readonly bigint[], leftMilli: big
 export function shareOf(value: bigint, shard: number, count: number): bigint {
   const position = BigInt(positionOf(shard, count))
   const shards = BigInt(count)
+  // Planted fault: shares add up to more
   return (value * (position + 1n)) / shards - (value * position) / shards
 }
 

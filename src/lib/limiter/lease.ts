@@ -158,6 +158,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   get overdrawn(): readonly Name[] {
     const names = this.#grants.flatMap(({record}) =>
       [...record.state.limits].flatMap(([name, {kind, tokensMilli}]) =>
+        // Planted fault: a limit that is overdrawn is not named
         kind?.softUntilMs !== undefined && tokensMilli < 0n ? [name] : [],
       ),
     )
@@ -283,6 +284,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       const returns = returnsOf(deltas)
       const charges = [...deltas].filter(([, milli]) => milli > 0n)
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
+      // Planted fault: what was released is rolled back again
       book(holding, returns, 1n)
       try {
         await correct(holding, deltas)
@@ -291,6 +293,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
         onDone?.(charges)
         throw error
       }
+      // Planted fault: what was adjusted is not rolled back
       book(holding, charges, 1n)
       onDone?.(charges)
       if (!holding.isBypassed) this.#note(grant, deltas)

@@ -3,8 +3,8 @@ import {cp, mkdtemp, readFile, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {createInterface} from 'node:readline'
 import {fileURLToPath} from 'node:url'
+import type {SourceFile} from '../../helpers/import-lines.js'
 import type {Profile} from '../scenario.js'
-import type {Mutant} from './mutants.js'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 export const CACHE = join(ROOT, '.cache')
@@ -30,15 +30,11 @@ export class Copy {
     return new Copy(folder)
   }
 
-  async plant({file, what, from, to}: Mutant): Promise<void> {
-    const path = join(this.folder, 'src/lib', file)
-    const text = await readFile(path, 'utf8')
-    if (text.split(from).length !== 2) throw new Error(`${file}: the place for "${what}" is gone, or there are several`)
-    this.restore = () => writeFile(path, text)
-    await writeFile(
-      path,
-      text.replace(from, () => to),
-    )
+  async plant({path, text}: SourceFile): Promise<void> {
+    const place = join(this.folder, path)
+    const sound = await readFile(place, 'utf8')
+    this.restore = () => writeFile(place, sound)
+    await writeFile(place, text)
   }
 
   /** What is reported while seeds of some profiles are played, until nobody asks for more. */

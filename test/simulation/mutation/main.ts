@@ -3,10 +3,12 @@ import {availableParallelism} from 'node:os'
 import {join} from 'node:path'
 import {parseArgs} from 'node:util'
 import {forEachConcurrently} from '../../../src/lib/dynamo/concurrency.js'
+import {readSources} from '../../helpers/sources.js'
 import {writeTable} from '../page.js'
 import {CACHE, Copy} from './copy.js'
 import {profilesFor} from './likely.js'
 import {MUTANTS, type Mutant} from './mutants.js'
+import {plantFault} from './place.js'
 
 /**
  * Plants faults in copies of the sources, one at a time, and plays seeds until an oracle reports one that reports nothing
@@ -14,7 +16,7 @@ import {MUTANTS, type Mutant} from './mutants.js'
  */
 const USAGE = `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--workers N] [--resume] [--write]
   --seeds N    seeds of every profile
-  --only TEXT  only faults with this text in their file or description
+  --only TEXT  only faults with this text in their function or description
   --from N     leaves the first N faults out
   --count N    plants at most so many
   --workers N  how many play at a time; as many as there are cores unless given
@@ -38,9 +40,10 @@ if (values.help) {
   process.exit(0)
 }
 
-/** The oracle that found a fault, with profile and seed, by file and description. */
+/** The oracle that found a fault, with profile and seed, by function and description. */
 const FOUND = join(CACHE, 'found-mutants.json')
 const found = new Map<string, string>(values.resume ? await readFound() : [])
+const sources = readSources()
 const from = Number(values.from)
 const chosen = MUTANTS.filter(mutant => nameOf(mutant).includes(values.only)).slice(from, from + Number(values.count))
 await mkdir(CACHE, {recursive: true})
@@ -58,11 +61,11 @@ try {
     await writeFile(FOUND, JSON.stringify([...found], undefined, 1))
   })
   const rows = chosen.map(
-    mutant => `| \`${mutant.file}\` | ${mutant.what} | ${found.get(nameOf(mutant)) ?? '**not found**'} |`,
+    mutant => `| \`${mutant.inside}\` | ${mutant.what} | ${found.get(nameOf(mutant)) ?? '**not found**'} |`,
   )
   const total = `${chosen.filter(mutant => found.has(nameOf(mutant))).length} of ${chosen.length} planted faults found`
   console.log(total)
-  const head = [`${total}.`, '', '| file | planted fault | found by |', '|---|---|---|']
+  const head = [`${total}.`, '', '| function | planted fault | found by |', '|---|---|---|']
   if (values.write) await writeTable('faults', [...head, ...rows].join('\n'))
   process.exitCode = rows.some(row => row.includes('**not found**')) ? 1 : 0
 } finally {
@@ -71,9 +74,10 @@ try {
 
 /** The oracle that finds a planted fault, with profile and seed; `undefined` when none does. */
 async function finderOf(copy: Copy, mutant: Mutant): Promise<string | undefined> {
-  await copy.plant(mutant)
+  const planted = plantFault(sources, mutant)
+  await copy.plant(planted)
   try {
-    for (const profiles of profilesFor(mutant.file)) {
+    for (const profiles of profilesFor(planted.path)) {
       for await (const {profile, seed, oracle} of copy.play(profiles, ['--seeds', values.seeds])) {
         if (!(await sound.reports(profile, seed, oracle))) return `${oracle} (${profile} ${seed})`
       }
@@ -89,8 +93,8 @@ async function readFound(): Promise<[string, string][]> {
   return JSON.parse(text)
 }
 
-function nameOf({file, what}: Mutant): string {
-  return `${file}: ${what}`
+function nameOf({inside, what}: Mutant): string {
+  return `${inside}: ${what}`
 }
 
 async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {

@@ -69,6 +69,7 @@ export class Sweeper {
     const done = this.#done.get(name) ?? new Set<string>()
     this.#done.set(name, done)
     for await (const rows of this.#rows(entry)) {
+      // Planted fault: a sweep leaves out the last entity
       const entities = [...new Set(rows.entities)].filter(entity => !done.has(entity))
       await forEachConcurrently(each(entities), Math.min(CONCURRENCY, entities.length), async entity => {
         await this.#rollUps.rollUp(batch, {...subject, entity})

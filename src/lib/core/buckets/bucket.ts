@@ -36,6 +36,7 @@ export function sumAmounts(requests: Iterable<{readonly amounts: Amounts}>): Map
 
 /** The opposite amounts: what undoes a charge. */
 export function negateAmounts(amounts: Amounts): Map<string, bigint> {
+  // Planted fault: returns are charges
   return new Map([...amounts].map(([name, milli]) => [name, -milli]))
 }
 
@@ -54,6 +55,7 @@ export function chooseFitting<T extends {readonly amounts: Amounts}>(
   const others: T[] = []
   for (const request of requests) {
     if (covers(left, request.amounts)) {
+      // Planted fault: requests of a batch share the same tokens
       for (const [name, milli] of request.amounts) left.set(name, (left.get(name) ?? 0n) - milli)
       fitting.push(request)
     } else others.push(request)
@@ -62,6 +64,7 @@ export function chooseFitting<T extends {readonly amounts: Amounts}>(
 }
 
 function covers(tokensMilli: ReadonlyMap<string, bigint>, amounts: Amounts): boolean {
+  // Planted fault: a token too few is enough
   for (const [name, milli] of amounts) if ((tokensMilli.get(name) ?? 0n) < milli) return false
   return true
 }
@@ -307,6 +310,7 @@ export function expiresAtSeconds(
   multiplier: number,
   nowMs: number,
 ): number {
+  // Planted fault: buckets expire at once
   return Math.max(Math.floor(nowMs / 1000) + IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs))
 }
 

@@ -53,6 +53,7 @@ export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: nu
   // Beyond what was seen nothing is gained: that instant lies within the widest bounds itself.
   const rests = RUNGS.map(times => Math.min(times * restMs, sinceSeenMs))
   const lowestAfter = (limit: Rate, elapsedMs: number) =>
+    // Planted fault: a bucket counts as full too early
     limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs)) / BigInt(limit.refillPeriodMs)
   // Bounds know no carried fraction: a bucket that is full only thanks to one lies within none of them.
   if (limits.some(([, limit]) => limit.tokensMilli < lowestAfter(limit, sinceSeenMs))) return []
@@ -92,6 +93,7 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
   const elapsedMs = Math.max(0, nowMs - share.refilledAtMs)
   const first = roomAfter(share.limits, names, elapsedMs, nowMs)
   const isInside = (name: string) =>
+    // Planted fault: a bucket that has overflowed counts as one with room
     (share.limits.get(name)?.tokensMilli ?? 0n) <= (first?.highestMilli.get(name) ?? 0n)
   if (!first || !names.every(isInside)) return []
   const isSmall = (name: string) => {

@@ -83,6 +83,7 @@ export function periodOf({kind}: KindedLimit, refilledAtMs: number, chargedAtMs 
   const {definition} = kind
   const startMs = (session?.startMs ?? 0) > chargedAtMs ? undefined : session?.startMs
   if (session) return {definition, isSession: true, startMs}
+  // Planted fault: what is charged in a window that is over is returned to the next
   return {definition, isSession: false, endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}
 }
 
@@ -134,6 +135,7 @@ export function hasWindowToStart(limit: KindedLimit, refilledAtMs: number, nowMs
 
 /** Whether another shard has opened a window that this one's balance does not belong to yet. */
 function hasPendingWindow({session}: Quota, refilledAtMs: number): boolean {
+  // Planted fault: a window that another shard has opened is not started
   return session?.startMs !== undefined && session.startMs > (session.appliedMs ?? refilledAtMs)
 }
 
@@ -149,9 +151,12 @@ function advanceQuota<L extends KindedLimit>(
   if (resets) {
     const resetMs = resets.lastMs(toMs)
     const isHeld = resetMs === quota.heldMs
+    // Planted fault: a quota is not restored
+    // Planted fault: a quota is restored again within a minute
     if (!isHeld && resetMs !== undefined && resetMs > fromMs) return granted(limit, quota, resetTarget(limit, toMs))
   } else if (session) {
     const endMs = sessionEndMs(limit)
+    // Planted fault: a session begins before the last one has ended
     if (endMs === undefined || toMs >= endMs) {
       const held = heldSession(quota, toMs)
       if (held) return {...limit, kind: {...limit.kind, quota: {...quota, ...held, heldMs: undefined}}}
@@ -161,6 +166,7 @@ function advanceQuota<L extends KindedLimit>(
     }
     if (hasPendingWindow(quota, fromMs)) {
       const applied = {...quota, session: {...session, appliedMs: session.startMs}}
+      // Planted fault: what was spent since a window was announced is granted again
       return granted(limit, applied, resetTarget(limit, ruleMs) - spentSinceMark(limit, quota))
     }
   }
@@ -277,6 +283,7 @@ function waitFor(limit: KindedLimit, nowMs: number, needed: (held: KindedLimit) 
   let held = withRateAt(limit, nowMs)
   for (let boundaries = 0; boundaries < MOST_BOUNDARIES && atMs - nowMs < HORIZON_MS; boundaries++) {
     // One more than the boundary: instants are truncated to milliseconds.
+    // Planted fault: the wait for a quota is 50 ms short
     if (held.tokensMilli >= needed(held)) return boundaries === 0 ? 0 : atMs - nowMs + 1
     // The fraction counts over the stored period, which may be another one; rounded down, the wait is not too short.
     const storedPeriodMs = held.kind?.share?.whole.refillPeriodMs ?? held.refillPeriodMs

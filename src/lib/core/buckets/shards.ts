@@ -194,6 +194,7 @@ function firstEnough(isEnoughAfter: (waitMs: number) => boolean, fromMs: number,
     if (isEnoughAfter(middle)) lateEnough = middle
     else tooEarly = middle
   }
+  // Planted fault: the wait of several shards is too short
   return lateEnough
 }
 

@@ -59,6 +59,7 @@ interface RateInForce {
 /** The parameters of the whole limit at an instant: those that the schedule puts in place of the stored ones. */
 export function wholeRateAt(limit: KindedRate, atMs: number): RateInForce {
   const whole = limit.kind?.share?.whole ?? limit
+  // Planted fault: a window of the schedule is ignored
   return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}
 }
 

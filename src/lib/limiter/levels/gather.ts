@@ -224,6 +224,7 @@ export class ShardGatherer {
       const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
       const mark = nextMark()
       marks.set(shard, mark)
+      // Planted fault: a gathered request is charged nothing
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
       return {Update: update as NonNullable<TransactItem['Update']>}

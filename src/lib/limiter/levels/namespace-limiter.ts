@@ -134,12 +134,14 @@ export class NamespaceLimiter {
       throw error
     })
     // A parent that the entity has left, or that is not charged any more, refuses nothing.
+    // Planted fault: a parent that an entity has left refuses
     if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
       return this.acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
     const [entitys, shared] = grants as [Grant, Grant]
     const actual = chargedParent(this.#entities.familyOf(entitys.record))
     if (actual === expected) return grants
+    // Planted fault: a parent that an entity has left stays charged
     void this.queues.refund(shared.holdings)
     return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
   }
@@ -223,6 +225,7 @@ export class NamespaceLimiter {
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
     if (grants.length === asked.length) return grants
+    // Planted fault: a refused parent leaves its child charged
     const refunds = grants.map(grant => this.queues.refund(grant.holdings))
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason

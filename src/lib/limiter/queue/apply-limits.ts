@@ -86,6 +86,7 @@ export function impossibility(
   if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
   for (const [name, milli] of amounts) {
     const capacityMilli = capacities.get(name) as bigint
+    // Planted fault: the whole capacity is too large
     if (milli > capacityMilli && !soft.has(name) && !isBypassed)
       return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
   }
@@ -153,6 +154,7 @@ function planCreation(
   // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
   if (fitting.length === 0 && residue.size === 0)
     return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
+  // Planted fault: the first request is not charged
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
   return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
@@ -235,6 +237,7 @@ export function isUpToDate(
     seen.record.isDisabled === undefined &&
     applied.disabledAt === undefined &&
     (applied.isBypassed ? !isRenewalDue(seen.record, nowMs) : seen.record.bypassUntilMs === undefined) &&
+    // Planted fault: changed limits are never noticed
     !changesLimits(plan) &&
     isSameFamily(seen.record, family) &&
     isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)

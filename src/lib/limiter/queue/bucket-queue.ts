@@ -140,6 +140,7 @@ export class BucketQueue {
     requests: number,
     {isBypassed, incarnation, periods}: Pick<Holding, 'isBypassed' | 'incarnation' | 'periods'>,
   ): Promise<void> {
+    // Planted fault: of what an abandoned request was charged the first limit stays charged
     const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, isBypassed, incarnation, periods})
     await insist(attempt, this.#services.table.backoff).catch(() => {})
   }
@@ -236,6 +237,7 @@ export class BucketQueue {
       const seen = await this.#writes.send(step)
       const {outcome} = seen
       if (outcome.applied) {
+        // Planted fault: corrections that were written with a request are written again
         for (const {resolve} of corrections) resolve()
         // Leases book them first: the answers to the requests show balances that have them already (L6).
         await afterMicrotasks()
@@ -431,6 +433,7 @@ export class BucketQueue {
       const {amounts, requests} = request
       if (request.isAbandoned) {
         const periods = periodsOf(state, chargedAtMs)
+        // Planted fault: what an abandoned request was charged stays
         request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))
       } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
     }

@@ -69,6 +69,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
   let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
   // Dropped from the cache: a return that is lost on its first try could not be told from one that was applied.
+  // Planted fault: a return to a bucket that is not cached is written without a look at it
   if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]
@@ -83,6 +84,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     if (changes.size === 0 && requests === 0 && !isSetOff) return
     const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
     const {slotMark} = bucket
+    // Planted fault: tokens are returned to a bucket that was created since
     const returns = returning && {slotMark, incarnation: returning.incarnation, periods, validUntilMs}
     const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
     const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
@@ -93,8 +95,10 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     if (stored?.kind !== 'bucket') return
     // To a quota that may have been reset since, nothing is returned.
     const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
+    // Planted fault: a return in doubt is repeated
     if (returning && (outcome.isInDoubt || isOther)) {
       // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
+      // Planted fault: what is charged afterwards is dropped with a return in doubt
       deltas = chargesOf(corrections)
       requests = 0
       returning = undefined

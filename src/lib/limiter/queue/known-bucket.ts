@@ -195,6 +195,7 @@ export class KnownBucket {
     const {denyCacheMs} = this.#settings
     const ageMs = nowMs - this.#state.atMs
     // A clock that was set back must not keep a refusal alive for longer than its time.
+    // Planted fault: refusals are remembered for a minute
     return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
   }
 
@@ -227,6 +228,7 @@ export class KnownBucket {
     const nowMs = this.timeAt(clockMs)
     if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
       return undefined
+    // Planted fault: a soft limit refuses when its time has run out
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
     return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
   }

@@ -74,6 +74,7 @@ export function explainRefusal(
     }
   })
   // Nothing exceeded means that competitors were faster on every try: there is room by now.
+  // Planted fault: every refusal names 1 ms
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
   // Rates of plain limits only grow, so the longest wait is the answer; this is where most refusals end.
   if (isPlain) return {statuses, retryAfterMs: longestMs}

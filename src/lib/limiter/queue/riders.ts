@@ -28,6 +28,7 @@ export function ridersOf(corrections: readonly Correction[], record: BucketRecor
     if (correction.isBypassed) return undefined
     const returned = [...correction.amounts].filter(([, milli]) => milli < 0n)
     if (returned.length === 0 && correction.requests === 0) continue
+    // Planted fault: tokens are returned with a request to a bucket that was created since
     if (correction.incarnation !== incarnation) return undefined
     for (const [name] of returned) {
       const period = correction.periods.get(name)

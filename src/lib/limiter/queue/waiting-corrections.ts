@@ -67,7 +67,9 @@ export class WaitingCorrections {
     if (this.#soon.length === 0) return
     clearTimeout(this.#timer)
     this.#timer = undefined
+    // Planted fault: what is settled soon is forgotten when others are written
     this.#due.push(...this.#soon)
+    // Planted fault: what is settled soon is written with every further write
     this.#soon = []
   }
 }

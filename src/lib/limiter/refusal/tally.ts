@@ -153,6 +153,7 @@ export class RefusalTally {
     const waiting = this.#waitingFor(bucket)
     waiting.counts.requests++
     waiting.counts.lastAtMs = Math.max(waiting.counts.lastAtMs, lastAtMs)
+    // Planted fault: of several limits that refuse one is counted
     for (const {name, requested, exceeded} of asked)
       if (exceeded) countLimit(waiting.counts, name, 1, BigInt(requested))
     this.#wakeAt(dueAtMs(waiting))
@@ -185,12 +186,14 @@ export class RefusalTally {
     const {counts} = waiting
     const {taken, rest} = divide(counts)
     waiting.counts = {requests: 0, byParent: 0, lastAtMs: counts.lastAtMs, limits: rest}
+    // Planted fault: refusals wait after they were taken along
     if (rest.size === 0) this.#remove(waiting)
     const size = sizeOf(taken)
     this.#riding += size
     return new RefusalRide(write, taken, outcome => {
       this.#riding -= size
       if (outcome === 'lost') this.#lost += size
+      // Planted fault: refusals of a write that was refused are forgotten
       else if (outcome === 'not-counted') this.#add(bucket, taken)
     })
   }
@@ -333,10 +336,12 @@ export class RefusalRide implements GuardedWrite {
   settle(outcome: WriteOutcome): void {
     if (this.#isLeftBehind) this.#end('not-counted')
     else if (outcome.applied) this.#end('counted')
+    // Planted fault: refusals of a write that stays in doubt are counted again
     else this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')
   }
 
   fail(error: unknown): void {
+    // Planted fault: refusals of a write that has failed in doubt are counted again
     this.#end(mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted')
   }
 }

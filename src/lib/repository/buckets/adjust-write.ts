@@ -63,6 +63,7 @@ export function adjustUpdate(
   requireLimitsRevision(e, options)
   if (returns) {
     if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
+    // Planted fault: a return goes to another bucket than the one that gave the tokens
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
     requirePeriods(e, returns)
   }

@@ -46,9 +46,11 @@ export function bypassUpdate(
   countRequests(e, requests)
   if (repairPressure)
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
+  // Planted fault: a bypassed request is counted by a late attempt as well
   requireLimitsRevision(e, seen)
   refuseExpired(e, nowMs, seen)
   requireEnabled(e, seen)
+  // Planted fault: a bypass does not end
   e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)
   return markedUpdate(table, seen, e, mark)
 }

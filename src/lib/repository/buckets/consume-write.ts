@@ -71,6 +71,7 @@ export function consumeUpdate(
   const e = new ExpressionBuilder()
   for (const [name, milli] of amounts) {
     if (milli === 0n) continue
+    // Planted fault: what is returned with a request is taken again
     const change = milli - (returns?.amounts.get(name) ?? 0n)
     if (change !== 0n) addConsumption(e, name, change)
     demandTokens(e, name, milli, room, nowMs)
@@ -108,6 +109,7 @@ function demandTokens(
     if (highest !== undefined) e.condition(`${tk} <= ${e.value(n(highest))}`)
     return
   }
+  // Planted fault: a charge does not check the balance
   const lowest = e.value(n(milli))
   e.condition(highest === undefined ? `${tk} >= ${lowest}` : `${tk} BETWEEN ${lowest} AND ${e.value(n(highest))}`)
   const rate = supposed?.get(name)
@@ -133,6 +135,7 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
     ]
     // The refill instant moves, so that nothing of what is given up can come back. Fractions are valid only if it stays.
     e.set(names.refilledAt, n(nowMs)).condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
+    // Planted fault: what has overflowed can be taken as well
   } else if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
   else {
     const within = ({earliestRefillMs, highestMilli}: RoomBounds) => [

@@ -43,6 +43,7 @@ export function fullBucketUpdate(
   const e = new ExpressionBuilder()
   const within = ({latestRefillMs, lowestMilli}: FullnessBounds) => [
     `${e.name(names.refilledAt)} <= ${e.value(n(latestRefillMs))}`,
+    // Planted fault: a bucket that is not full counts as full
     ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`),
   ]
   e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
@@ -64,6 +65,7 @@ export function fullBucketUpdate(
     e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(stored.capacityMilli))}`)
     e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(stored.refillAmountMilli))}`)
     e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(stored.refillPeriodMs))}`)
+    // Planted fault: a full bucket is not charged
     e.set(limitAttribute(name, 'tokens'), n(full - milli))
     if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
   }

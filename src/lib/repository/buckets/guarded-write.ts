@@ -45,8 +45,10 @@ export async function sendGuarded(
 ): Promise<WriteOutcome> {
   const {timeoutMs, slotMark} = options
   const {update, basis} = write
+  // Planted fault: a write on a bucket that was not seen is repeated
   const repetition = basis.kind === 'refill' ? 'read' : () => update({...mark, repeats: {slotMark}})
   const outcome = await sendMarked(table, update(mark), mark, {timeoutMs, repetition})
+  // Planted fault: a first try that may still arrive is not ruled out
   if (outcome.applied || !outcome.isInDoubt) return outcome
   try {
     return await ruleOut(table, basis, mark, outcome.item, options)
@@ -68,6 +70,7 @@ async function ruleOut(
 ): Promise<WriteOutcome> {
   let current = item
   for (let tries = 0; tries < MOST_TRIES; tries++) {
+    // Planted fault: a first try that arrives while it is ruled out counts as refused
     if (carriesMark(current, mark)) return {applied: true, item: current as Item, isFound: true}
     const stored = current && decodeBucket(current)
     const inSlot = markIn(current, mark.slot)
@@ -75,6 +78,7 @@ async function ruleOut(
     const isInDoubt = basis.kind !== 'refill' && inSlot !== slotMark
     if (hasMoved(basis, stored.record)) return {applied: false, item: current, isInDoubt}
     const latestMs = basis.kind === 'refill' ? basis.latestMs : 0
+    // Planted fault: the refill instant of a bucket that was not seen is not moved beyond a first try
     const plan = planBucket(stored, Math.max(table.clock(), latestMs + 1))
     // Guarded by the slot as well: an attempt that arrives just now is noticed.
     const fence = {...nextMark(), repeats: {slotMark: inSlot}}

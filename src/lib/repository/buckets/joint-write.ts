@@ -22,6 +22,7 @@ export async function writeTogether(table: NamespaceTable, items: TransactItem[]
   } catch (error) {
     if (!isContended(error)) throw asOutage(error)
   }
+  // Planted fault: a first try to charge several shards that may still arrive is not ruled out
   if (!isInDoubt) return false
   // An attempt without an answer may still arrive. Once a shard was refilled anew, it is refused; sent again after that, the
   // transaction is recognised by its token if it was applied before, and otherwise refused for good.

@@ -30,6 +30,7 @@ export function validityOf(bucket: BucketState, nowMs: number): number | undefin
     isScheduled ||= hasCalendar(limit)
     if (limit.kind?.quota?.session && (sessionEndMs(limit) ?? 0) <= nowMs) return 0
   }
+  // Planted fault: a bucket is valid beyond its next reset
   return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined
 }
 
@@ -80,6 +81,7 @@ export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolea
   for (const [name, change] of changes) planKind(e, name, change, record)
   if (![...changes].some(([name, change]) => isRedefined(name, change, record))) return
   const kinds = new Map([...after.limits].map(([name, {kind}]) => [name, kind]))
+  // Planted fault: a kind that was changed is not stored
   for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)
 }
 
@@ -143,6 +145,7 @@ export function requireValidity(
 ): void {
   const stored = e.name(names.validUntil)
   const isExpected = isScheduled || seen?.validUntilMs !== undefined
+  // Planted fault: a charge does not ask whether a calendar has changed something
   e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
 }
 
@@ -151,6 +154,7 @@ export function requireValidity(
  * nor the revision.
  */
 export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled' | 'bypassUntilMs'>): void {
+  // Planted fault: a write does not ask whether the switch was thrown
   if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
   if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
 }

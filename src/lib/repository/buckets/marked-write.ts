@@ -65,6 +65,7 @@ export async function sendMarked(
     } catch (error) {
       if (error instanceof ConditionFailed) {
         const {oldItem} = error
+        // Planted fault: a refused repetition counts as applied
         if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
         return {applied: false, item: oldItem, isInDoubt: maybeApplied}
       }

@@ -79,12 +79,14 @@ export function planBucket(
     const rulesMs = rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs})
     const ceiling = isLowered ? ceilingOf(name, after, record, rulesMs) : credited.tokensMilli
     const isClamped = credited.tokensMilli > ceiling
+    // Planted fault: a raised limit fills the bucket
     const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : credited.tokensMilli)
     const remainder = isClamped || rate.refillPeriodMs !== stored.refillPeriodMs ? 0n : credited.remainder
     changes.set(name, {
       kind: 'keep',
       after: limitWith(rate, {tokensMilli, remainder, consumedMilli: stored.consumedMilli}, opened?.kind ?? kind),
       creditMilli: tokensMilli - stored.tokensMilli,
+      // Planted fault: a lowered limit is not stored
       parametersChanged: !isSameLimit(rate, stored),
     })
   }

@@ -20,6 +20,7 @@ export function grantOfShard(
     const share = shareOfLimit(name, stored, index, shardCount)
     const {capacityMilli} = wholeRateAt(stored, nowMs).rate
     const grantCount = grantCountOf(share, capacityMilli)
+    // Planted fault: a missing shard is granted what another one holds for it
     const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)
     return [{shard: index, tokensMilli: stored.tokensMilli, grantCount, isCurrent}]
   })

@@ -250,12 +250,14 @@ function moveTokens(
   for (const [name, milli] of movedMilli) {
     if (milli === 0n) continue
     const tk = limitAttribute(name, 'tokens')
+    // Planted fault: a split creates tokens
     give.add(tk, n(-milli))
     if (milli > 0n) give.condition(`${give.name(tk)} >= ${give.value(n(milli))}`)
   }
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of donor.state.limits) {
     const tokensMilli = movedMilli.get(name) ?? grantedMilli.get(name) ?? 0n
+    // Planted fault: a new shard counts what its donor has counted
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
     if (shardCount !== donor.shardCount) keepGrant(give, name, limit, donor)

@@ -22,6 +22,7 @@ export function stampUpdate(
   seen?: BucketRecord,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
+  // Planted fault: the switch is not stamped on buckets
   if (access === 'disabled') e.set(names.disabled, bool(true))
   else e.remove(names.disabled)
   if (access === 'bypass') e.set(names.bypass, n(readAtMs + STAMP_MS))

@@ -67,6 +67,7 @@ export function markIn(item: Item | undefined, slot: number): string | undefined
 export function carriesMark(item: Item | undefined, {slot, nonce}: WriteMark): boolean {
   if (!item) return false
   // The slot may belong to a later write, while revision and creation still name this one.
+  // Planted fault: an applied write counts as refused
   return [markAttribute(slot), names.limitsRevision, names.incarnation].some(name => readString(item, name) === nonce)
 }
 
@@ -95,6 +96,7 @@ export function createUpdate(
   }
   e.set(names.incarnation, s(mark.nonce))
   countRequests(e, requests)
+  // Planted fault: a bucket is created over another
   e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
@@ -132,9 +134,11 @@ export function plannedUpdate(
 ): BucketUpdate {
   const {record} = plan.seen
   const e = new ExpressionBuilder()
+  // Planted fault: a rewrite does not check the refill instant
   e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
+  // Planted fault: a rewrite does not check whether the limits have changed
   requireLimitsRevision(e, record)
   // More may be taken for a request that was counted elsewhere: on another shard, or before.
   const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
@@ -145,6 +149,7 @@ export function plannedUpdate(
   if (write.opens) stampBypass(e, record, write.bypassUntilMs, plan.nowMs)
   const taken: Amounts = write.bypassUntilMs === undefined ? write.amounts : new Map()
   if (write.isReset) e.set(names.incarnation, s(mark.nonce))
+  // Planted fault: a rewrite does not move the refill instant
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n, taken.get(name) ?? 0n)
@@ -184,6 +189,7 @@ function planLimit(
   const gain = change.creditMilli - takenMilli
   if (gain !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tokens'), n(gain))
   if (name === WRITE_PRESSURE_LIMIT) countWrite(e)
+  // Planted fault: charges of a rewrite are not counted
   else if (countedMilli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'consumed'), n(countedMilli))
 }
 
@@ -248,6 +254,7 @@ function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
 
 /** Takes tokens of one limit, or returns them. */
 export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
+  // Planted fault: charges are not counted
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
@@ -332,7 +339,9 @@ export function markedUpdate(
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
   if (refusals) countRefusals(e, refusals)
+  // Planted fault: a repetition leaves the first try valid
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
+  // Planted fault: a repetition is not recognised
   if (repeats) requireText(e, attribute, repeats.slotMark)
   return {
     TableName: table.name,

@@ -25,6 +25,7 @@ const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
       ])
       const family = familyOf(item && decodeEntity(item), cascade?.cascade)
       const isMoved = isOlderGeneration(record.parentGeneration, family.parentGeneration)
+      // Planted fault: a move does not reach buckets
       if (isSameFamily(record, family) && !isMoved) return undefined
       return mark => familyUpdate(table, record, family, mark)
     },

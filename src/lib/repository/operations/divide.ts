@@ -13,6 +13,7 @@ export function divideByWeight(total: bigint, weights: readonly bigint[]): bigin
 /** Divides tokens among shards in proportion to the room that each has, and gives none more than that. */
 export function divideByRoom(total: bigint, rooms: readonly bigint[]): bigint[] {
   const room = rooms.reduce((a, b) => a + b, 0n)
+  // Planted fault: a top-up adds more than was asked for
   const given = total < room ? total : room
   if (given <= 0n) return rooms.map(() => 0n)
   const parts = rooms.map(each => (given * each) / room)

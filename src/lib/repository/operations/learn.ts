@@ -80,6 +80,7 @@ async function lowerShards(
       isUnsplit &&= now.record.shardCount === seen.record.shardCount
       const planned = isUnsplit ? planLesson(now, nowMs, part, told) : undefined
       names = planned?.names ?? []
+      // Planted fault: a lesson is forgotten
       return planned?.decision
     }
     const outcome = await rewriteStoredBucket(table, {kind: 'bucket', ...seen}, rewrite)

@@ -22,6 +22,7 @@ export function operationPut(table: NamespaceTable, record: OperationRecord): Tr
   const e = new ExpressionBuilder()
   const isMissing = `attribute_not_exists(${e.name(attributes.key.partition)})`
   const {incarnation} = record
+  // Planted fault: a top-up is made again under its key
   if (incarnation === NO_INCARNATION) e.condition(isMissing)
   else {
     // One of an entity of the same name that was deleted since does not count, unless it may be of this one.

@@ -109,6 +109,7 @@ function tooHigh({changes}: BucketPlan, bounds: Bounds): Bounds {
 }
 
 function isAbove(change: PlannedLimit | undefined, {tokensMilli, remainder}: Balance): boolean {
+  // Planted fault: a lesson raises
   if (change?.kind !== 'keep') return false
   const {after} = change
   return after.tokensMilli > tokensMilli || (after.tokensMilli === tokensMilli && after.remainder > remainder)
@@ -119,6 +120,7 @@ function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
   const changes = new Map(plan.changes)
   for (const [name, {balance}] of bounds) {
     const change = plan.changes.get(name) as PlannedLimit
+    // Planted fault: a lesson lowers twice as far
     const creditMilli = change.creditMilli + balance.tokensMilli - change.after.tokensMilli
     changes.set(name, {...change, after: {...change.after, ...balance}, creditMilli})
   }
@@ -128,5 +130,6 @@ function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
   // A bucket that is gone before its debt is repaid would start full.
   const needed = ttlSeconds === undefined ? undefined : neededUntilSeconds(plannedLimits(lowered), 1, plan.nowMs)
   const isShort = ttlSeconds !== undefined && needed !== undefined && needed > ttlSeconds
+  // Planted fault: a lesson counts as a request
   return {plan: lowered, write: {amounts: new Map(), lessons, ...(isShort && {ttlSeconds: needed})}}
 }

@@ -35,6 +35,7 @@ export function isOwnKey(item: Item, window: Window): boolean {
  * up, and of the hours of the other days. What zae-limiter has counted is in records of its own.
  */
 export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
+  // Planted fault: a day lacks one of its hours
   const parts = whole.window === 'daily' ? hoursIn(items) : daysIn(items)
   if (parts.length === 0) return undefined
   const amounts = addUp(parts)

@@ -119,7 +119,6 @@ export function limitedModel(options: LimitedModelOptions): LimitedModelMiddlewa
   }
 }
 
-/** The head of an answer as the SDK passes it on, if it does. */
 function answerOf(status: number, headers: unknown): ProviderAnswer {
   const fields = recordOf(headers)
   return {

@@ -12,14 +12,12 @@ export interface CallDecisionOptions extends DecisionOptions {
   readonly provider?: ProviderAccount
 }
 
-/** A call, and who pays for it. */
 export interface ChargedCall {
   readonly entity: string
   readonly resource: string
   readonly estimate: TokenEstimate
 }
 
-/** What is charged for a call that was admitted: to the caller, and to the provider's entity where there is one. */
 export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
@@ -28,7 +26,6 @@ export interface CallCharge {
   answered(answer: ProviderAnswer): Promise<void>
   /** The call has failed: returns everything, and teaches if there was an answer. */
   failed(answer?: ProviderAnswer): Promise<void>
-  /** Replaces the estimate by what was used. */
   settle(used: TokenEstimate): Promise<void>
 }
 

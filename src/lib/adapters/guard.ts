@@ -52,9 +52,7 @@ export type GuardOutcome =
 export interface AdmittedRequest {
   readonly kind: 'admitted'
   readonly lease: Lease
-  /** For the response; as of now. */
   headers(): HeaderFields
-  /** To be called with the status of the response. */
   answered(status: number): Promise<void>
 }
 
@@ -123,7 +121,6 @@ function refused(decision: RefusedDecision, options: DecisionOptions): RefusedRe
   return {kind: 'refused', status: problem.status, headers, retryAfterMs: decision.retryAfterMs, problem}
 }
 
-/** What is left, in the style that was asked for. */
 function balanceFields(
   decision: AdmittedDecision | RefusedDecision,
   {headers: style = 'ietf', limitNames = {}}: DecisionOptions,

@@ -48,7 +48,6 @@ export function estimateCall({body}: ModelCall): TokenEstimate {
   }
 }
 
-/** Tokens of all texts in a JSON value, estimated. */
 export function tokensOfText(value: unknown): number {
   return tokensOfCharacters(charactersIn(value))
 }
@@ -57,7 +56,6 @@ export function tokensOfCharacters(characters: number): number {
   return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
-/** Characters of all texts in a JSON value. */
 export function charactersIn(value: unknown, key = ''): number {
   if (typeof value === 'string')
     return isAttachment(value, key) ? TOKENS_PER_ATTACHMENT * CHARACTERS_PER_TOKEN : value.length

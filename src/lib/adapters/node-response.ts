@@ -9,7 +9,6 @@ export interface NodeResponse {
   removeListener(event: 'close', listener: () => void): unknown
 }
 
-/** Runs `work` with a signal that aborts when the client leaves meanwhile. */
 export async function whileConnected<T>(response: NodeResponse, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const leaving = new AbortController()
   const leave = () => leaving.abort()

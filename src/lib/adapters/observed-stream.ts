@@ -1,4 +1,3 @@
-/** Who watches a stream pass. */
 export interface StreamObserver<Chunk> {
   chunk(chunk: Chunk): void
   /** Called once: at the end, or broken (`isBroken`) by an error of the source or because nobody reads on. */

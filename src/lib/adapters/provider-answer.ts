@@ -1,4 +1,3 @@
-/** What an answer of a provider tells about its limits. */
 export interface ProviderAnswer {
   readonly status: number
   /** A header field; its name is given in lower case. */
@@ -8,10 +7,8 @@ export interface ProviderAnswer {
 /** What the limits of a provider count. */
 export type ProviderLimit = 'requests' | 'tokens' | 'inputTokens' | 'outputTokens'
 
-/** What is left of one limit. */
 export interface ToldLimit {
   readonly left: number
-  /** The most there can be. */
   readonly limit?: number | undefined
   /** Until it is full again, in ms. */
   readonly resetMs?: number | undefined

@@ -30,7 +30,6 @@ const LOOK_INTERVAL_MS = 1000
 /** For a refusal that does not say when to come back, in ms. */
 const UNKNOWN_WAIT_MS = 1000
 
-/** What a call takes of the limits of a provider. */
 export function providerConsumption(
   {input, output}: {readonly input: number; readonly output: number},
   names: ProviderLimitNames = {},
@@ -50,7 +49,6 @@ function limitsOf({requests = 'rpm', tokens, inputTokens, outputTokens}: Provide
   return Object.entries(named).flatMap(([limit, name]) => (name ? [[limit as ProviderLimit, name] as const] : []))
 }
 
-/** A call that the provider has answered. */
 export interface AnsweredCall {
   readonly answer: ProviderAnswer
   readonly consumed: Consumption
@@ -61,7 +59,6 @@ export interface AnsweredCall {
   readonly answeredMs: number
 }
 
-/** Teaches the bucket of a provider what its answers say. */
 export class ProviderLessons {
   readonly #limiter: LearningLimiter
   readonly #names: ReturnType<typeof limitsOf>

@@ -4,7 +4,6 @@ import {PROBLEM_TYPE} from './problem.js'
 /** What log files know as "client closed request": nobody reads the answer, but one must be made. */
 export const CLIENT_GONE = 499
 
-/** The refusal as a web `Response`. */
 export function refusalResponse(outcome: RefusedRequest | {readonly kind: 'gone'}): Response {
   if (outcome.kind === 'gone') return new Response(null, {status: CLIENT_GONE})
   const {status, headers, problem} = outcome

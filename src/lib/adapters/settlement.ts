@@ -4,7 +4,6 @@ import type {LimitNames} from './dialects.js'
 import type {TokenEstimate} from './model-call.js'
 import {type ProviderLimitNames, providerConsumption} from './provider.js'
 
-/** What a call of a model is charged at first: one request, and all tokens that it may use. */
 export function reservation(
   {input, output}: TokenEstimate,
   {requests = 'rpm', tokens = 'tpm'}: LimitNames,
@@ -12,7 +11,6 @@ export function reservation(
   return {[requests]: 1, [tokens]: input + output}
 }
 
-/** What a call has used beyond what was estimated, of the limits of a provider. */
 export function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: ProviderLimitNames): Consumption {
   const reserved = providerConsumption(estimate, names)
   const spent = providerConsumption(used, names)

@@ -1,10 +1,8 @@
 import {charactersIn, isCount, parseObject, recordOf, type TokenEstimate, tokensOfCharacters} from './model-call.js'
 
-/** What a call has used, as far as its answer has told. */
 export class UsageTally {
   #input: number | undefined
   #output: number | undefined
-  /** The provider has counted the whole answer. */
   #isCounted = false
   #characters = 0
   #isComplete = false
@@ -45,7 +43,6 @@ export class UsageTally {
   }
 }
 
-/** Takes in a whole answer of OpenAI (chat, responses, embeddings) or Anthropic. */
 export function tallyAnswer(tally: UsageTally, text: string): void {
   const answer = parseObject(text)
   tallyUsage(tally, answer.usage, true)
@@ -53,7 +50,6 @@ export function tallyAnswer(tally: UsageTally, text: string): void {
   tally.complete()
 }
 
-/** Takes in the data of one event of a stream of OpenAI or Anthropic. */
 export function tallyEvent(tally: UsageTally, data: string): void {
   if (data === '[DONE]') tally.complete()
   const event = parseObject(data)

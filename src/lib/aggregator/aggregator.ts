@@ -18,7 +18,6 @@ export interface AggregatorOptions {
   readonly log: Log
 }
 
-/** Processes the stream of one table. */
 export interface Aggregator {
   /**
    * Idempotent: a batch may be delivered again, whole or from any failed record on. A record that fails is in the

@@ -39,7 +39,6 @@ export function folderSink(folder: string): ArchiveSink {
   }
 }
 
-/** An audit event that the table's TTL has removed. */
 export interface ExpiredEvent {
   readonly record: StreamRecord
   /** `undefined` for an event from before there were namespaces. */

@@ -11,7 +11,6 @@ const NAMES_LOGGED = 20
 const LOGGED_NAME_LENGTH = 80
 const LONGEST_REASON = 1_000
 
-/** One line of a structured log. */
 export interface LogLine {
   readonly level: 'info' | 'warn' | 'error'
   readonly message: string
@@ -26,7 +25,6 @@ export interface BatchResult {
   readonly counts: Readonly<BatchCounts>
 }
 
-/** One delivery: its decoded records, its counts, and which records failed. */
 export class Batch {
   readonly counts = noCounts()
   readonly changes: BucketChange[] = []

@@ -10,10 +10,8 @@ const EVERY_MS = 5 * 60_000
 /** How long live buckets are updated, in ms: those that are not reached follow with their next request. */
 const SYNC_MS = 10_000
 
-/** In whose name boosts are tidied up in the audit trail. */
 const PRINCIPAL = 'aggregator'
 
-/** Tidies up boosts that have ended, in the namespaces that the stream shows to be in use. */
 export class BoostKeeper {
   readonly #table: Table
   readonly #log: Log

@@ -25,7 +25,6 @@ export const FRESH_MS = 60_000
 const MAX_CONSUMED_MILLI = 10n ** 18n
 const MAX_ADMITTED = 1e9
 
-/** One shard of one bucket. */
 export interface ShardId {
   readonly namespace: string
   readonly entity: string
@@ -36,7 +35,6 @@ export interface ShardId {
 export const shardKey = ({namespace, entity, resource, shard}: ShardId): string =>
   `${namespace}/${entity}#${resource}#${shard}`
 
-/** What one write did to one shard of a bucket. */
 export interface BucketChange extends ShardId {
   readonly sequenceNumber: string
   /** Among all changes of this shard; compares as text. */

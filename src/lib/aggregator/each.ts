@@ -1,9 +1,7 @@
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 
-/** Writes in flight. */
 const CONCURRENCY = 16
 
-/** Calls `work` with every element, several at a time. */
 export async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
   async function* source(): AsyncGenerator<T, void> {
     yield* elements

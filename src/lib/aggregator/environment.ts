@@ -4,7 +4,6 @@ import {InvalidInput} from '../core/errors.js'
 import {WINDOWS} from '../core/window.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 
-/** Settings of the Lambda function. */
 interface LambdaSettings extends AggregatorSettings {
   readonly tableName: string
   /** S3 bucket for expired audit events; `undefined`: they are not archived. */

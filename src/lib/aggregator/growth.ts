@@ -9,15 +9,12 @@ import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-chan
 /** Shards whose write rate is tracked; the least recently written are forgotten first. */
 const MAX_GAUGES = 20_000
 
-/** The write rate of one shard. */
 interface TrackedShard {
   readonly gauge: PressureGauge
   readonly shardCount: number
 }
 
-/** A bucket of the batch, with what the batch shows about its shards. */
 export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
-  /** The latest image. */
   readonly record: BucketRecord
   /** Write units of the busiest shard, from fresh records; `undefined` while there are too few measurements. */
   readonly unitsPerSecond: number | undefined
@@ -28,7 +25,6 @@ export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
   readonly largestRequestMilli: ReadonlyMap<string, bigint>
 }
 
-/** Measures the write rate of each shard, across batches. */
 export class PressureMonitor {
   readonly #tracked: Lru<TrackedShard>
   readonly #clock: () => number
@@ -39,7 +35,6 @@ export class PressureMonitor {
     this.#tracked = new Lru({maxEntries: MAX_GAUGES, ttlMs: Number.POSITIVE_INFINITY, clock: () => 0})
   }
 
-  /** Takes the measurements of a batch; returns its buckets. */
   observe(changes: readonly BucketChange[]): GrowthCandidate[] {
     const candidates = new Map<string, GrowthCandidate>()
     for (const change of changes) {

@@ -1,4 +1,3 @@
-/** What happened to one batch. */
 export interface BatchCounts {
   /** Records received. */
   records: number
@@ -10,17 +9,14 @@ export interface BatchCounts {
   malformed: number
   /** Records whose usage can never be counted, in whole or in part; malformed ones are among them. */
   uncounted: number
-  /** Records to be delivered again. */
   failed: number
   /** Usage records written. */
   snapshots: number
   /** Days and months made from finer records. */
   rolledUp: number
-  /** Requests that limiters refused, as these records count them. */
   refused: number
   refills: number
   splits: number
-  /** Audit events archived. */
   archived: number
   /** Audit events that the archive did not take; they are in the table again and expire later. */
   unarchived: number

@@ -6,7 +6,6 @@ import type {Table} from '../repository/table/table.js'
 import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
 import {pressureRepair} from './pressure-repair.js'
 
-/** A shard that the batch consumed from. */
 export interface ActiveShard extends ShardId {
   /** After its last change in the batch. */
   readonly seen: SeenBucket
@@ -23,7 +22,6 @@ export interface ActiveShard extends ShardId {
  */
 const BATCHES_AHEAD = 2n
 
-/** Every shard that was consumed from, as its last change left it. */
 export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
   const shards = new Map<string, ActiveShard & {spentMilli: Map<string, bigint>}>()
   for (const change of changes) {

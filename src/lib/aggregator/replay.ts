@@ -14,15 +14,11 @@ import {addUsage, groupUsage, type UsageGroup} from './usage.js'
 
 const DAY_SECONDS = 86_400
 
-/** A usage record that a replay concerns. */
 export type ReplayedWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
 
-/** What became of records that were given up on. */
 export interface ReplayOutcome {
   readonly records: number
-  /** Changes of buckets among them. */
   readonly changes: number
-  /** Usage records that were written. */
   readonly counted: number
   /** Usage records that have counted later changes: they do not tell whether these were counted. */
   readonly undecided: readonly ReplayedWindow[]

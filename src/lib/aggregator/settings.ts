@@ -1,9 +1,7 @@
 import {DEFAULT_MAX_SHARDS} from '../core/buckets/shard-growth.js'
 import {WINDOWS, type Window} from '../core/window.js'
 
-/** How an aggregator works. */
 export interface AggregatorSettings {
-  /** Windows in which usage is counted. */
   readonly windows: readonly Window[]
   /** Days that a usage record is kept, from its first write; 0: no expiry. */
   readonly retentionDays: number

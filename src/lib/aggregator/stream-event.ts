@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import type {Item} from '../schema/attribute-value.js'
 import {hasKey} from '../schema/keys.js'
 
-/** One change of one item, in the shape in which Lambda receives it. */
 export interface StreamRecord {
   readonly eventID?: string | undefined
   readonly eventName: 'INSERT' | 'MODIFY' | 'REMOVE'
@@ -27,7 +26,6 @@ export interface StreamEvent {
 /** At least as many digits as the longest sequence number. */
 const SEQUENCE_DIGITS = 40
 
-/** A record that no retry can make readable. */
 export class MalformedRecord extends Error {
   override readonly name = 'MalformedRecord'
 }

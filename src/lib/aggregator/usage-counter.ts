@@ -18,7 +18,6 @@ const DAY_SECONDS = 86_400
 /** Records remembered; beyond that they are forgotten, and described again with the next write. */
 const MOST_BEGUN = 100_000
 
-/** Counts the usage of one table: hours with every batch, days and months from them when they are over. */
 export class UsageCounter {
   readonly #table: Table
   readonly #windows: readonly Window[]
@@ -28,7 +27,6 @@ export class UsageCounter {
   readonly #rollUps: RollUps
   readonly #sweeper: Sweeper
   readonly #pace: NewRecordPace
-  /** Records that this process has counted in. */
   readonly #begun = new Set<string>()
 
   constructor(table: Table, settings: Pick<AggregatorSettings, 'windows' | 'retentionDays'>) {
@@ -68,7 +66,6 @@ export class UsageCounter {
     })
   }
 
-  /** Rolls up some of the windows that are over. */
   async sweep(batch: Batch): Promise<void> {
     await this.#sweeper.turn(batch)
   }

@@ -20,7 +20,6 @@ import {
 import type {BucketChange} from './bucket-change.js'
 import {addToUsage} from './refusals.js'
 
-/** The changes of a batch that belong to one usage record. */
 export interface UsageGroup {
   readonly namespace: string
   readonly entity: string
@@ -42,7 +41,6 @@ const ATTEMPTS = 10
 
 const NO_PROGRESS: UsageProgress = readProgress()
 
-/** What became of a group. */
 export interface UsageOutcome {
   /** False when the record had counted all of it before. */
   readonly isCounted: boolean
@@ -55,7 +53,6 @@ export interface UsageOutcome {
   readonly overtaken: readonly BucketChange[]
 }
 
-/** What a write has to do besides counting. */
 interface UsageRecording {
   /** Epoch seconds at which a record created now expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
@@ -91,7 +88,6 @@ export function groupUsage(
   return [...groups.values()]
 }
 
-/** The limits that changes of a group consumed from. */
 export function limitsOf({changes}: Pick<UsageGroup, 'changes'>): string[] {
   return [...new Set([...changes.values()].flat().flatMap(({consumedMilli}) => [...consumedMilli.keys()]))]
 }
@@ -153,7 +149,6 @@ function countedLimits(pending: UsageGroup['changes']): {counted: Set<string>; l
   return {counted: new Set(ordered.slice(0, LIMITS_PER_WRITE)), leftOut: ordered.slice(LIMITS_PER_WRITE)}
 }
 
-/** What one write adds to a record. */
 interface UsageAddition {
   readonly pending: UsageGroup['changes']
   readonly counted: ReadonlySet<string>

@@ -15,7 +15,6 @@ interface NameRule {
   readonly longest: number
   /** The pattern in words. */
   readonly allowed: string
-  /** What to do about other characters. */
   readonly hint?: string
   readonly reserved?: ReadonlySet<string>
   readonly reservedBecause?: string
@@ -75,7 +74,6 @@ const RULES = {
   },
 } satisfies Record<string, NameRule>
 
-/** The rules of a name as a JSON Schema states them. */
 export interface NameForm {
   readonly pattern: string
   readonly maxLength: number

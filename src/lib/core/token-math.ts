@@ -30,12 +30,10 @@ export function floorDivide(numerator: bigint, denominator: bigint): bigint {
   return numerator % denominator < 0n ? quotient - 1n : quotient
 }
 
-/** Whole tokens to millitokens. */
 export function toMilli(tokens: number): bigint {
   return BigInt(tokens) * MILLI
 }
 
-/** Whether two limits hold and regain the same. */
 export function isSameRate(a: Rate, b: Rate): boolean {
   return (
     a.capacityMilli === b.capacityMilli &&

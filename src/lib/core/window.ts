@@ -39,7 +39,6 @@ export function parseWindowKey(key: string): {window: Window; start: string} {
   return {window, start}
 }
 
-/** Windows that can be made from finer ones. */
 export type CoarseWindow = Exclude<Window, 'hourly'>
 
 /**
@@ -65,7 +64,6 @@ export class RollupSchedule {
     return Object.values(this.switches).some(([first]) => first !== undefined && first <= instant)
   }
 
-  /** Whether any window of this type is rolled up. */
   has(window: CoarseWindow): boolean {
     return this.switches[window].length > 0
   }

@@ -35,7 +35,6 @@ function callAll(event: Event): void {
   for (const callback of shared?.values() ?? []) callback()
 }
 
-/** How long one caller waits for work that it shares with others. */
 interface WaitLimits {
   readonly signal?: AbortSignal | undefined
   /** By the monotonic clock. */
@@ -67,7 +66,6 @@ export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'
 }
 
-/** Why requests fail that are under way when a transport is closed. */
 export function connectionsClosed(): Error {
   return Object.assign(new Error('the connections were closed'), {code: 'ECONNABORTED'})
 }

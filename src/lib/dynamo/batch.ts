@@ -12,21 +12,17 @@ const KEYS_PER_GET = 100
 const REQUESTS_PER_WRITE = 25
 const CONCURRENT_CHUNKS = 4
 
-/** How to wait between attempts, and when to stop. */
 interface BatchOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
 }
 
-/** What to read of each item. */
 interface BatchGetOptions extends BatchOptions {
-  /** Strongly consistent reads. */
   consistent?: boolean
   /** Read these attributes (and the key) only. */
   projection?: readonly string[]
 }
 
-/** How to report progress. */
 interface BatchWriteOptions extends BatchOptions {
   /** Called after each request with the number of items written so far. */
   onProgress?: (done: number) => void

@@ -2,13 +2,11 @@ import type {Capacity, ConsumedCapacity} from '@aws-sdk/client-dynamodb'
 import {capacityOf, type ResponseInfo} from './response-info.js'
 import {isDataOperation, isRead, type Operation, type Transport} from './transport.js'
 
-/** Capacity units. */
 export interface Units {
   read: number
   write: number
 }
 
-/** Units consumed: in total, by operation, and by table or index. */
 export interface CapacityTotals extends Units {
   /** Responses seen, refusals included. */
   calls: number
@@ -17,7 +15,6 @@ export interface CapacityTotals extends Units {
   byTarget: Record<string, Units>
 }
 
-/** Adds up the consumed capacity that responses report. */
 export class CapacityMeter {
   #totals: CapacityTotals = {calls: 0, read: 0, write: 0, byOperation: {}, byTarget: {}}
 
@@ -39,12 +36,10 @@ export class CapacityMeter {
     }
   }
 
-  /** Read units so far. */
   get read(): number {
     return this.#totals.read
   }
 
-  /** A copy that later calls do not change. */
   snapshot(): CapacityTotals {
     return structuredClone(this.#totals)
   }
@@ -70,7 +65,6 @@ export class CapacityMeter {
   }
 }
 
-/** Wraps a transport: requests the consumed capacity of every response and adds it to a meter. */
 export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: () => number): Transport {
   return {
     async send(operation, input, options) {

@@ -19,7 +19,6 @@ import {
 } from './errors.js'
 import {isRead, type Operation} from './transport.js'
 
-/** Fields that an error of the SDK or of the service may have. */
 interface Evidence {
   name?: string
   message?: string
@@ -34,7 +33,6 @@ interface Evidence {
   CancellationReasons?: {Code?: string; Message?: string; Item?: Item}[]
 }
 
-/** What the transport knows about a failed request besides the error itself. */
 interface ClassifyContext {
   signal?: AbortSignal | undefined
   /** Whether the request was passed to the network; false while credentials or region were being resolved. */

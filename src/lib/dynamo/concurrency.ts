@@ -1,4 +1,3 @@
-/** Groups of `size`, the last one possibly shorter. */
 export async function* chunksOf<T>(source: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[], void> {
   let chunk: T[] = []
   for await (const element of source) {

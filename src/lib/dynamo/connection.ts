@@ -13,7 +13,6 @@ export interface Connection {
   profile: string | undefined
   endpoint: string | undefined
   credentials: {accessKeyId: string; secretAccessKey: string} | undefined
-  /** The endpoint is on this machine: a local engine, not AWS. */
   isLocal: boolean
 }
 
@@ -73,7 +72,6 @@ function parseEndpoint(text: string, source: string): URL {
   return url
 }
 
-/** Whether an address is on this machine. */
 // URL spells every form of an IPv4 address as four decimal numbers, so the prefix is enough.
 export function isLoopback(url: URL | undefined): boolean {
   if (url === undefined) return false

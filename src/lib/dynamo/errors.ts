@@ -1,7 +1,6 @@
 import {ZaelError} from '../core/errors.js'
 import type {Item} from '../schema/attribute-value.js'
 
-/** The message of the service or the SDK, as the end of ours. */
 function detailOf(cause: unknown): string {
   if (!(cause instanceof Error)) return ''
   // The SDK appends advice for its own developers on further lines and names its modules in front.
@@ -177,7 +176,6 @@ const CERTIFICATE_HINTS: Readonly<Record<string, string>> = {
     'Another server answers than the one that was asked: check --endpoint-url, the name server and proxies.',
 }
 
-/** Whether a connection failed because of the server's certificate. */
 export function isCertificateCode(code: string | undefined): boolean {
   return code !== undefined && code in CERTIFICATE_HINTS
 }
@@ -204,7 +202,6 @@ export class ValidationFailed extends ZaelError {
   }
 }
 
-/** Whether DynamoDB does not accept a request, or part of a transaction, as written. */
 export function isInvalid(error: unknown): error is ValidationFailed | TransactionCancelled {
   if (error instanceof TransactionCancelled) return error.reasons.some(({code}) => code === 'ValidationError')
   return error instanceof ValidationFailed

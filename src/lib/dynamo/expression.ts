@@ -10,7 +10,6 @@ interface WriteFields extends Placeholders {
   ConditionExpression: string | undefined
 }
 
-/** For UpdateItem. */
 interface UpdateFields extends WriteFields {
   UpdateExpression: string | undefined
 }
@@ -27,10 +26,8 @@ interface ReadFields extends Placeholders {
  * placeholders, so every name is safe: dashes, dots, reserved words (D-17). Names are top-level attributes.
  */
 export class ExpressionBuilder {
-  /** Placeholders by what they stand for. */
   readonly #names = new Map<string, string>()
   readonly #values = new Map<string, string>()
-  /** And as they are sent. */
   readonly #namesSent: Record<string, string> = {}
   readonly #valuesSent: Item = {}
   /** Parts in a row, which is faster than a list: every write has them. */
@@ -43,7 +40,6 @@ export class ExpressionBuilder {
   readonly #filters: string[] = []
   readonly #projection: string[] = []
 
-  /** The placeholder for an attribute name; the same name always gets the same one. */
   name(attribute: string): string {
     let placeholder = this.#names.get(attribute)
     if (placeholder === undefined) {
@@ -71,14 +67,12 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** Sets the attribute only where the item does not have it yet. */
   setIfMissing(attribute: string, value: AttributeValue): this {
     const name = this.name(attribute)
     this.#set = appended(this.#set, `${name}=if_not_exists(${name},${this.value(value)})`)
     return this
   }
 
-  /** Gives one attribute the value of another. */
   copy(to: string, from: string): this {
     this.#set = appended(this.#set, `${this.name(to)}=${this.name(from)}`)
     return this
@@ -121,19 +115,16 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** All key conditions given must hold. */
   keyCondition(expression: string): this {
     this.#keyConditions.push(expression)
     return this
   }
 
-  /** All filters given must hold. */
   filter(expression: string): this {
     this.#filters.push(expression)
     return this
   }
 
-  /** Reads these attributes only. */
   project(...attributes: string[]): this {
     for (const attribute of attributes) {
       const name = this.name(attribute)
@@ -142,7 +133,6 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** The fields of an UpdateItem, alone or in a transaction. */
   update(): UpdateFields {
     let clauses = this.#set && `SET ${this.#set}`
     if (this.#add) clauses = appended(clauses, `ADD ${this.#add}`, ' ')
@@ -151,12 +141,10 @@ export class ExpressionBuilder {
     return {UpdateExpression: clauses || undefined, ...this.write()}
   }
 
-  /** The fields of a PutItem, DeleteItem or ConditionCheck. */
   write(): WriteFields {
     return {ConditionExpression: allOf(this.#conditions), ...this.#placeholders()}
   }
 
-  /** The fields of a Query, Scan or GetItem. */
   read(): ReadFields {
     return {
       KeyConditionExpression: joined(this.#keyConditions, ' AND '),

@@ -2,7 +2,6 @@ import type {Item} from '../schema/attribute-value.js'
 import {type Backoff, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
-/** How to read pages. */
 interface PagingOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
@@ -10,7 +9,6 @@ interface PagingOptions {
   limit?: number | undefined
 }
 
-/** One answer of a Query or Scan. */
 export interface ItemPage {
   items: Item[]
   /** Where the next page starts (its `ExclusiveStartKey`); undefined after the last one. */
@@ -28,7 +26,6 @@ export function queryPages(
   return pages(transport, 'Query', input, options)
 }
 
-/** The items of a Query, page after page. */
 export async function* queryItems(
   transport: Transport,
   input: OperationInput<'Query'>,
@@ -80,7 +77,6 @@ async function* pages(
   }
 }
 
-/** The values of all sources as they arrive, until all have ended. */
 async function* merge<T>(sources: AsyncGenerator<T, void>[]): AsyncGenerator<T, void> {
   const turns = new Map(sources.map(source => [source, turnOf(source)]))
   try {

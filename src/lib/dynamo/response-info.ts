@@ -14,13 +14,11 @@ export interface ResponseInfo {
   capacity: readonly ConsumedCapacity[]
 }
 
-/** The instant of a `Date` header. */
 export function dateOf(header: string | undefined): number | undefined {
   const date = Date.parse(header ?? '')
   return Number.isNaN(date) ? undefined : date
 }
 
-/** The consumed capacity in an answer. */
 export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
   const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
   if (consumed === undefined) return []

@@ -1,7 +1,6 @@
 import {onAbort} from './abort.js'
 import {Aborted, isRetryable} from './errors.js'
 
-/** How to wait between attempts. */
 export interface Backoff {
   /** In [0, 1). */
   random: () => number
@@ -15,17 +14,14 @@ export interface Backoff {
   maxMs?: number
 }
 
-/** What to retry, and how. */
 interface RetryOptions extends Backoff {
   /** Which failures to retry; by default those that certainly applied nothing. */
   retryable?: (error: unknown) => boolean
   signal?: AbortSignal | undefined
 }
 
-/** Attempts by default. */
 export const DEFAULT_ATTEMPTS = 6
 
-/** The real `sleep` for `Backoff`. */
 export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return
   await new Promise<void>(resolve => {
@@ -47,7 +43,6 @@ export async function pause(attempt: number, backoff: Backoff, signal?: AbortSig
   if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
 }
 
-/** Calls `fn` until it succeeds, fails permanently, or has no attempts left; then the last error is thrown. */
 export async function retrying<T>(fn: () => Promise<T>, options: RetryOptions): Promise<T> {
   const {attempts = DEFAULT_ATTEMPTS, retryable = isRetryable, signal} = options
   for (let attempt = 0; ; attempt++) {

@@ -70,7 +70,6 @@ export class ServerClock {
     return lowMs - this.#offsetMs <= PLAUSIBLE_MS && highMs - this.#offsetMs >= -PLAUSIBLE_MS
   }
 
-  /** The offsets (server minus local) that fit all recent evidence. */
   get intervalMs(): Evidence {
     return intersect(this.#previous, this.#current)
   }

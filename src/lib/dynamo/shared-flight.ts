@@ -18,7 +18,6 @@ export class SharedFlight<T> {
     return this.#current.result
   }
 
-  /** Fails all that wait. */
   abandon(reason: Error): void {
     this.#current?.abandon(reason)
   }

@@ -40,7 +40,6 @@ export async function loadTableDefinition(options: TableOptions): Promise<TableD
   return tableDefinition(await template, options)
 }
 
-/** Derives the CreateTable call from a CloudFormation template. */
 function tableDefinition(document: TemplateNode, options: TableOptions): TableDefinition {
   const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {

@@ -35,16 +35,12 @@ interface Operations {
   TagResource: {input: sdk.TagResourceInput; output: sdk.TagResourceCommandOutput}
 }
 
-/** The DynamoDB operations zael uses. */
 export type Operation = keyof Operations
 
-/** What is sent for an operation, in DynamoDB's own spelling. */
 export type OperationInput<O extends Operation> = Wire<Operations[O]['input']>
 
-/** What comes back for an operation, in DynamoDB's own spelling. */
 export type OperationOutput<O extends Operation> = Wire<Operations[O]['output']>
 
-/** How to stop a request. */
 export interface SendOptions {
   /** Aborting gives `Aborted`; a signal of `AbortSignal.timeout` is a deadline and gives `Unavailable`. */
   signal?: AbortSignal | undefined
@@ -60,7 +56,6 @@ export interface Transport {
   send<O extends Operation>(operation: O, input: OperationInput<O>, options?: SendOptions): Promise<OperationOutput<O>>
 }
 
-/** A transport that holds connections. */
 export interface ClosableTransport extends Transport {
   /** Closes its own connections; used again, it opens new ones. */
   close(): Promise<void>
@@ -78,7 +73,6 @@ const READS: ReadonlySet<Operation> = new Set([
   'DescribeContinuousBackups',
 ] as const)
 
-/** Whether the operation changes nothing, so that a retry is always safe. */
 export function isRead(operation: Operation): boolean {
   return READS.has(operation)
 }

@@ -1,4 +1,3 @@
-/** One record of a file with comma-separated values. */
 export interface CsvRecord {
   /** Where it begins, from 1. */
   readonly line: number

@@ -44,7 +44,6 @@ export function fieldsOf<Shape extends z.ZodRawShape>(what: string, shape: Shape
   })
 }
 
-/** A mapping from names to values of one kind. */
 export function entriesOf<Name extends z.ZodType<string, string>, Value extends z.ZodType>(
   what: string,
   name: Name,

@@ -1,7 +1,6 @@
 import {nearestNames} from '../core/text/nearest.js'
 import {formatCount} from '../core/text/text.js'
 
-/** One mistake in a file. */
 export interface Problem {
   /** From 1. */
   readonly line: number
@@ -15,7 +14,6 @@ export interface Problem {
 /** A file in which everything is wrong needs no complete list. */
 const MAX_PROBLEMS = 100
 
-/** The first problems of a file in line order, and a line for each; more than a hundred are only counted. */
 export function reportProblems(
   file: string,
   problems: readonly Problem[],
@@ -30,7 +28,6 @@ export function reportProblems(
   return {sorted, lines: lines.map(printable)}
 }
 
-/** The message for an unknown name, with the most similar known one. */
 export function notOneOf(what: string, name: string, allowed: readonly string[]): string {
   const [nearest] = nearestNames(name.toLowerCase(), allowed)
   const problem = `${JSON.stringify(name)} is not ${what}`

@@ -31,7 +31,6 @@ export function asRead(value: unknown): unknown {
   return value instanceof WrittenScalar ? value.value : value
 }
 
-/** Describes a value for messages. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return 'empty'
   if (Array.isArray(value)) return 'a list'

@@ -19,7 +19,6 @@ export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
   }
 }
 
-/** Why a path cannot be used, in a few words for an error message. */
 export function describePathError(error: unknown): string {
   const {code, message} = error as NodeJS.ErrnoException
   if (code === 'EEXIST' || code === 'ENOTDIR') return 'a part of the path is a file'

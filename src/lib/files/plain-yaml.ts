@@ -22,7 +22,6 @@ export function plainYaml(value: unknown): string | undefined {
   return block(value, '', new Set())
 }
 
-/** An object or a list in lines of its own. */
 function block(value: unknown, indent: string, seen: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null || indent.length > 2 * DEEPEST) return undefined
   // An object in two places has an anchor.
@@ -70,5 +69,4 @@ function scalar(value: unknown, before: number): string | undefined {
   return Number.isSafeInteger(value) && !Object.is(value, -0) ? String(value) : undefined
 }
 
-/** Whether a text is written without quotes, and read as the same text. */
 export const isPlainText = (text: string): boolean => PLAIN.test(text) && !VALUES.test(text)

@@ -4,7 +4,6 @@ import {InvalidInput, ZaelError} from '../core/errors.js'
 
 const BYTES_PER_READ = 2 ** 16
 
-/** What is read, and how to name it in errors. */
 interface TextRequest {
   /** Path, or `-` for standard input. */
   readonly file: string
@@ -25,7 +24,6 @@ export interface FileText {
   pieces(): Iterable<string>
 }
 
-/** The text of a file that a person has written; see `readPieces`. */
 export async function readText(request: TextRequest): Promise<string | undefined> {
   return (await readPieces(request))?.text()
 }
@@ -109,7 +107,6 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
   }
 }
 
-/** The bytes of a file, which is open meanwhile. */
 function* chunksOfFile(file: string, unreadable: (error: unknown) => Error): Generator<Buffer, void> {
   const attempt = <T>(work: () => T): T => {
     try {

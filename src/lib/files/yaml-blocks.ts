@@ -1,4 +1,3 @@
-/** Some lines of a text. */
 export interface Block {
   /** With the ends of its lines. */
   readonly text: string

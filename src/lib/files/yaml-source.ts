@@ -9,7 +9,6 @@ interface Located {
   readonly node: Node
   /** Aliases share the value of their anchor, so it takes no more memory than the text. */
   readonly value: unknown
-  /** Entries of a mapping, with the node of each key. */
   readonly fields?: ReadonlyMap<string, Field>
   readonly items?: readonly Located[]
   /** Number of values in it, with aliases written out. */
@@ -23,7 +22,6 @@ interface Field {
 
 type Path = readonly PropertyKey[]
 
-/** Where a problem is, more exactly than its path. */
 export interface ProblemPlace {
   /** `key`: at the key of the last entry, not at its value; the path of the problem is then that of the mapping. */
   readonly at?: 'key' | 'value'

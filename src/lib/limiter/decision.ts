@@ -104,7 +104,6 @@ export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSumm
   return outcome.bypassed ? BYPASSED : ADMITTED
 }
 
-/** What was thrown instead of a decision, as `onDecision` is told. */
 export function failureSummary(error: unknown): DecisionSummary {
   return {outcome: 'failed', reason: failureReason(error), refusedBy: undefined, retryAfterMs: null, error}
 }

@@ -20,7 +20,6 @@ import {
 } from './request/grant.js'
 import type {SoonActions} from './soon-actions.js'
 
-/** How a lease changes what it holds. */
 export interface LeaseActions {
   /** A limit that the entity lacks is an error. */
   readonly isStrict: boolean
@@ -40,7 +39,6 @@ export interface LeaseActions {
 
 const NONE: readonly never[] = []
 
-/** What was asked of one resource. */
 interface AskedResource {
   readonly entity: string
   readonly resource: string
@@ -268,7 +266,6 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   }
 
-  /** Has what was accepted written now. */
   #hurry(): void {
     this.#actions?.soon?.hurry(this.#grants.flatMap(grant => grant.holdings))
   }

@@ -2,7 +2,6 @@ import type {Consumption} from '../core/limits/consumption.js'
 import type {Transport} from '../dynamo/transport.js'
 import type {DecisionEvent, DecisionSummary} from './request/decision-event.js'
 
-/** What a decision was about. */
 interface ObservedRequest<Name extends string> {
   readonly entity: string
   readonly resource: string
@@ -27,7 +26,6 @@ export class DecisionObserver {
     return performance.now()
   }
 
-  /** The same transport, with its calls counted. */
   counting(transport: Transport): Transport {
     return {
       send: (operation, input, options) => {

@@ -42,7 +42,6 @@ import {Deadline} from './request/pending-request.js'
 import {SettleWarning, soonActions} from './soon-actions.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
-/** Bound of one read of the stored policy when the table does not answer, in ms. */
 const POLICY_TIMEOUT_MS = 250
 
 /**
@@ -286,7 +285,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return new Lease(part, grants, () => this.#actionsFor(limiter, request, part))
   }
 
-  /** One lease for several resources. */
   #leaseOfAll(
     limiter: NamespaceLimiter,
     request: RequestRules,
@@ -381,5 +379,4 @@ function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: numb
   return refusedDecision(outcome, waitedMs)
 }
 
-/** How one request is decided. */
 type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>

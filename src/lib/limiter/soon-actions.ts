@@ -1,10 +1,8 @@
 import type {Amounts} from '../core/buckets/bucket.js'
 
-/** How a lease changes what it holds without its caller waiting for the write. */
 export interface SoonActions<Holding> {
   /** As `correct` of the lease, but the write waits a moment for others, and is tried as often as that of a refund. */
   correct(holding: Holding, deltas: Amounts): Promise<void>
-  /** Has what waits for the buckets of these holdings written now. */
   hurry(holdings: readonly Holding[]): void
   /** Resolves at once; closing waits for the work, and a warning tells of its failure. While closing, it waits itself. */
   accept(work: Promise<void>): Promise<void>
@@ -16,14 +14,11 @@ interface SoonOptions<Holding> {
     hurry(holdings: readonly Holding[]): void
     run(work: Promise<unknown>): Promise<void>
   }
-  /** Aborted when the limiter is being closed. */
   readonly closing: AbortSignal
   readonly warning: SettleWarning
-  /** As for a correction that its caller waits for. */
   readonly handleFailure: (error: unknown) => Promise<void>
 }
 
-/** The actions of leases that are settled soon. */
 export function soonActions<Holding>({
   queues,
   closing,
@@ -40,7 +35,6 @@ export function soonActions<Holding>({
   }
 }
 
-/** Tells of corrections that were accepted and could not be written. */
 export class SettleWarning {
   #hasWarned = false
 

@@ -3,12 +3,9 @@ import type {Backoff} from '../dynamo/retry.js'
 import type {Lease} from './lease.js'
 import type {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './refusal/errors.js'
 
-/** What one attempt at a request comes to. */
 export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge | ResourceDisabled
 
-/** How to wait for admission. */
 interface AdmissionWaitOptions {
-  /** Longest time to wait, in ms. */
   readonly waitMs: number
   readonly onWait?: ((retryAfterMs: number) => void) | undefined
   readonly clock: () => number
@@ -20,7 +17,6 @@ interface AdmissionWaitOptions {
 /** An hour in ms: the limits may change meanwhile. */
 const LONGEST_SLEEP_MS = 3_600_000
 
-/** The waits of one request between its attempts, as long as each is known to fit into `waitMs`. */
 export class AdmissionWait {
   readonly #options: AdmissionWaitOptions
   readonly #startMs: number
@@ -32,7 +28,6 @@ export class AdmissionWait {
     this.#startMs = options.clock()
   }
 
-  /** Time spent waiting up to the last outcome, in ms. */
   get waitedMs(): number {
     return this.#waits === 0 ? 0 : this.#passedMs
   }

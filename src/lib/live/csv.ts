@@ -4,7 +4,6 @@ import type {WatchedBucketJson} from './results.js'
 type LimitJson = WatchedBucketJson['limits'][number]
 type Column = ListingColumn<WatchedBucketJson>
 
-/** What is told of each limit, before its name. */
 const OF_LIMIT: Readonly<Record<string, (limit: LimitJson) => number | null>> = {
   level: ({level}) => level,
   capacity: ({capacity}) => capacity,

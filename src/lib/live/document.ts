@@ -6,19 +6,15 @@ import {WorstBucket} from './model/status.js'
 import {totalsAt} from './model/totals.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 
-/** The state after a poll. */
 export type PolledData = Pick<WatchData, 'readings' | 'known' | 'units' | 'problem'> & {readonly lastPoll: PollFacts}
 
 /** A poll whose buckets are computed when they are needed: there may be a hundred thousand. */
 export interface WatchedBuckets {
-  /** Everything but the buckets. */
   readonly head: Omit<WatchResult, 'buckets'>
-  /** How many there are of them. */
   readonly count: number
   readonly buckets: Iterable<WatchedBucketJson>
 }
 
-/** One poll in JSON; lines and tables are made from it. */
 export function watchDocument(
   polled: PolledData,
   nowMs: number,
@@ -29,7 +25,6 @@ export function watchDocument(
   return {...head, buckets: [...buckets]}
 }
 
-/** The same with its buckets one by one. */
 export function watchedBuckets(
   polled: PolledData,
   nowMs: number,
@@ -86,7 +81,6 @@ function* readingsOf(ids: readonly string[], find: FindReading): Generator<Readi
   }
 }
 
-/** The same readings; each is visited before it is used. */
 function* visiting(readings: Iterable<Reading>, visit: (reading: Reading) => void): Generator<Reading, void> {
   for (const reading of readings) {
     visit(reading)

@@ -9,7 +9,6 @@ const LONGEST_INTERVAL_MS = 3_600_000
 /** Timers overflow at 2^31 ms, a little more than this, and then fire at once. */
 const LONGEST_RUN_MS = 24 * 86_400_000
 
-/** Flags of `zael watch`. */
 export const watchFlags = {
   resource: string({
     char: 'r',
@@ -63,7 +62,6 @@ export const watchFlags = {
   }),
 }
 
-/** The values of those flags. */
 export interface WatchFlagValues {
   readonly resource?: string | undefined
   readonly entity?: string | undefined
@@ -75,7 +73,6 @@ export interface WatchFlagValues {
   readonly all?: boolean | undefined
 }
 
-/** The watch that the flags request. */
 export interface WatchRequest {
   readonly scope: WatchScope
   readonly intervalMs: number
@@ -86,7 +83,6 @@ export interface WatchRequest {
   readonly isWhole: boolean
 }
 
-/** Reads the flags; throws for invalid values. */
 export function watchRequest(flags: WatchFlagValues): WatchRequest {
   return {
     scope: scopeOf(flags),

@@ -27,7 +27,6 @@ export function healthSource({stack, table, awsServices, endpoint}: StackContext
   }
 }
 
-/** The health in lines: the parts, the findings, and what could not be read. */
 export function stackHealthLines(health: StackHealth, local: SupervisorFacts | null): HealthLine[] {
   const stateOf = (part: PartName): HealthLine['state'] => {
     const found = health.findings.filter(finding => finding.part === part)
@@ -48,7 +47,6 @@ export function stackHealthLines(health: StackHealth, local: SupervisorFacts | n
   ]
 }
 
-/** Texts about each part; none when it does not exist. */
 const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> = {
   cloudFormation: ({cloudFormation}) => (cloudFormation ? [words(cloudFormation.status)] : []),
   table: ({table}) => {

@@ -11,12 +11,10 @@ import type {WatchedBuckets} from './document.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 import {amountText} from './screen/amount.js'
 
-/** All of a poll but its buckets. */
 type Head = WatchedBuckets['head']
 
 type LimitJson = WatchedBucketJson['limits'][number]
 
-/** One poll in one line. */
 export function pollLine(document: WatchResult): string {
   const {at, totals, worst, problem} = document
   const time = at.replace(/\.\d+Z$/, 'Z')
@@ -27,18 +25,15 @@ export function pollLine(document: WatchResult): string {
     .join('  ')
 }
 
-/** The columns of a table of buckets, and what is said when there are none. */
 export function bucketTable(head: Head, rows: readonly WatchedBucketJson[]): Listing<WatchedBucketJson> {
   return {rows, columns: columnsOf(head, rows), empty: emptyText(head)}
 }
 
-/** What is said below it. */
 export function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): string[] {
   const total = `${shownText(head, count)}${countsText(head)}; ${units(head.readUnits)}`
   return [...(count === 0 ? [] : ['', total]), ...sampleLines(head)]
 }
 
-/** Says that not every bucket was read, and how to read all; nothing where all were. */
 function sampleLines({sampled, bucketsWatched, known}: Head): string[] {
   if (!sampled) return []
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
@@ -80,7 +75,6 @@ const columnsOf = (
   {name: 'shards', fit: 'spare', value: ({shardCount}) => shardCount},
 ]
 
-/** Whether rates are known: the buckets were read twice. */
 const isRated = (buckets: readonly WatchedBucketJson[]): boolean =>
   buckets.some(({ratePerSecond}) => ratePerSecond !== null)
 
@@ -105,7 +99,6 @@ function rateText(limit: LimitJson | undefined): string | undefined {
   return rate === null ? undefined : amountText(rate, limit?.unit, formatRate)
 }
 
-/** A number as it is, or the money that it stands for. */
 function amountOf(limit: LimitJson | undefined, what: 'capacity' | 'debt'): number | string | undefined {
   return limit?.unit === undefined ? limit?.[what] : amountText(limit[what], limit.unit, String)
 }
@@ -127,7 +120,6 @@ function emptyText(document: Head): string {
 const noneText = ({known}: WatchResult): string =>
   `no buckets${known.count === 0 ? ' yet' : ' match'}${unreadableText(known)}`
 
-/** How many of the selected buckets the table shows, unless all. */
 function shownText({totals, bucketsWatched}: Head, count: number): string {
   if (count >= totals.buckets) return ''
   return `${formatCount(count)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
@@ -167,7 +159,6 @@ function ratesText({totals: {ratePerSecond}, worst, buckets}: WatchResult): stri
     .join(', ')
 }
 
-/** What was read, its cost in read units, and the age of the oldest reading. */
 function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchResult): string {
   if (!sampled) return units(readUnits)
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`

@@ -57,7 +57,6 @@ export function takeSnapshot(
   })
 }
 
-/** Where a stack is: its region, or the host of a local engine. */
 export function whereOf({stack, endpointUrl, region, profile}: Settings): string {
   if (endpointUrl.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
   if (stack.value === 'local') return 'this machine'

@@ -5,7 +5,6 @@ import type {WatchedBuckets} from './document.js'
 import {bucketTable, closingLines} from './lines.js'
 import type {WatchedBucketJson} from './results.js'
 
-/** Prints what was read once, each bucket when it is computed. */
 export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongListOptions, 'flags'>): Promise<void> {
   const {head, buckets} = watched
   const isCsv = options.format === 'csv'

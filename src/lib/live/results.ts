@@ -59,7 +59,6 @@ const watchedBucketSchema = z
   .meta({id: 'WatchedBucket'})
 export type WatchedBucketJson = ResultOf<typeof watchedBucketSchema>
 
-/** zael watch. */
 export const watchResult = z
   .strictObject({
     at: z.string().describe('The instant for which all levels are computed; server time.'),

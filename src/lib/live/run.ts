@@ -16,7 +16,6 @@ import {followWatch, type WatchEnd} from './stream.js'
 /** Default number of buckets in each JSON document. */
 const DEFAULT_TOP = 10
 
-/** How to show a watch. */
 export interface WatchSurface {
   readonly ourVersion: string
   readonly settings: Settings
@@ -24,7 +23,6 @@ export interface WatchSurface {
   readonly top: number | undefined
   readonly ascii: boolean
   readonly isJson: boolean
-  /** Whether the view may change what it shows. */
   readonly canAct: boolean
 }
 

@@ -6,7 +6,6 @@ import {liveCount, totalsAt} from './model/totals.js'
 import type {WatchResult} from './results.js'
 import {countPoll, summaryLine, type ViewStats} from './screen/summary.js'
 
-/** How to follow a watch. */
 export interface FollowOptions {
   readonly selection: Selection
   /** Buckets in each document. */
@@ -16,11 +15,9 @@ export interface FollowOptions {
   readonly print: (document: WatchResult) => void
 }
 
-/** How a watch ended, and the line to print about it. */
 export interface WatchEnd {
   readonly exitCode: number
   readonly summary: string
-  /** Lines about what was changed, where the view may. */
   readonly performed?: readonly string[]
 }
 
@@ -48,7 +45,6 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
   }
 }
 
-/** Summarises the selected buckets. */
 function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
   const {readings} = watch.data()
   const nowMs = watch.now()

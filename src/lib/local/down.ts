@@ -11,7 +11,6 @@ import {isProcessRunning, waitForExit, waitUntil} from './state-dir/process-iden
 import {endState, type StackState} from './state-dir/state.js'
 
 export interface DownResult {
-  /** The stack that was running; `undefined` when none was. */
   readonly stopped: StackState | undefined
   /** The data folder that was deleted, if any. */
   readonly purged: string | undefined
@@ -66,7 +65,6 @@ export async function lockStack(stateDir: StateDir): Promise<Lock> {
   })
 }
 
-/** Ends a supervisor and waits until it and its child processes are gone. */
 export async function stopStack(stateDir: StateDir, state: StackState, waitMs = STOP_WAIT_MS): Promise<void> {
   sendSignal(state, 'SIGTERM')
   if (await waitForExit(state, waitMs)) return

@@ -5,7 +5,6 @@ import {isProcessRunning} from './state-dir/process-identity.js'
 import {readState, type StackState} from './state-dir/state.js'
 import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 
-/** What was found in a state directory. */
 export type FoundStack =
   | {readonly kind: 'running'; readonly state: StackState; readonly live: LiveStatus}
   /** The supervisor's process exists but does not answer: suspended or overloaded. */
@@ -16,7 +15,6 @@ export type FoundStack =
   | {readonly kind: 'damaged'; readonly file: DamagedFile}
   | {readonly kind: 'none'}
 
-/** Looks for the stack of a state directory; changes nothing. */
 export async function findStack(stateDir: StateDir): Promise<FoundStack> {
   const state = await readState(stateDir).catch(error => {
     if (error instanceof DamagedFile) return error
@@ -29,7 +27,6 @@ export async function findStack(stateDir: StateDir): Promise<FoundStack> {
   return {kind: (await isProcessRunning(state)) ? 'unresponsive' : 'killed', state}
 }
 
-/** The running stack of a state directory; throws when there is none. */
 export async function requireStack(stateDir: StateDir): Promise<{state: StackState; live: LiveStatus}> {
   const found = await findStack(stateDir)
   if (found.kind === 'running') return found

@@ -2,10 +2,8 @@ import {InvalidInput} from '../core/errors.js'
 import {isLoopback} from '../dynamo/connection.js'
 import {LOCAL_STACK} from './state-dir/state.js'
 
-/** Syntaxes in which variables can be written. */
 type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'
 
-/** Variables that point zael, its library and every AWS SDK at a local engine. */
 export function localVariables(endpoint: string): Record<string, string> {
   return {
     ZAEL_STACK: LOCAL_STACK,
@@ -37,7 +35,6 @@ const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
   dotenv: (name, value) => `${name}=${/^[\w@%+:,./-]*$/.test(value) ? value : quoteForSh(value)}`,
 }
 
-/** The variables as lines in one of the syntaxes. */
 export function formatVariables(variables: Readonly<Record<string, string>>, format: EnvFormat): string[] {
   return Object.entries(variables).map(([name, value]) => LINES[format](name, value))
 }
@@ -48,7 +45,6 @@ const UNSET: Record<Exclude<EnvFormat, 'dotenv'>, (name: string) => string> = {
   powershell: name => `Remove-Item Env:${name}`,
 }
 
-/** Lines that remove variables. */
 export function formatUnset(names: readonly string[], format: EnvFormat): string[] {
   if (format === 'dotenv') {
     throw new InvalidInput('local.env-unset', 'A dotenv file has no syntax to remove variables.', {

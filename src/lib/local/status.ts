@@ -3,13 +3,11 @@ import type {StateDir} from './state-dir/paths.js'
 import {readEnd, type StackEnd, type StackState} from './state-dir/state.js'
 import type {LiveStatus} from './supervisor/control.js'
 
-/** Whether the stack of a state directory runs, and how. */
 export type StackStatus =
   | {readonly running: true; readonly state: StackState; readonly live: LiveStatus}
   /** `problem`: why it did not end normally. `lastEnd`: the end that the last stack recorded; a killed one records none. */
   | {readonly running: false; readonly problem: string | null; readonly lastEnd: StackEnd | null}
 
-/** Reads the status; changes nothing. */
 export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {
   const found = await findStack(stateDir)
   if (found.kind === 'running') return {running: true, state: found.state, live: found.live}

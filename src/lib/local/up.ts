@@ -18,9 +18,7 @@ interface UpOptions {
   /** Stop a running stack and delete its data first. */
   readonly reset: boolean
   readonly aggregator: boolean
-  /** Projection of the resource index of a new table. */
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL' | undefined
-  /** Version of zael. */
   readonly version: string
 }
 
@@ -62,12 +60,10 @@ export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<U
   return {state, started: true, recovered}
 }
 
-/** The folder in which a stack with these options keeps its data, unless it is in memory. */
 export function dataDirFor(stateDir: StateDir, {dataDir}: Pick<UpOptions, 'dataDir'>): string {
   return dataDir === undefined ? stateDir.dataDir : resolve(dataDir)
 }
 
-/** Throws when the running stack has other settings than requested. */
 function checkSameSettings(state: StackState, options: UpOptions): void {
   const {engine, port, dataDir, inMemory, aggregator, resourceIndex} = options
   const differences = [

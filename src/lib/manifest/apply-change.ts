@@ -8,7 +8,6 @@ import type {PlannedChange, ScopeChange} from './plan.js'
 
 const NO_BUCKETS: SyncResult = {checked: 0, updated: 0, failed: 0}
 
-/** Makes one change through the repository; resolves to the live buckets that were updated. */
 export async function applyChange(repository: NamespaceRepository, change: PlannedChange): Promise<SyncResult> {
   if (change.kind === 'limits') return change.action === 'delete' ? remove(repository, change) : set(repository, change)
   await writeEntity(repository, change)
@@ -85,7 +84,6 @@ export function isSystemic(error: ZaelError): boolean {
   return [Throttled, Unavailable, Denied, TableMissing].some(kind => error instanceof kind)
 }
 
-/** Whether a failed change may have been applied. */
 export function maybeApplied(error: ZaelError): boolean {
   return (error instanceof Unavailable || error instanceof Aborted) && error.maybeApplied
 }

@@ -21,7 +21,6 @@ export interface ApplyProgress {
 }
 
 export interface ApplyOptions {
-  /** Called after each change. */
   readonly onProgress?: ((progress: ApplyProgress) => void) | undefined
   /** Starts no further change; those in flight are finished. */
   readonly signal?: AbortSignal | undefined
@@ -39,10 +38,8 @@ export interface ApplyResult {
   readonly created: number
   readonly updated: number
   readonly deleted: number
-  /** Existing scopes that are managed from now on. */
   readonly adopted: number
   readonly failures: readonly ApplyFailure[]
-  /** Changes that were not attempted, after an interruption or a failure. */
   readonly left: number
   /** Live buckets that were updated to the new limits; those that failed are updated by their next request. */
   readonly buckets: SyncResult
@@ -215,7 +212,6 @@ class ApplyRun {
   }
 }
 
-/** Changes that can be made concurrently. */
 interface ChangeGroup {
   readonly members: readonly PlannedChange[]
   readonly concurrent: number

@@ -1,4 +1,3 @@
-/** Parents by entity, whether they can be one or not. */
 export type Parents = Pick<ReadonlyMap<string, unknown>, 'keys' | 'has' | 'get'>
 
 /** The cycles among parents, each once; the first entity is repeated at the end. Parents that are not listed end a path. */

@@ -4,20 +4,17 @@ import type {ManifestEntity} from './manifest.js'
 /** The fields of an entity's record. `parent` is `null` for none. */
 export type EntityFields = Omit<ManifestEntity, 'scopes'>
 
-/** An entity to create, or fields to change. */
 export interface EntityRecordChange {
   readonly kind: 'entity'
   readonly action: 'create' | 'update'
   readonly entity: string
   /** Current values of the fields that change; empty for a new entity. */
   readonly before: EntityFields
-  /** Desired values of the same fields. */
   readonly after: EntityFields
   /** Number of ancestors in the file: parents come before their children. */
   readonly depth: number
 }
 
-/** What states the entities, for messages and codes of errors. */
 export type EntitySource = 'manifest' | 'import'
 
 /** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */

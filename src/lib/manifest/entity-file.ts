@@ -7,7 +7,6 @@ import {parentCycles} from './cycles.js'
 import type {ManifestEntity} from './manifest.js'
 import {entity, entityId} from './schema.js'
 
-/** How the lines of a file are written. */
 export type EntityFileFormat = 'csv' | 'jsonl'
 
 /** Entities by id, in the order of the file. */
@@ -43,7 +42,6 @@ class EntityReader {
     this.problems.push({line, column: 1, path: path.map(String).join('.'), message})
   }
 
-  /** Checks what one line states. */
   add(line: number, stated: Mapping): void {
     const {id, ...fields} = stated
     const checked = entityId.safeParse(typeof id === 'number' ? String(id) : id)
@@ -137,7 +135,6 @@ function readRecord(reader: EntityReader, columns: readonly string[], {line, fie
   reader.add(line, stated)
 }
 
-/** As spreadsheets and people write them. */
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ...['true', 'yes', '1'].map(word => [word, true] as const),
   ...['false', 'no', '0'].map(word => [word, false] as const),

@@ -17,7 +17,6 @@ import {mergeSorted} from './merge-sorted.js'
 
 type Form = {readonly [key: string]: Json}
 
-/** The limits and entities of a namespace as a manifest has them. */
 interface ManifestExport {
   /** Everything but the entities. */
   readonly head: Form
@@ -56,7 +55,6 @@ export async function* manifestTexts(
   yield boostComment(boosts)
 }
 
-/** The same as one text. */
 export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
   let text = ''
   for await (const piece of manifestTexts(repository, namespace)) text += piece
@@ -74,7 +72,6 @@ function boostComment(boosts: readonly BoostedLimit[]): string {
   return `# Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.\n${each.join('')}`
 }
 
-/** The same as plain data; as JSON it is a manifest too. */
 export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<Form> {
   const {head, entities} = await openExport(repository, namespace)
   const forms: Array<[string, Json]> = []
@@ -82,7 +79,6 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
   return {...head, ...section('entities', forms)}
 }
 
-/** Reads everything but the entities; these are read when they are asked for. */
 export async function openExport(
   repository: NamespaceRepository,
   namespace: string,
@@ -139,7 +135,6 @@ function requireExpressible({scope, unsupported}: ConfigRecord): void {
 const withoutCopy = (record: ConfigRecord): ConfigRecord =>
   record.copiedUntilMs !== undefined ? {...record, limits: []} : record
 
-/** A record without limits and policies is not exported. */
 const saysSomething = (record: ConfigRecord): boolean => Object.keys(scopeForm(record)).length > 0
 
 const resourceOf = ({scope}: ConfigRecord): string => (scope.level === 'system' ? '' : scope.resource)
@@ -175,7 +170,6 @@ function recordForm({entity, name, parent, cascade, metadata}: EntityRecord): {[
   return Object.keys(form).length === 0 ? {name} : form
 }
 
-/** The limits and policies of a scope, as a file states them. */
 function scopeForm(record: ConfigRecord): {[key: string]: Json} {
   return {...policiesForm(record), ...limitsForm(record.limits)}
 }

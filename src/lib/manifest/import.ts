@@ -42,11 +42,9 @@ export interface ImportPlan {
   /** Parents before their children. */
   readonly entities: readonly EntityRecordChange[]
   readonly limits: readonly ListedLimits[]
-  /** Listed entities that need no change at all. */
   readonly unchanged: number
 }
 
-/** Where reading is, and how to stop it. */
 export interface ImportOptions {
   readonly onProgress?: ((done: number) => void) | undefined
   readonly signal?: AbortSignal | undefined
@@ -103,14 +101,12 @@ async function differingLimits(
   return differing
 }
 
-/** Limits of other names that a scope has only for the time of a boost. */
 function copiedBeside(record: ConfigRecord | undefined, listed: readonly Limit[]): Limit[] {
   if (record?.copiedUntilMs === undefined) return []
   const names = new Set(listed.map(({name}) => name))
   return record.limits.filter(({name}) => !names.has(name)).map(baseOf)
 }
 
-/** An entity that could not be written, and why. */
 interface ImportFailure {
   readonly entity: string
   readonly error: ZaelError
@@ -119,7 +115,6 @@ interface ImportFailure {
 export interface ImportResult {
   readonly created: number
   readonly updated: number
-  /** Scopes whose limits were set. */
   readonly limitsSet: number
   /** Of these, those whose other limits would have ended with a boost. */
   readonly kept: readonly KeptCopy[]

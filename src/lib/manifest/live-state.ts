@@ -9,7 +9,6 @@ import {type ScopeSet, statedAt, statedScopes} from './scopes.js'
 // Ten requests of a hundred keys, four at a time; then a progress report.
 const RECORDS_PER_REPORT = 1000
 
-/** Progress and cancellation of reading. */
 export interface ReadOptions {
   readonly onProgress?: ((progress: {readonly done: number; readonly total: number}) => void) | undefined
   readonly signal?: AbortSignal | undefined

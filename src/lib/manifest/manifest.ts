@@ -13,9 +13,7 @@ export interface Manifest {
   readonly entities: ReadonlyMap<string, ManifestEntity>
 }
 
-/** What a file states about a resource, or about an entity and a resource. */
 export interface ManifestScope {
-  /** All limits of the scope. */
   readonly limits: readonly Limit[]
   /** Switch and cascade policy; those that are left out stay, and those that are `undefined` are removed. */
   readonly policies: Policies
@@ -38,12 +36,10 @@ export interface ManifestEntity {
   readonly scopes: ReadonlyMap<string, ManifestScope>
 }
 
-/** Whether the file states any field of the entity's record. */
 export function statesRecord({name, parent, cascade, metadata}: Omit<ManifestEntity, 'scopes'>): boolean {
   return name !== undefined || parent !== undefined || cascade !== undefined || metadata !== undefined
 }
 
-/** Policies that have a value, as a file states them. */
 export function policiesForm({access, cascade}: Policies): {[key: string]: Json} {
   return {
     ...(access !== undefined && {disabled: access === 'bypass' ? access : access === 'disabled'}),

@@ -19,7 +19,6 @@ import {entitiesSchema, manifestSchema} from './schema.js'
 /** The sections before the entities; other lines without indentation may mean something for what follows. */
 const HEAD_LINE = /^(?:namespace|system|resources):(?: |\n)/
 
-/** The section of the entities, maybe with comments. */
 const ENTITIES_LINE = /^entities:\n(?: *(?:#.*)?\n)*$/
 
 /** Where an anchor, an alias or a merge may be: what it refers to may stand in another block. */
@@ -28,10 +27,8 @@ const REFERENCE = /(?:^|[\s[{,:"'-])(?:[&*]|<<)/
 /** Control characters other than the end of a line: some end a line for some readers. */
 const ODD_SIGN = /[^\P{Cc}\n]|\uFEFF/u
 
-/** A line between the two levels. */
 const ONE_SPACE = /^ [^ #\n]/m
 
-/** Nothing but comments and empty lines. */
 const COMMENTS = /^(?: *(?:#.*)?\n)*$/
 
 /**
@@ -166,7 +163,6 @@ class BlockReader {
 
 const ownText = (text: string): string => Buffer.from(text).toString()
 
-/** The parents by entity, without another map. */
 function parentsOf(entities: ReadonlyMap<string, ManifestEntity>): Parents {
   return {keys: () => entities.keys(), has: id => entities.has(id), get: id => entities.get(id)?.parent}
 }
@@ -176,7 +172,6 @@ function partsOf(text: string): RegExpExecArray | undefined {
   return parts && !OWN_LINE.test(parts[3] as string) ? parts : undefined
 }
 
-/** What the `yaml` package makes of a block, in lines of its own. */
 function sourceOf({text, line}: Block): Source {
   if (REFERENCE.test(text) || NO_USUAL_KEY.test(text)) throw new NotInBlocks(line)
   const source = new Source(SECTION + text, {secondDocument: SECOND_DOCUMENT})

@@ -16,7 +16,6 @@ export function parseManifest(text: string, {file}: {readonly file: string}): Ma
   return manifest
 }
 
-/** What is wrong with more than one document. */
 export const SECOND_DOCUMENT = 'a file is for one namespace'
 
 function checkManifest(source: Source, value: unknown): Manifest | undefined {
@@ -36,10 +35,8 @@ function checkManifest(source: Source, value: unknown): Manifest | undefined {
 
 const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
 
-/** The parent that an entity states, whether it can be one or not. */
 export const statedParent = (entity: unknown): unknown => asText(mappingOf(entity).parent)
 
-/** Whether an entity states its limits for all resources in both ways. */
 export function setsDefaultTwice(entity: unknown): boolean {
   const {limits, resources} = mappingOf(entity)
   return limits !== undefined && Object.hasOwn(mappingOf(resources), DEFAULT_RESOURCE)
@@ -50,12 +47,10 @@ export function reportSecondDefault(source: Source, id: string): void {
   source.report(['entities', id, 'resources', DEFAULT_RESOURCE], message)
 }
 
-/** Reports a cycle of parents within the file, at one of its entities. */
 export function reportCycle(source: Source, cycle: readonly string[]): void {
   source.report(['entities', cycle[0] as string, 'parent'], `the parents form a cycle: ${cycle.join(' → ')}`)
 }
 
-/** One error with all problems of a file, in line order. */
 export function manifestInvalid(file: string, problems: readonly Problem[]): InvalidInput {
   const {sorted, lines} = reportProblems(file, problems)
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`

@@ -5,7 +5,6 @@ import type {EntityFields, EntityRecordChange, EntitySource, LiveEntities} from 
 import {checkEntitySizes} from './entity-size.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
 
-/** What is kept of a record, given what a file states about its entity. */
 export function liveEntity(record: EntityRecord, stated: ManifestEntity | undefined): EntityRecord | 'same' {
   const {scopes: _, ...fields} = stated ?? {scopes: undefined}
   return Object.keys(differing(record, fields)).length === 0 ? 'same' : record

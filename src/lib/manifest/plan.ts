@@ -11,13 +11,11 @@ import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
 import {ScopeSet, type StatedScope, scopeName, statedAt, statedScopes} from './scopes.js'
 import {limitsWithoutBoosts, withoutCopy} from './without-boosts.js'
 
-/** A value before and after; `undefined` for none. */
 interface Change<T> {
   readonly before: T | undefined
   readonly after: T | undefined
 }
 
-/** What is configured for one scope, to set or delete. */
 export interface ScopeChange {
   readonly kind: 'limits'
   readonly action: 'create' | 'update' | 'delete'
@@ -43,21 +41,16 @@ export interface PlanCounts {
   readonly create: number
   readonly update: number
   readonly delete: number
-  /** Existing scopes that become managed, changed or not. */
   readonly adopt: number
-  /** Scopes and entity records that already match the file. */
   readonly unchanged: number
 }
 
-/** The changes that make the table match a manifest. */
 export interface Plan {
   readonly manifest: Manifest
   /** In the order of application; empty when the table matches. */
   readonly changes: readonly PlannedChange[]
   readonly counts: PlanCounts
-  /** The record of managed scopes when the plan was made. */
   readonly seen: SeenProvisioner
-  /** Boosts of scopes that are stated or were managed. */
   readonly boosts: readonly PlannedBoost[]
 }
 
@@ -137,7 +130,6 @@ function planScope(
   }
 }
 
-/** The policies that differ. */
 function policyChanges(before: Policies | undefined, after: Policies): Pick<ScopeChange, 'access' | 'cascade'> {
   return {
     ...(before?.access !== after.access && {access: {before: before?.access, after: after.access}}),
@@ -145,7 +137,6 @@ function policyChanges(before: Policies | undefined, after: Policies): Pick<Scop
   }
 }
 
-/** For a scope that was managed and is no longer stated. */
 function planDelete(scope: ConfigScope, stored: ConfigRecord | undefined): ScopeChange | undefined {
   const record = withoutCopy(stored)
   if (!record || !isConfigured(record)) return undefined
@@ -172,7 +163,6 @@ function isConfigured(record: ConfigRecord | undefined): boolean {
   return record.limits.length > 0 || record.onUnavailable !== undefined
 }
 
-/** One difference between the table and the manifest. */
 export interface ManifestDifference {
   /** Stated but not in the table; in the table with other values; managed but no longer stated. */
   readonly kind: 'missing' | 'changed' | 'extra'
@@ -182,9 +172,7 @@ export interface ManifestDifference {
 
 const DIFFERENCE_KINDS = {create: 'missing', update: 'changed', delete: 'extra'} as const
 
-/** Where the table differs from a manifest. */
 export interface ManifestDrift extends Pick<Plan, 'manifest' | 'boosts'> {
-  /** Empty: no drift. */
   readonly differences: readonly ManifestDifference[]
 }
 

@@ -2,7 +2,6 @@ import type {Limit} from '../core/limits/limit.js'
 import {rebased} from '../repository/limits/boosted-limits.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 
-/** A boost under way, which a manifest does not state. */
 export interface PlannedBoost {
   readonly scope: ConfigScope
   /** As it is when the manifest is applied: what follows the boost is what the file states. */

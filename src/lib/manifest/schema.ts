@@ -21,7 +21,6 @@ import type {AccessSwitch} from '../schema/config-record.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope} from './manifest.js'
 import {metadataSchema} from './metadata.js'
 
-/** A limit without its name. */
 type Rate = Omit<Limit, 'name'>
 
 const POLICIES = ['allow', 'block'] as const
@@ -107,7 +106,6 @@ function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
   return z.array(entry, {error}).min(1, `${what} has no entries; leave it out`)
 }
 
-/** Text or a number as it was written. */
 const plainText = (what: string) =>
   z.preprocess(asText, z.string({error: ({input}) => `${what} must be text, not ${describeValue(input)}`}))
 
@@ -189,7 +187,6 @@ const perMinute = z
 
 const rate = z.union([rateText, perMinute, rateFields]).meta({id: 'limit'})
 
-/** By name; sorted. */
 const limits = entriesOf('limits', limitName, rate)
   .meta({
     id: 'limits',
@@ -252,7 +249,6 @@ const scope = fieldsOf('this', {
     }),
   )
 
-/** For editors: a key with a value. */
 function statedValue(key: string): object {
   return {required: [key], properties: {[key]: {not: {type: 'null'}}}}
 }
@@ -292,7 +288,6 @@ const system = fieldsOf('the system section', {
   .meta({description: 'Settings that apply unless a resource or an entity has its own.', minProperties: 1})
   .transform(({limits = [], on_unavailable: onUnavailable}) => ({limits, onUnavailable}))
 
-/** What is stated about one entity. */
 export const entity = fieldsOf('an entity', {
   name: z
     .preprocess(asText, z.string({error: ({input}) => `must be text, not ${describeValue(input)}`}))
@@ -319,13 +314,11 @@ export const entity = fieldsOf('an entity', {
     return {...stated(record), scopes}
   })
 
-/** Without the fields that are absent. */
 function stated<T extends object>(record: T): {[Key in keyof T]?: Exclude<T[Key], undefined>} {
   const fields = Object.entries(record).filter(([, value]) => value !== undefined)
   return Object.fromEntries(fields) as {[Key in keyof T]?: Exclude<T[Key], undefined>}
 }
 
-/** Entities by id. */
 export const entitiesSchema = entriesOf('entities', entityId, entity)
 
 /** A manifest. Its JSON Schema, for editors, is `templates/limits.schema.json`. */

@@ -14,7 +14,6 @@ export class ScopeSet {
   readonly #resources = new Set<string>()
   /** That of the record until something changes. Lists are shared and never changed. */
   #entities: ManagedEntities = new Map()
-  /** The same, where it is not the record's. */
   #own: Map<string, readonly string[]> | undefined
   /** The lists, by their resources: nearly all entities have one of a few. */
   readonly #lists = new Map<string, readonly string[]>()
@@ -100,7 +99,6 @@ export class ScopeSet {
   }
 }
 
-/** A scope, and what a file states about it. */
 export interface StatedScope extends ManifestScope {
   readonly scope: ConfigScope
 }
@@ -114,21 +112,18 @@ export function* statedScopes({system, resources, entities}: Manifest): Generato
   }
 }
 
-/** What a file states about a scope; `undefined` for nothing. */
 export function statedAt({system, resources, entities}: Manifest, scope: ConfigScope): ManifestScope | undefined {
   if (scope.level === 'system') return system && {limits: system.limits, policies: {}}
   if (scope.level === 'resource') return resources.get(scope.resource)
   return entities.get(scope.entity)?.scopes.get(scope.resource)
 }
 
-/** The scopes that a file states. */
 export function statedSet(manifest: Manifest): ScopeSet {
   const set = new ScopeSet()
   for (const {scope} of statedScopes(manifest)) set.add(scope)
   return set
 }
 
-/** The same in the form of the record, entity by entity as the file has them. */
 export function managedBy({system, resources, entities}: Manifest): Managed {
   const namesOf = (scopes: ReadonlyMap<string, unknown>) => [...scopes.keys()].sort(byText)
   function* listed(): Generator<[string, readonly string[]], void> {

@@ -25,13 +25,11 @@ interface CleanUpOptions extends VerifyOptions {
   readonly rateLimit?: number | undefined
   /** Called after a clean comparison, before anything is deleted; throws to stop. */
   readonly confirm: (verification: Verification) => Promise<void>
-  /** Called after each page with the number of old items deleted. */
   readonly onDeleted?: ((deleted: number) => void) | undefined
 }
 
 export interface CleanUpResult {
   readonly verification: Verification
-  /** Old items deleted, by kind. */
   readonly deleted: Partial<Record<OldRecordType, number>>
   /** Old records that still exist, because they changed after the comparison or cannot be moved. */
   readonly left: Sample<RecordDifference>

@@ -56,7 +56,6 @@ const READS_PER_NEW_BUCKET = 2
 /** Locations in which the old items of one record may be. */
 const LOCATIONS = 3
 
-/** Capacity units that a step reads which scans the table and copies the records of some rows. */
 export function readUnits(id: StepId, rows: readonly SurveyRow[], survey: Survey): number {
   const reads = id === 'catch-up' ? READS_PER_COMPARISON : READS_PER_COPY
   const comparisons = rows.reduce((total, row) => total + reads[row.type] * row.records, 0)
@@ -82,7 +81,6 @@ function copiedBytes(old: readonly SurveyRow[], types: readonly OldRecordType[])
   return GROWTH * moved.reduce((sum, {bytes, pending, items}) => sum + (bytes * pending) / items, 0)
 }
 
-/** Queries for the other items of a record: of its day, of single limits, in other locations. */
 function queries(id: StepId, rows: readonly SurveyRow[]): number {
   // In the first pass the queries for limits are part of `READS_PER_COPY`.
   const types: readonly OldRecordType[] = id === 'catch-up' ? ['bucket', 'limits', 'usage'] : ['bucket', 'usage']
@@ -99,7 +97,6 @@ function queriesPerGroup(type: OldRecordType, rows: readonly SurveyRow[]): numbe
   return rows.some(({items, records}) => items > records) ? 1 : 0
 }
 
-/** Capacity units to write the pending records of a row. */
 export function writeUnits(row: SurveyRow): number {
   const {type, records, bytes} = row
   if (records === 0) return 0
@@ -109,5 +106,4 @@ export function writeUnits(row: SurveyRow): number {
 
 const pendingRecords = ({items, records, pending}: SurveyRow): number => Math.ceil((pending * records) / items)
 
-/** Capacity units to write the version record. */
 export const WRITES_PER_VERSION = WRITES_PER_RECORD.version

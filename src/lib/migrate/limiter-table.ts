@@ -8,7 +8,6 @@ import {openMigrationContext, withLongRetries} from './walk/context.js'
 import {tablePages} from './walk/scan.js'
 import {refuseNewerSchema} from './walk/version-step.js'
 
-/** Pages that are searched for a record of a rate limiter. */
 const PAGES_SEARCHED = 10
 
 const KEY_NAMES = keyNames()
@@ -49,7 +48,6 @@ async function refuseOtherKeys(table: Table, signal: AbortSignal | undefined): P
   throw notALimiterTable(table, `its key is ${names.join(' and ')}, not the strings ${KEY_NAMES.join(' and ')}`)
 }
 
-/** Whether the first pages hold a record of any layout, or the table is empty. */
 async function isEmptyOrKnown(context: MigrationContext): Promise<boolean> {
   let pages = 0
   let isEmpty = true

@@ -10,7 +10,6 @@ export const DEFAULT_PACE = 1000
 export interface PlannedStep {
   readonly id: StepId
   readonly title: string
-  /** Whether there is anything to do. */
   readonly isPending: boolean
   /** Old items to copy, or parts to add. */
   readonly items: number
@@ -19,7 +18,6 @@ export interface PlannedStep {
   readonly writeUnits: number
 }
 
-/** What prevents a command from running. */
 interface Blocker {
   readonly blocks: 'run' | 'cleanup'
   readonly code: 'running' | 'conflicts'
@@ -30,9 +28,7 @@ export interface MigrationPlan {
   readonly steps: readonly PlannedStep[]
   /** Whether there is something to do, for a run or for a person who resolves conflicts or configures limits. */
   readonly isPending: boolean
-  /** Old items to copy. */
   readonly items: number
-  /** Old items that a person has to decide about. */
   readonly conflicts: number
   readonly readUnits: number
   readonly writeUnits: number
@@ -47,11 +43,9 @@ export interface MigrationPlan {
 }
 
 interface PlanOptions {
-  /** Whether limits are to be written from the buckets. */
   readonly limitsFromBuckets?: boolean
 }
 
-/** The steps of a migration with estimates, computed from a survey. */
 export function planMigration(
   survey: Survey,
   writeUnitsPerSecond: number,
@@ -85,9 +79,7 @@ export function planMigration(
 type StepShape = (typeof STEPS)[number]
 
 interface PlannedRun {
-  /** Whether there is anything to do. */
   readonly hasWork: boolean
-  /** Whether there are records to copy. */
   readonly copies: boolean
 }
 
@@ -113,7 +105,6 @@ function itemsOf(step: StepShape, survey: Survey): number {
   }
 }
 
-/** Configurations to write from the buckets. */
 const configurationsOf = ({limitless}: Survey): number =>
   limitless.resources.reduce((total, {common, exceptions}) => total + exceptions + Number(common !== undefined), 0)
 
@@ -125,7 +116,6 @@ function planStep(step: StepShape & {items: number}, survey: Survey, run: Planne
   return {id, title, isPending, items, readUnits: reads, writeUnits: writeUnitsOf(step, survey)}
 }
 
-/** Whether a step reads the whole table. */
 function readsTable(
   {id, items}: StepShape & {items: number},
   {registersDefault, hasDefault}: Survey,

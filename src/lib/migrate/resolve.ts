@@ -16,7 +16,6 @@ import {
 import {oldItemOf, queryOldItems, readItems} from './records/reads.js'
 import {compareAgain, compareGroup} from './walk/reconcile.js'
 
-/** Which of two records that differ is to be kept. */
 export type Side = 'old' | 'new'
 
 export interface ResolveConflictOptions {
@@ -24,7 +23,6 @@ export interface ResolveConflictOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** A record that was changed in both places. */
 export type MigrationConflict = MigrationFinding & {readonly keep: NonNullable<MigrationFinding['keep']>}
 
 const ATTEMPTS = 5

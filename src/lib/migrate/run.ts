@@ -16,11 +16,9 @@ import {runStep, type StepOutcome} from './walk/run-step.js'
 import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
 import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
 
-/** How a table is migrated. */
 export interface MigrateOptions {
   /** Who runs it, for display. */
   readonly owner: string
-  /** Version of this zael, for the version record. */
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
@@ -47,14 +45,11 @@ interface StepResult extends StepCounts {
 
 export interface MigrationResult {
   readonly runId: string
-  /** Whether it resumed an earlier run. */
   readonly resumed: boolean
   /** False if it stopped at the requested step. */
   readonly finished: boolean
   readonly steps: readonly StepResult[]
-  /** Parts that were added to the table. */
   readonly added: readonly string[]
-  /** Records that a person has to decide about. */
   readonly conflicts: Sample<RecordDifference>
   readonly unknown: Sample<string>
   readonly decisions: Decisions
@@ -67,7 +62,6 @@ export interface MigrationResult {
   readonly settled: boolean
   /** Configurations that were written from what the buckets say; `undefined` if that was not asked for, or done before. */
   readonly limitsWritten: LimitsWritten | undefined
-  /** Buckets for which no limits are configured at any level, as the last pass found them. */
   readonly limitless: Limitless
 }
 
@@ -169,7 +163,6 @@ function indexOfStep(step: string): number {
   )
 }
 
-/** Number of steps before `catch-up` that together read all old records. */
 const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
 
 /** Whether this run has read all old records, from the beginning, and found every copy up to date. */

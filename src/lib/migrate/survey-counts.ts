@@ -9,7 +9,6 @@ import {findingKey, type MigrationFinding} from './records/finding.js'
 /** Keys listed of each kind. */
 const LISTED = 20
 
-/** Old items of one kind and generation. */
 export interface SurveyRow {
   readonly type: OldRecordType
   readonly generation: OldGeneration
@@ -23,18 +22,14 @@ export interface SurveyRow {
   readonly bytes: number
   /** Items that are not copied yet, or changed since. */
   readonly pending: number
-  /** Items that a person has to decide about. */
   readonly conflicts: number
-  /** Items that are not copied because they have expired. */
   readonly expired: number
 }
 
 export interface SurveyCounts {
-  /** All items, and their size. */
   readonly items: number
   readonly bytes: number
   readonly old: readonly SurveyRow[]
-  /** Items of the current layout by kind. */
   readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
   /** Items with features of zae-limiter 0.11 to 0.17, by feature. */
   readonly features: ReadonlyMap<PeerFeature, number>
@@ -58,10 +53,8 @@ const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGenera
 
 type Row = {-readonly [K in keyof SurveyRow]: SurveyRow[K]}
 
-/** Adds up what a survey finds. */
 export class SurveyCounter {
   items = 0
-  /** Whether there is data without a namespace. */
   hasUnprefixed = false
   readonly features = new Map<PeerFeature, number>()
   #bytes = 0
@@ -91,7 +84,6 @@ export class SurveyCounter {
     }
   }
 
-  /** Adds the old items of a record that was compared. */
   addFinding(finding: MigrationFinding): void {
     const {state, reason = 'differs', sources} = finding
     if (state === 'unknown') {

@@ -21,11 +21,9 @@ interface RecordedSchema {
   readonly current: string | undefined
   /** In the record that tables had before namespaces. */
   readonly legacy: string | undefined
-  /** Whether current clients accept the table by its version records. */
   readonly isAccepted: boolean
 }
 
-/** Everything known about a table before it is migrated. */
 export interface Survey extends SurveyCounts {
   readonly schema: RecordedSchema
   /** The release of zae-limiter whose records the table has; `undefined` for a table of an older layout. */
@@ -33,11 +31,8 @@ export interface Survey extends SurveyCounts {
   readonly missing: MissingParts
   /** Whether the namespace `default` has to be registered for data that has no namespace. */
   readonly registersDefault: boolean
-  /** Whether it is registered. */
   readonly hasDefault: boolean
-  /** The latest run, if there was one. */
   readonly run: MigrationRecord | undefined
-  /** Whether a run holds the lease now. */
   readonly isRunning: boolean
   /**
    * Buckets, copied or not, for which no limits are configured at any level. Nothing in a table that never had an older
@@ -86,7 +81,6 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
   }
 }
 
-/** The release of zae-limiter that wrote the newest of the records. */
 function releaseOf({record}: StoredVersion, features: ReadonlyMap<PeerFeature, number>): string | undefined {
   const since = [...features.keys()].map(feature => `${PEER_FEATURES[feature].since}.0`)
   return record && since.reduce(laterRelease, recordedRelease(record))

@@ -18,17 +18,13 @@ export interface VerifyOptions {
   readonly signal?: AbortSignal | undefined
   /** List every difference, not only the first ones. */
   readonly all?: boolean | undefined
-  /** Called after each page with the number of items scanned. */
   readonly onProgress?: ((scanned: number) => void) | undefined
 }
 
-/** Result of comparing old and new items. */
 export interface Verification {
   /** Whether every old record has an up-to-date copy. */
   readonly clean: boolean
-  /** Old items by kind. */
   readonly checked: Partial<Record<OldRecordType, number>>
-  /** Old items that have expired. */
   readonly expired: number
   readonly differences: Sample<RecordDifference>
   /** How many of the differences no run can fix, because the current layout cannot hold the records. */
@@ -39,7 +35,6 @@ export interface Verification {
   readonly limitless: Limitless
 }
 
-/** Compares every old record with its copy; writes nothing. */
 export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
   const context = await openLimiterTable(table, options)
   const report = new MigrationReport({all: options.all})
@@ -79,7 +74,6 @@ async function hasOlderLayout({table, signal}: MigrationContext, {checked}: Migr
   return Object.keys(checked).length > 0 || (await readMigration(table, signal)) !== undefined
 }
 
-/** What current clients need besides the records. */
 async function verifyTable(context: MigrationContext, report: MigrationReport): Promise<void> {
   const {table} = context
   const addMissing = (reason: string) => report.addDifference({type: 'table', key: table.name, state: 'behind', reason})

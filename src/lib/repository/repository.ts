@@ -261,7 +261,6 @@ export class NamespaceRepository {
     return operateOnBucket(this.#table, this.audit, {entity, resource}, topUpOf(amounts), options)
   }
 
-  /** Live buckets follow everything that has changed, in one walk. */
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
     const {scope, previous, record} = change
     const syncs = [

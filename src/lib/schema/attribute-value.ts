@@ -13,10 +13,8 @@ export type AttributeValue =
   | {B: Uint8Array}
   | {BS: Uint8Array[]}
 
-/** One stored record: attribute name to value. */
 export type Item = Record<string, AttributeValue>
 
-/** The primary key of a record. */
 export interface Key {
   PK: string
   SK: string
@@ -26,7 +24,6 @@ export const NULL: AttributeValue = {NULL: true}
 
 export const s = (value: string): {S: string} => ({S: value})
 
-/** Several texts at once, such as the keys of an index. */
 export function texts(values: Readonly<Record<string, string>>): Item {
   const item: Item = {}
   for (const name in values) item[name] = s(values[name] as string)

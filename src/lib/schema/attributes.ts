@@ -3,9 +3,7 @@
  * spells a name: test/schema/spelling.test.ts.
  */
 
-/** Global secondary indexes, by what is looked up in them. */
 export const indexes = {
-  /** Children of a parent. */
   parent: 'GSI1',
   /** Buckets and usage of a resource. */
   resource: 'GSI2',
@@ -18,7 +16,6 @@ export const indexes = {
 export type IndexName = (typeof indexes)[keyof typeof indexes]
 
 export const attributes = {
-  /** The primary key. */
   key: {partition: 'PK', sort: 'SK'},
 
   entity: {
@@ -110,7 +107,6 @@ export const attributes = {
   boost: {
     /** By limit: the text of its windows, their zone and end, who has set them and when. */
     boosts: 'boosts',
-    /** As in configurations. */
     revision: 'rev',
   },
 
@@ -124,7 +120,6 @@ export const attributes = {
     writer: 'writer',
     /** The creation of the entity that it belongs to. */
     incarnation: 'ent',
-    /** How many shards it has changed. */
     shards: 'shards',
     /** Whole tokens per limit: added by a top-up, restored by a reset. */
     amounts: 'amounts',
@@ -145,7 +140,6 @@ export const attributes = {
     /** As in configurations; of a divided record a map with the next three. */
     revision: 'rev',
     revisionId: 'id',
-    /** Which parts, and how many there are. */
     set: 'set',
     parts: 'parts',
     /** Of a part: the revision of the record that its writer had read. */
@@ -190,7 +184,6 @@ export const attributes = {
   /** By type of window, the instants at which rolling up began, ended, began again, separated by commas. */
   rollups: {daily: 'daily', monthly: 'monthly'},
 
-  /** Usage that is to be rolled up, by window, namespace and resource. */
   rollupAgenda: {
     /** Where the next turn continues, in the order of the resource index. */
     cursor: 'cursor',

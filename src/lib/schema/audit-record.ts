@@ -34,7 +34,6 @@ export interface AuditRecord {
 /** In place of the entity in events about system defaults. */
 export const SYSTEM_SUBJECT = '$SYSTEM'
 
-/** In place of the entity in events about a resource's defaults. */
 export const resourceSubject = (resource: string): string => `$RESOURCE:${resource}`
 
 /** Whether this is one of the subjects above: entity ids do not begin like this. */
@@ -110,7 +109,6 @@ export function limitDetails(limits: readonly Limit[]): Json[] {
   })
 }
 
-/** The values that end by themselves, and when. */
 function boostForm(limit: Limit): Form {
   const values = boostedOf(limit)
   if (!limit.boost || !values) return {}
@@ -165,7 +163,6 @@ export interface EntryForm {
   readonly refill_period_seconds?: number | undefined
 }
 
-/** The reverse of the schedule in {@link kindForm}. */
 export function entryOfForm({cron, scale, capacity, ...rest}: EntryForm): ScheduleEntry {
   if (scale !== undefined) return {cron, scale}
   const {refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds} = rest

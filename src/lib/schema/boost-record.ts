@@ -8,11 +8,9 @@ import {keys, parseItemKey, wireKey} from './keys.js'
 import {readMap, readString} from './read.js'
 import {registryIndexKeys} from './registry-records.js'
 
-/** The boost of one limit, as it was set. */
 export interface StoredBoost {
   /** The first windows of the limit as they are stored; while the limit begins with them, it has this boost. */
   readonly windows: string
-  /** Time zone of the windows. */
   readonly zone: string
   /** Epoch ms of the end. */
   readonly untilMs: number
@@ -29,13 +27,11 @@ export interface BoostRecord {
   readonly namespace: string
   readonly scope: ConfigScope
   readonly boosts: ReadonlyMap<string, StoredBoost>
-  /** Names the write that has made it so. */
   readonly revision: string
 }
 
 const names = attributes.boost
 
-/** Where the boosts of a scope are kept. */
 export function boostKey(namespace: string, scope: ConfigScope): Key {
   if (scope.level === 'system') return keys.boost(namespace, '', '')
   return keys.boost(namespace, scope.level === 'entity' ? scope.entity : '', scope.resource)

@@ -30,7 +30,6 @@ export interface BucketRecord extends Bypassable {
   readonly incarnation?: string | undefined
   /** Epoch ms until which balances and rates hold as stored; 0: the configuration may have changed. Absent on plain buckets. */
   readonly validUntilMs?: number | undefined
-  /** Present where a switch refuses every request. */
   readonly isDisabled?: true | undefined
   /** The generation of `parent` and `cascade`; absent where no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
@@ -80,23 +79,19 @@ const attributesOf = remembering((limit): Readonly<Record<LimitField, string>> =
   return {tokens, capacity, refillAmount: of('refillAmount'), refillPeriod: of('refillPeriod'), consumed}
 })
 
-/** Attribute of one field of one limit. */
 export const limitAttribute = (limit: string, field: LimitField): string => attributesOf(limit)[field]
 
-/** The limit whose field an attribute is; `undefined` for all other attributes. */
 function limitOf(attribute: string, field: LimitField): string | undefined {
   if (!attribute.startsWith(LIMIT_PREFIX) || !attribute.endsWith(FIELDS[field])) return undefined
   const end = attribute.length - FIELDS[field].length - 1
   return end > LIMIT_PREFIX.length && attribute[end] === '_' ? attribute.slice(LIMIT_PREFIX.length, end) : undefined
 }
 
-/** What the name of an attribute tells. */
 interface AttributeTraits {
   /** The limit whose balance it is. */
   readonly limit: string | undefined
   /** It may make a limit other than a plain one. */
   readonly isOfKind: boolean
-  /** It is not zael's. */
   readonly isForeign: boolean
 }
 
@@ -109,11 +104,9 @@ const traitsOf = remembering(
   }),
 )
 
-/** What the names of all attributes of an item tell. */
 interface ItemTraits {
   readonly limits: string[]
   mayHaveKinds: boolean
-  /** Attributes that are not zael's. */
   foreign: Item | undefined
 }
 
@@ -133,7 +126,6 @@ function traitsOfItem(item: Item): ItemTraits {
 /** The mark of one of the last writes: see `WriteMark` in the repository. */
 export const markAttribute = (slot: number): string => `wn_${slot}`
 
-/** How many shards an item claims for its bucket; one when it does not say. */
 export const readShardCount = (item: Item): number => readNumber(item, names.shardCount) ?? 1
 
 /** `undefined` where no client that counts requests has written yet. */
@@ -193,7 +185,6 @@ function encodeKinds(item: Item, {limits}: BucketState): void {
   for (const [attribute, value] of stored.flatMap(each => [...each])) if (value) item[attribute] = value
 }
 
-/** The keys under which the indexes have a shard. */
 export function bucketIndexKeys({
   namespace,
   entity,
@@ -207,7 +198,6 @@ export function bucketIndexKeys({
   }
 }
 
-/** The write pressure of a new item. */
 export function freshWritePressure(): LimitState {
   return {...WRITE_PRESSURE_RATE, tokensMilli: WRITE_PRESSURE_RATE.capacityMilli, remainder: 0n, consumedMilli: 0n}
 }
@@ -245,7 +235,6 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
 
 type Mutable<T> = {-readonly [K in keyof T]: T[K]}
 
-/** What other clients have added to a bucket; both are absent where there is nothing of the kind. */
 function addForeign(record: Mutable<BucketRecord>, item: Item, foreign: Item): void {
   record.foreign = foreign
   const unsupported = unsupportedOf(bucketFeatures(item))
@@ -307,7 +296,6 @@ export function encodeRemainders(state: BucketState): string | undefined {
   return parts.length === 0 ? undefined : `${state.refilledAtMs}|${parts.join(',')}`
 }
 
-/** Whether the fractions of an item, if it has any, are spelled as clients read them. */
 export function hasReadableRemainders(item: Item): boolean {
   const text = readString(item, names.remainders)
   if (text === undefined) return !(names.remainders in item)

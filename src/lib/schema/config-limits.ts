@@ -44,7 +44,6 @@ export function limitAttributesIn(item: Item = {}): string[] {
   return Object.keys(item).filter(name => prefixIn(name) !== undefined && name.lastIndexOf('_') > LIMIT_PREFIX.length)
 }
 
-/** The limit that an attribute belongs to. */
 export function limitOfAttribute(attribute: string): string {
   return attribute.slice(LIMIT_PREFIX.length, attribute.lastIndexOf('_'))
 }
@@ -55,7 +54,6 @@ export function isOtherForm(attribute: string, written: Item): boolean {
   return attributeOf(other, limitOfAttribute(attribute), 'capacity') in written
 }
 
-/** The zone of schedules, if an item has one and no schedule is left after a change. */
 export function staleTimeZone(item: Item, removed: readonly string[], written: Item = {}): string[] {
   const {timeZone} = attributes.config
   const isSchedule = (name: string): boolean =>
@@ -82,7 +80,6 @@ export function encodeConfigLimits(limits: readonly Limit[]): Item {
   return item
 }
 
-/** How many attributes a limit takes in a configuration. */
 export function configAttributeCount({reset, schedule, soft}: Limit): number {
   return 3 + [reset, schedule, soft].filter(each => each !== undefined).length
 }
@@ -142,7 +139,6 @@ export function hasCapacity(item: Item, limit: string): boolean {
   )
 }
 
-/** A configuration item without the attributes that its limits are read from. */
 export function withoutLimits(item: Item): Item {
   const own = new Set(
     limitAttributesIn(item).filter(name => Object.values(FIELDS).some(field => name.endsWith(`_${field}`))),

@@ -50,7 +50,6 @@ export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolea
   return hasPolicy(item) || hasOtherLimits
 }
 
-/** Whether nothing would be left of a configuration without its policies: no limit, readable or not, no setting. */
 export const holdsOnlyPolicies = (item: Item): boolean => limitAttributesIn(item).length === 0 && !hasSettings(item)
 
 const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
@@ -75,7 +74,6 @@ export function configKey(namespace: string, scope: ConfigScope): Key {
   return scope.level === 'resource' ? keys.resourceConfig(namespace, scope.resource) : keys.systemConfig(namespace)
 }
 
-/** The level of a scope in the resolution of limits. */
 export function levelOf(scope: ConfigScope): Level {
   return scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE ? 'entity_default' : scope.level
 }
@@ -138,7 +136,6 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
 export const isCopyOver = ({copiedUntilMs}: Pick<ConfigRecord, 'copiedUntilMs'>, atMs: number): boolean =>
   copiedUntilMs !== undefined && copiedUntilMs <= atMs
 
-/** What counts of a configuration at an instant; `undefined` when nothing does. */
 export function countingAt(record: ConfigRecord | undefined, atMs: number): ConfigRecord | undefined {
   if (!record || !isCopyOver(record, atMs)) return record
   const {copiedUntilMs: _, unsupported: __, ...rest} = record
@@ -164,7 +161,6 @@ export function decodeConfigLimits(item: Item): Limit[] {
   })
 }
 
-/** Settings of the system level as attributes; those that are undefined are left out. */
 export function settingsAttributes({
   onUnavailable,
   auditRetentionDays,
@@ -192,7 +188,6 @@ export function policyAttributes(policies: Policies): Map<string, AttributeValue
   return attributes
 }
 
-/** Policies as audit events show them: as they are stored. */
 export function policiesDetails(policies: Policies, of: Policies = policies): {[key: string]: Json} {
   const {access, cascade} = of
   const disabled = access === undefined ? null : access === 'bypass' ? access : access === 'disabled'
@@ -202,7 +197,6 @@ export function policiesDetails(policies: Policies, of: Policies = policies): {[
   }
 }
 
-/** A policy in an audit event. */
 interface AuditedPolicy {
   /** As it is stored. */
   readonly name: string
@@ -211,7 +205,6 @@ interface AuditedPolicy {
   readonly after: Json
 }
 
-/** The reverse of {@link policiesDetails}, and the details that are about something else. */
 export function policiesInDetails(details: {readonly [key: string]: Json}): {
   policies: readonly AuditedPolicy[]
   others: {readonly [key: string]: Json}

@@ -61,7 +61,6 @@ export function decodeEntity(item: Item): EntityRecord | undefined {
   }
 }
 
-/** What can be changed about an entity, as audit events show it. */
 export type EntityDetails = {
   readonly name: string
   readonly parent_id: string | null
@@ -73,5 +72,4 @@ export function entityDetails({name, parent, cascade, metadata}: EntityRecord): 
   return {name, parent_id: parent ?? null, cascade, metadata}
 }
 
-/** Attributes of an entity's index keys: among its parent's children, and in its namespace. */
 export const ENTITY_INDEX_KEYS = [...keyNames(indexes.parent), ...keyNames(indexes.namespace)]

@@ -12,7 +12,6 @@ export interface ParentGeneration {
   readonly incarnation: string | undefined
 }
 
-/** The parent that an entity shares its budget with. */
 export interface Family {
   /** Whether every request is charged to the parent too; never without one. */
   readonly cascade: boolean
@@ -21,7 +20,6 @@ export interface Family {
   readonly parentGeneration?: ParentGeneration | undefined
 }
 
-/** What the record of an entity says about its family. */
 interface FamilyMember extends Family {
   readonly createdAt: string
 }
@@ -45,7 +43,6 @@ export function familyOf(entity: FamilyMember | undefined, policy: boolean | und
   }
 }
 
-/** The parent that is charged too, if any. */
 export function chargedParent(family: Family | undefined): string | undefined {
   return family?.cascade ? family.parent : undefined
 }
@@ -61,19 +58,16 @@ function isLaterGeneration(stored: ParentGeneration | undefined, read: ParentGen
   return stored !== undefined && (read === undefined || isOlderGeneration(read, stored))
 }
 
-/** Whether a move came between the two. */
 export function isOlderGeneration(one: ParentGeneration | undefined, other: ParentGeneration | undefined): boolean {
   return one !== undefined && other !== undefined && one.incarnation === other.incarnation && one.moves < other.moves
 }
 
-/** The generation of parent and cascade as attributes. */
 export function generationAttributes({moves, incarnation}: ParentGeneration): Item {
   const item: Item = {[names.parentGeneration]: n(moves)}
   if (incarnation !== undefined) item[names.parentIncarnation] = s(incarnation)
   return item
 }
 
-/** The generation in a bucket or in the record of an entity. */
 export function readGeneration(item: Item): ParentGeneration | undefined {
   const moves = readNumber(item, names.parentGeneration)
   const incarnation = readString(item, names.parentIncarnation)

@@ -6,7 +6,6 @@ export function isoSeconds(ms: number): string {
   return isoMilliseconds(ms).replace(/\.\d+Z$/, 'Z')
 }
 
-/** An instant with milliseconds, UTC. */
 export function isoMilliseconds(ms: number): string {
   return new Date(Math.min(Math.max(ms, -LATEST_MS), LATEST_MS)).toISOString()
 }

@@ -4,7 +4,6 @@ import {type BucketRecord, encodeBucket} from './bucket-record.js'
 /** DynamoDB's limit per item. */
 export const MAX_ITEM_BYTES = 400 * 1024
 
-/** Bytes that one write unit covers. */
 const BYTES_PER_WRITE_UNIT = 1024
 
 /** What a bucket item has besides its record: marks of the last writes, fractions, the number of requests. */

@@ -2,7 +2,6 @@ import type {AttributeValue} from './attribute-value.js'
 
 export type Json = string | number | boolean | null | Json[] | {[key: string]: Json}
 
-/** Free-form data (metadata, audit details) as plain JSON. */
 export function toJson(value: AttributeValue): Json {
   if ('S' in value) return value.S
   if ('N' in value) return Number(value.N)

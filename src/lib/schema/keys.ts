@@ -21,7 +21,6 @@ export const keyParts = {
     parent: 'PARENT#',
     entityConfig: 'ENTITY_CONFIG#',
   },
-  /** Sort keys of the table. */
   sort: {
     namespaceByName: '#NAMESPACE#',
     namespaceById: '#NSID#',
@@ -44,7 +43,6 @@ export const keyParts = {
     audit: '#AUDIT#',
     usage: '#USAGE#',
   },
-  /** Sort keys of the indexes. */
   indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#', operation: 'OP#'},
 } as const
 
@@ -62,7 +60,6 @@ const resourcePk = (namespace: string, resource: string) => inNamespace(namespac
 const systemPk = (namespace: string) => inNamespace(namespace, kind.system)
 const registryKey = (SK: string): Key => ({PK: systemPk(REGISTRY_NAMESPACE), SK})
 
-/** Primary keys by kind of record. */
 export const keys = {
   namespaceByName: (name: string) => registryKey(`${sort.namespaceByName}${name}`),
   namespaceById: (id: string) => registryKey(`${sort.namespaceById}${id}`),
@@ -114,19 +111,16 @@ export const keys = {
   }),
 }
 
-/** Sort keys for conditions on the sort key alone. */
 export const sortKeys = {
   entity: sort.entity,
   audit: (eventId: string): string => `${sort.audit}${eventId}`,
 }
 
-/** Sort-key prefixes for range queries within one partition. */
 export const sortPrefix = {
   rollupAgenda: (window: Window, start: string): string => `${sort.rollupAgenda}${window}#${start}`,
   usage: (resource?: string): string => (resource === undefined ? sort.usage : `${sort.usage}${resource}#`),
 }
 
-/** Keys of the global secondary indexes, as attributes of the records that appear there. */
 export const indexKeys = {
   child: (namespace: string, parent: string, child: string) => ({
     GSI1PK: inNamespace(namespace, `${kind.parent}${parent}`),
@@ -159,14 +153,12 @@ export const indexKeys = {
   }),
 }
 
-/** A primary key, parsed. */
 export type ParsedKey =
   | {record: 'namespace-by-name'; name: string}
   | {record: 'namespace-by-id'; id: string}
   | {record: 'version'}
   /** From when on days and months are made from finer records. */
   | {record: 'rollups'}
-  /** Usage of a resource that is to be rolled up. */
   | {record: 'rollup-agenda'; window: Window; start: string; of: {namespace: string; resource: string}}
   | {record: 'entity'; namespace: string; entity: string}
   | {record: 'bucket'; namespace: string; entity: string; resource: string; shard: number}
@@ -194,12 +186,10 @@ export function keyOf(item: Item): Key {
   return {PK: readString(item, partition) ?? '', SK: readString(item, sortName) ?? ''}
 }
 
-/** Whether an item has both attributes of the primary key. */
 export function hasKey(item: Item | undefined): boolean {
   return keyNames().every(name => item?.[name])
 }
 
-/** A primary key as a request spells it. */
 export function wireKey({PK, SK}: Key): {PK: {S: string}; SK: {S: string}} {
   return {PK: s(PK), SK: s(SK)}
 }
@@ -216,12 +206,10 @@ export function withoutKey(item: Item): Item {
   return rest
 }
 
-/** Whether a key belongs to a namespace. */
 export function isKeyIn({PK}: Key, namespace: string): boolean {
   return PK.startsWith(namespacePrefix(namespace))
 }
 
-/** The parsed primary key of a stored item. */
 export function parseItemKey(item: Item): ParsedKey | undefined {
   return parseKey(keyOf(item))
 }
@@ -321,7 +309,6 @@ function after(prefix: string, text: string): string | undefined {
   return text.startsWith(prefix) ? text.slice(prefix.length) : undefined
 }
 
-/** The partition that a key is in. */
 export const partitionOf = ({PK}: Key): string => PK
 
 /** A key as text, for display and for commands that take one. */
@@ -334,5 +321,4 @@ export function parseSpelledKey(text: string): Key[] {
     .map(({index}) => ({PK: text.slice(0, index), SK: text.slice(index + 1)}))
 }
 
-/** Whether an attribute is part of the primary key. */
 export const isKeyAttribute = (name: string): boolean => keyNames().includes(name)

@@ -26,7 +26,6 @@ const FIELDS = {
 
 type KindField = keyof typeof FIELDS
 
-/** What the names of these attributes end with. */
 export const KIND_SUFFIXES: readonly string[] = Object.values(FIELDS)
 
 const attributesOf = remembering(
@@ -36,10 +35,8 @@ const attributesOf = remembering(
     >,
 )
 
-/** Attribute of one field of the kind of a limit. */
 export const kindAttribute = (limit: string, field: KindField): string => attributesOf(limit)[field]
 
-/** Whether an attribute of a bucket is part of the kind of a limit, or of all of them. */
 export function isKindAttribute(attribute: string): boolean {
   if (attribute === names.schedule || attribute === names.resets) return true
   return attribute.startsWith('b_') && KIND_SUFFIXES.includes(attribute.slice(attribute.lastIndexOf('_') + 1))

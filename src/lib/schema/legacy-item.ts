@@ -60,7 +60,6 @@ export function foldBurst(item: Item): Item {
 /** Epoch seconds after which the table may drop an item of any layout. */
 export const readTtlSeconds = (item: Item): number | undefined => readNumber(flatten(item), 'ttl')
 
-/** Whether the table may drop an item of any layout already. */
 export function isExpiredItem(item: Item, nowMs: number): boolean {
   const ttlSeconds = readTtlSeconds(item)
   return ttlSeconds !== undefined && ttlSeconds <= Math.floor(nowMs / 1000)

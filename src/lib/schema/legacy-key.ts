@@ -14,7 +14,6 @@ export type LegacyKey =
   /** Like a current key without the prefix: `current` is the key parsed in {@link PLACEHOLDER_NAMESPACE}. */
   | {record: 'unprefixed'; namespace: undefined; current: ParsedKey}
 
-/** Key of the version record before namespaces. */
 export const legacyVersionKey: Key = {PK: 'SYSTEM#', SK: '#VERSION'}
 
 /** Stands for a namespace that is unknown or not registered. It is not a valid id, so no item is ever stored under it. */
@@ -30,7 +29,6 @@ const LIMIT = '#LIMIT#'
 export const partitionPrefix = (namespace: string | undefined): string =>
   namespace === undefined ? '' : `${namespace}/`
 
-/** A partition key with another namespace prefix than its own. */
 export const withPrefix = (prefix: string, PK: string): string => `${prefix}${splitNamespace(PK).rest}`
 
 /** Keys of records that have the same key in all layouts, except for the prefix of the partition key. */
@@ -39,9 +37,7 @@ export const legacyKeys = {
   config: (prefix: string, scope: ConfigScope): Key => moved(prefix, configKey(PLACEHOLDER_NAMESPACE, scope)),
 }
 
-/** Prefixes and ranges of sort keys for queries within one partition of an older layout. */
 export const legacySortKeys = {
-  /** Single limits of a scope. */
   limits: (scope: ConfigScope): string => (scope.level === 'entity' ? `${LIMIT}${scope.resource}#` : LIMIT),
   /** First and last sort key of the buckets of some resources, including those with an item for each limit. */
   buckets: (resources: Iterable<string>): [first: string, last: string] => {
@@ -55,7 +51,6 @@ export const legacySortKeys = {
         .at(-1) as string,
     ]
   },
-  /** Everything that can belong to one record, by kind of record. */
   ofRecord: {
     entity: [keys.entity('', '').SK],
     limits: [LIMIT, keys.systemConfig('').SK],

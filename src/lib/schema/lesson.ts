@@ -14,7 +14,6 @@ export interface StoredLesson {
 
 const PREFIX = `${attributes.lesson.told}_`
 
-/** Whether an attribute of a bucket tells what a provider has told. */
 export const isLessonAttribute = (attribute: string): boolean => attribute.startsWith(PREFIX)
 
 export const lessonAttribute = (limit: string): string => `${PREFIX}${limit}`

@@ -4,11 +4,9 @@ import {attributes} from './attributes.js'
 import {type Json, toJson} from './json-attribute.js'
 import {indexKeys, keys, wireKey} from './keys.js'
 
-/** Counts of one step of a migration so far. */
 export interface StepCounts {
   /** Old items that were read. */
   readonly checked: number
-  /** New items written or updated. */
   readonly written: number
   /** Expired old items; they are not copied. */
   readonly expired: number
@@ -33,15 +31,12 @@ export interface MigrationRecord {
   readonly counts: Readonly<Record<string, StepCounts>>
   readonly startedAt: string
   readonly finishedAt: string | undefined
-  /** When an earlier run had copied everything. */
   readonly earlierFinishedAt: string | undefined
-  /** Why the last runner failed. */
   readonly failure: string | undefined
   /** When a comparison of old and new items found no difference, just before the old ones were deleted. */
   readonly verifiedAt: string | undefined
 }
 
-/** Beside the version record. */
 export const migrationRecordKey: Key = keys.migration()
 
 const names = attributes.migration
@@ -101,7 +96,6 @@ export const STEPS_BEFORE_LIMITS: readonly string[] = ['indexes', 'namespaces', 
  */
 export type MigrationStage = 'copying-limits' | 'open' | 'finished'
 
-/** The stage by a stored record. */
 export function migrationStage(item: Item): MigrationStage {
   const {step, finishedAt, earlierFinishedAt} = migrationFields(item)
   if (finishedAt !== undefined) return 'finished'
@@ -109,7 +103,6 @@ export function migrationStage(item: Item): MigrationStage {
   return STEPS_BEFORE_LIMITS.some(each => each === step) ? 'copying-limits' : 'open'
 }
 
-/** The key in a stored position. */
 export const scanPosition = ([PK, SK]: readonly [string, string]): Key => ({PK, SK})
 
 /** Attributes that conditional writes of this record compare. */

@@ -36,10 +36,8 @@ export interface CarriedFeature {
   readonly attribute?: string
 }
 
-/** Whether zael does what a feature means. */
 export const isSupported = (feature: PeerFeature): boolean => feature !== 'unknown'
 
-/** The features that make zael refuse a record. */
 export function unsupportedOf(features: readonly CarriedFeature[]): CarriedFeature[] {
   return features.filter(({feature}) => !isSupported(feature))
 }
@@ -93,7 +91,6 @@ export function configFeatures(item: Item): CarriedFeature[] {
   return [...found, ...limitFeatures(item, ['l_', 'w_'])]
 }
 
-/** The features that any record of the table carries, each once. */
 export function featuresIn(item: Item): Set<PeerFeature> {
   const record = parseItemKey(item)?.record
   if (record === 'bucket') return new Set(bucketFeatures(item).map(({feature}) => feature))
@@ -156,7 +153,6 @@ const OWN: ReadonlySet<string> = new Set([
   attributes.migration.mark,
 ])
 
-/** What the attributes of marks begin with. */
 const MARK_PREFIX = 'wn_'
 
 /** Whether an attribute of a bucket item is one that zael does not write: that of a newer client. */

@@ -9,7 +9,6 @@ import {readBoolean, readMap, readNumber, readString} from './read.js'
 export interface Managed {
   readonly managesSystem: boolean
   readonly resources: readonly string[]
-  /** Entity to the resources whose limits are managed. */
   readonly entities: ManagedEntities
 }
 
@@ -18,7 +17,6 @@ export interface ManagedEntities extends Iterable<[entity: string, resources: re
   get(entity: string): readonly string[] | undefined
 }
 
-/** Which configurations of a namespace a manifest owns, and which manifest was applied last. */
 export interface ProvisionerRecord extends Managed {
   readonly namespace: string
   readonly lastApplied: string | undefined
@@ -54,7 +52,6 @@ export function decodeProvisioner(item: Item): ProvisionerRecord | undefined {
   }
 }
 
-/** The attributes that list what is managed, in a record or in a part of one. */
 function encodeManaged({managesSystem, resources, entities}: Managed): Item {
   return {
     [names.managesSystem]: bool(managesSystem),
@@ -106,7 +103,6 @@ export function fitsIntoItem({entities, ...rest}: Managed, record: ProvisionerRe
   return bytes <= MAX_ITEM_BYTES
 }
 
-/** For comparison. */
 const NOTHING: Managed = {managesSystem: false, resources: [], entities: new Map()}
 
 /** Bytes that this adds to an item that lists something else; see `itemBytes`. */
@@ -124,7 +120,6 @@ export interface PartSet {
   readonly count: number
 }
 
-/** Where a part is, and what its writer had read. */
 export interface PartIdentity extends Pick<PartSet, 'set'> {
   readonly number: number
   /** The revision of the record that this part can become part of: it replaces that one, or none. */

@@ -3,7 +3,6 @@ import {type IndexName, indexes, keyNames} from './attributes.js'
 import {indexKeys, keyParts, keys, type ParsedKey, sortPrefix} from './keys.js'
 import {readString} from './read.js'
 
-/** Records that lie together, in the table or in an index: one partition, and in it what begins with the prefix. */
 export interface KeyRange {
   /** The table itself when absent. */
   readonly index?: IndexName
@@ -15,11 +14,9 @@ const ofNamespace = (namespace: string) => ({index: indexes.namespace, partition
 const ofRegistry = () => ({partition: keys.version().PK})
 const ofEntity = (namespace: string, entity: string) => ({partition: keys.entity(namespace, entity).PK})
 
-/** Key ranges by what lies in them. */
 export const ranges = {
   namespacesByName: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceByName}),
   namespacesById: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceById}),
-  /** Usage that is to be rolled up. */
   rollupAgenda: () => ofRegistry(),
 
   /** Everything that has both keys of the index. */
@@ -50,7 +47,6 @@ export const ranges = {
     ...ofEntity(namespace, entity),
     prefix: keyParts.sort.entityConfig,
   }),
-  /** Of all resources unless one is given. */
   usageOfEntity: (namespace: string, entity: string, resource?: string) => ({
     ...ofEntity(namespace, entity),
     prefix: sortPrefix.usage(resource),
@@ -61,7 +57,6 @@ export const ranges = {
     partition: indexKeys.child(namespace, parent, '').GSI1PK,
     prefix: keyParts.indexSort.child,
   }),
-  /** Of all resources unless one is given. */
   bucketsOfEntity: (namespace: string, entity: string, resource?: string) => ({
     index: indexes.entity,
     partition: indexKeys.bucketOfEntity(namespace, entity, '', 0).GSI3PK,
@@ -110,7 +105,6 @@ export function usagePlace({namespace, entity, resource, window, start}: Omit<Us
   return [usageSortKey(start, entity), PK, SK]
 }
 
-/** The sort key of usage in the index of its resource. */
 export const usageSortKey = (start: string, entity: string): string =>
   indexKeys.usageOfResource('', '', start, entity).GSI2SK
 

@@ -2,15 +2,12 @@ import {type AttributeValue, type Item, n} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {readBigInt, readNumber} from './read.js'
 
-/** Refusals at one limit. */
 export interface LimitRefusals {
-  /** Requests that this limit had too little for. */
   readonly requests: number
   /** Whole tokens that they asked of it. */
   readonly tokens: bigint
 }
 
-/** Refused requests of one bucket. */
 export interface RefusalCounts {
   /** Requests that this bucket refused, each once however many of its limits were too small. */
   readonly requests: number
@@ -45,7 +42,6 @@ const BUCKET: Spelling = {
 }
 const USAGE: Spelling = {requests: 'n', byParent: 'p', lastAt: 'at', requestsPrefix: 'r:', tokensPrefix: 't:'}
 
-/** Whether an attribute of a bucket counts refusals. */
 export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||
   attribute.startsWith(BUCKET.tokensPrefix) ||
@@ -56,7 +52,6 @@ export const isRefusalAttribute = (attribute: string): boolean =>
 /** What counts add to a bucket item, by attribute, and the instant that replaces the one before. */
 export const bucketRefusals = (counts: RefusalCounts) => spell(counts, BUCKET)
 
-/** What counts add to the map of a usage record, by entry. */
 export const usageRefusals = (counts: RefusalCounts) => spell(counts, USAGE)
 
 interface SpelledCounts {
@@ -80,7 +75,6 @@ function spell({requests, byParent, lastAtMs, limits}: RefusalCounts, spelling: 
 /** The refusals that a bucket item has counted since it exists; none where it counts none. */
 export const readRefusals = (item: Item): RefusalCounts => read(item, BUCKET)
 
-/** The refusals in a usage record; `undefined` where there are none. */
 export function readUsageRefusals(item: Item): RefusalCounts | undefined {
   const value = item[attributes.usage.refusals]
   return value && 'M' in value ? read(value.M, USAGE) : undefined
@@ -116,7 +110,6 @@ export function encodeUsageRefusals(counts: RefusalCounts): AttributeValue {
 export const hasRefusals = ({requests, byParent, limits}: RefusalCounts): boolean =>
   requests !== 0 || byParent !== 0 || limits.size > 0
 
-/** All of them together. */
 export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
   let [requests, byParent, lastAtMs] = [0, 0, 0]
   const limits = new Map<string, LimitRefusals>()
@@ -136,7 +129,6 @@ export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
 export interface BucketCounts {
   /** Admitted, net. */
   readonly requests: number
-  /** Refused by this bucket. */
   readonly refused: number
   /** Requests of this entity that only its parent's bucket refused. */
   readonly refusedByParent: number
@@ -144,7 +136,6 @@ export interface BucketCounts {
   readonly lastRefusedAtMs: number
 }
 
-/** The counts of one bucket item; zeros where it has none. */
 export function readBucketCounts(item: Item): BucketCounts {
   return {
     requests: readNumber(item, attributes.bucket.requests) ?? 0,

@@ -48,7 +48,6 @@ export function decodeEntityConfigRegistry(item: Item): EntityConfigRegistry | u
   return {namespace: key.namespace, counts}
 }
 
-/** The keys under which the index of a namespace has its registries. */
 export function registryIndexKeys(namespace: string): Item {
   return texts(indexKeys.inNamespace(namespace, keys.resourceRegistry(namespace).PK))
 }
@@ -68,7 +67,6 @@ export interface UnitsRecord {
 
 const UNIT_PREFIX = 'u_'
 
-/** The attribute with the unit of a limit. */
 export const unitAttribute = (limit: string): string => `${UNIT_PREFIX}${limit}`
 
 /** `undefined` when the key is not that of units. */
@@ -85,7 +83,6 @@ export function decodeUnits(item: Item): UnitsRecord | undefined {
   return {namespace: key.namespace, units}
 }
 
-/** Which windows are rolled up; none where the table does not say. */
 export function decodeRollups(item: Item | undefined): RollupSchedule {
   const read = (name: string) => (item && readString(item, name)?.split(',')) ?? []
   return new RollupSchedule({daily: read(attributes.rollups.daily), monthly: read(attributes.rollups.monthly)})

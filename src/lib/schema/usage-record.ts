@@ -5,7 +5,6 @@ import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 import {encodeUsageRefusals, type RefusalCounts, readUsageRefusals} from './refusal-counts.js'
 
-/** Consumption of one entity and resource in one window. */
 export interface UsageRecord {
   readonly namespace: string
   readonly entity: string
@@ -37,7 +36,6 @@ const RESERVED: ReadonlySet<string> = new Set([
 /** How zae-limiter names the counter of a soft limit's overdrafts; no limit has a `#` in its name. */
 const OVERDRAWN_SUFFIX = '#od'
 
-/** The counter of the writes that left a soft limit in debt. */
 export const overdrawnCounter = (limit: string): string => `${limit}${OVERDRAWN_SUFFIX}`
 
 /** Whether a limit can be counted under its name without overwriting something else. */
@@ -110,13 +108,11 @@ export interface UsageProgress {
   readonly fractions: ReadonlyMap<string, bigint>
   /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
   readonly fractionText: string | undefined
-  /** Whether the record has the map that refusals are counted in. */
   readonly countsRefusals: boolean
 }
 
 const MARK_PREFIX = '_seq_'
 
-/** Where the progress of one bucket shard is kept. */
 export const usageMark = (shard: number): string => `${MARK_PREFIX}${shard}`
 
 /** `undefined` when nothing is left over: the attribute is then left out or removed. */
@@ -125,7 +121,6 @@ export function encodeFractions(fractions: ReadonlyMap<string, bigint>): string 
   return parts.length === 0 ? undefined : parts.sort().join(',')
 }
 
-/** The progress in a stored usage record; none where there is no record yet. */
 export function readProgress(item: Item = {}): UsageProgress {
   const marks = new Map<number, string>()
   for (const attribute of Object.keys(item)) {

@@ -8,7 +8,6 @@ const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 /** In seconds. */
 const WAIT_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
 
-/** How names become labels. */
 interface NameLabels {
   readonly resource: NameLabel
   /** Absent where entities are not told. */

@@ -22,7 +22,6 @@ export function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: Dec
   }
 }
 
-/** Those of the metrics, and what only one request has. */
 function attributesOf(event: DecisionEvent, tellsEntity: boolean): Attributes {
   const {namespace, entity, resource, also, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
   return {

@@ -12,7 +12,6 @@ import {ranges} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
 import {forgottenAt, lastSwept} from './due.js'
 
-/** A window of all entities of one resource. */
 export interface ResourceWindow {
   readonly namespace: string
   readonly resource: string
@@ -20,7 +19,6 @@ export interface ResourceWindow {
   readonly start: string
 }
 
-/** One that is to be swept. */
 export interface AgendaEntry extends ResourceWindow {
   /** Where to continue, in the order of the resource index. */
   readonly cursor: string | undefined
@@ -37,7 +35,6 @@ const names = attributes.rollupAgenda
 /** What is to be rolled up when its window is over, for all processes: one small record per resource and window. */
 export class Agenda {
   readonly #table: Table
-  /** Who this process is to the others. */
   readonly #id: string
   readonly #entered = new Set<string>()
 
@@ -46,7 +43,6 @@ export class Agenda {
     this.#id = Buffer.from(table.randomBytes(9)).toString('base64url')
   }
 
-  /** Enters a window, once per process. */
   async enter(entry: ResourceWindow): Promise<void> {
     const id = keyId(keyOf(entry))
     if (this.#entered.has(id)) return

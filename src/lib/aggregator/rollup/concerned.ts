@@ -4,15 +4,12 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import type {ResourceWindow} from './agenda.js'
 import {isLate, startWithin} from './due.js'
 
-/** A window in which something is counted. */
 type Counted = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
 
-/** A day of one entity and resource. */
 export type ConcernedDay = Pick<UsageRecord, 'namespace' | 'entity' | 'resource'> & {readonly day: string}
 
 const isHour = ({window}: Counted): boolean => window === 'hourly'
 
-/** The windows that are to be swept when they are over, because something is counted in them. */
 export function agendaEntries<T extends Counted>(
   groups: readonly T[],
   schedule: RollupSchedule,
@@ -31,7 +28,6 @@ export function agendaEntries<T extends Counted>(
   )
 }
 
-/** The days in which hours were counted, with these hours. */
 export function concernedDays<T extends Counted>(groups: readonly T[]): (ConcernedDay & {groups: T[]})[] {
   const dayOf = ({namespace, entity, resource, start}: T): ConcernedDay => ({
     ...{namespace, entity, resource},

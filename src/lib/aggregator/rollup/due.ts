@@ -12,13 +12,11 @@ export function isLate(window: CoarseWindow, start: string, nowMs: number): bool
   return nowMs >= windowEndMs(window, start) + LATE_MS[window]
 }
 
-/** The start of the last window that is to be swept. */
 export function lastSwept(window: CoarseWindow, nowMs: number): string {
   const running = windowStart(window, nowMs - SWEPT_MS[window])
   return windowStart(window, Date.parse(running) - 1)
 }
 
-/** The first second of the window of this type that another one is in. */
 export const startWithin = (window: Window, start: string): string => windowStart(window, Date.parse(start))
 
 /** When a window that was to be swept is forgotten, in epoch seconds. */

@@ -17,7 +17,6 @@ const KNOWN_MS = 600_000
 
 const ATTEMPTS = 5
 
-/** What is counted, and how long it is kept. */
 interface RollupSettings {
   readonly windows: readonly Window[]
   /** 0: no expiry. */
@@ -34,7 +33,6 @@ export function rollsUp(window: CoarseWindow, {windows, retentionDays}: RollupSe
   return isKept && needed.every(each => windows.includes(each))
 }
 
-/** The windows in which a change at an instant is counted. */
 export function countedWindows(schedule: RollupSchedule, windows: readonly Window[], atMs: number): Window[] {
   const isRolled = (window: CoarseWindow) => schedule.isRolled(window, windowStart(window, atMs))
   const needsHours = windows.includes('hourly') || isRolled('daily') || isRolled('monthly')

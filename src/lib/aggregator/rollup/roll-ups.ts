@@ -6,13 +6,11 @@ import type {ConcernedDay} from './concerned.js'
 import {isLate, startWithin} from './due.js'
 import {rollUp} from './sum-up.js'
 
-/** The batch in whose time something is rolled up. */
 export interface RollupBatch {
   readonly counts: {rolledUp: number}
   attempt<T>(step: string, subject: object, work: () => Promise<T>): Promise<T | undefined>
 }
 
-/** Rolls up days and months. */
 export class RollUps {
   readonly #table: Table
   readonly schedule: () => Promise<RollupSchedule>

@@ -6,7 +6,6 @@ import type {UnitsByLimit} from '../../repository/limits/units.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from './results.js'
 
-/** Says that a request waits for its next attempt. */
 export function retryText(ms: number): string {
   return `Refused for now; trying again in ${formatWait(ms)}`
 }
@@ -18,7 +17,6 @@ export function amountWords(consume: Consumption, units: UnitsByLimit | undefine
   )
 }
 
-/** A request and its outcome. */
 export interface TriedRequest {
   readonly entity: string
   readonly resource: string
@@ -29,7 +27,6 @@ export interface TriedRequest {
   readonly attempt: AcquireAttempt
 }
 
-/** The outcome of a request. */
 export async function acquireLines(tried: TriedRequest, width: number | undefined): Promise<string[]> {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
@@ -67,7 +64,6 @@ function parentCharge({parent, statuses}: AcquireAttempt, units: UnitsByLimit | 
   return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared), units) : 'too'}`
 }
 
-/** The command that explains a refusal. */
 export function whyCommand({entity, resource, consume, units}: TriedRequest): string {
   const amounts = Object.entries(consume).map(([name, tokens]) => {
     const unit = units?.get(name)
@@ -79,7 +75,6 @@ export function whyCommand({entity, resource, consume, units}: TriedRequest): st
 /** JSON has no infinite number. */
 const waitOf = (ms: number): number | null => (Number.isFinite(ms) ? ms : null)
 
-/** The outcome in JSON. */
 export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest): AcquireResult {
   return {
     entity,

@@ -7,7 +7,6 @@ import {formatWait, shellWord} from '../../core/text/text.js'
 import type {ExplainedLimit} from '../../insight/why/explain.js'
 import {scopeArguments, scopeWords} from '../base/scope-text.js'
 
-/** A command that would admit the request sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]
 
 /**
@@ -83,7 +82,6 @@ function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimi
   return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
-/** What is missing, once. */
 function topUp({entity, resource, name, deficit, configured}: ExplainedLimit, where: string): Remedy {
   const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
   return [

@@ -2,7 +2,6 @@ import {z} from 'zod'
 import {limitKindShape, type ResultOf, scopeSchema, sharedChargeSchema} from '../output/results.js'
 import {limitRefusedSchema} from '../usage/results.js'
 
-/** zael acquire. */
 export const acquireResult = z
   .strictObject({
     entity: z.string(),
@@ -39,7 +38,6 @@ const switchSchema = z.strictObject({
   remedies: z.array(remedySchema),
 })
 
-/** zael why, about one resource. */
 const whyOneResult = z.strictObject({
   entity: z.string(),
   resource: z.string(),
@@ -116,7 +114,6 @@ const whyOneResult = z.strictObject({
 })
 export type WhyOneResult = ResultOf<typeof whyOneResult>
 
-/** zael why without a resource. */
 const whyAllResult = z.strictObject({
   entity: z.string(),
   at: z.string().describe('UTC, ISO 8601'),
@@ -125,6 +122,5 @@ const whyAllResult = z.strictObject({
 })
 export type WhyAllResult = ResultOf<typeof whyAllResult>
 
-/** zael why: about one resource, or about all. */
 export const whyResult = z.union([whyOneResult, whyAllResult]).meta({title: 'zael why'})
 export type WhyResult = ResultOf<typeof whyResult>

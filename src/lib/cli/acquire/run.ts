@@ -29,7 +29,6 @@ export async function readableUnits(stack: StackContext): Promise<UnitsByLimit |
   }
 }
 
-/** An error about a limit in money tells amounts of money. */
 export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'request.too-large') return error
   const {kind, code, details, hint = '', cause} = error

@@ -3,7 +3,6 @@ import type {ExplainedLimit, Explanation} from '../../insight/why/explain.js'
 import type {WhyAllResult} from './results.js'
 import {refusedLately, verdict, whyJson, whyLines} from './why-presenter.js'
 
-/** What is to be said about an entity: one or several resources at one instant. */
 export interface WhyReport {
   readonly entity: string
   readonly atMs: number
@@ -26,7 +25,6 @@ export function whyAllLines({entity, explanations}: WhyReport, where = ''): stri
 const isNotable = (explanation: Explanation): boolean =>
   !explanation.admitted || refusedLately(explanation) !== undefined
 
-/** The same in JSON. */
 export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''): WhyAllResult {
   return {
     entity,
@@ -36,7 +34,6 @@ export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''):
   }
 }
 
-/** One line per resource: what decides, and what was refused. */
 export function whyShortLines({entity, atMs, explanations}: WhyReport): string[] {
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
   if (explanations.length === 0) return [`${time}  ${entity}  uses no resource that has limits`]

@@ -3,12 +3,10 @@ import {asSentence} from '../../core/text/text.js'
 import type {AwaitedEnd} from '../output/listen-for-end.js'
 import type {WhyReport} from './why-all-presenter.js'
 
-/** How to keep looking. */
 export interface FollowWhyOptions {
   readonly look: () => Promise<WhyReport>
   /** `problem`: why the latest look failed; the report is the one before. */
   readonly show: (report: WhyReport, problem: string | undefined) => void
-  /** Ms between a look and the next. */
   readonly intervalMs: number
   readonly end: Pick<AwaitedEnd, 'reached' | 'signal'>
 }

@@ -15,7 +15,6 @@ import {amountWords} from './presenter.js'
 import {type Remedy, remedies} from './remedies.js'
 import type {WhyOneResult} from './results.js'
 
-/** The command that lifts a switch where it is set. */
 function lifting({entity, scope}: SetSwitch, where: string): Remedy {
   const subject =
     scope.level === 'resource' ? `resource clear ${shellWord(scope.resource)}` : `entity clear ${shellWord(entity)}`
@@ -33,7 +32,6 @@ function opening(disabled: SetSwitch, resource: string, where: string): Remedy[]
   return [[command, `admit ${entity} alone, although ${resource} is disabled`], lift]
 }
 
-/** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
   const {entity, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
@@ -57,7 +55,6 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   ]
 }
 
-/** An id, and the name of the entity where it has one. */
 const withName = ({entity, name}: Explanation): string => (name === undefined ? entity : `${entity} (${name})`)
 
 function disabledText({entity, resource}: Explanation, disabled: SetSwitch): string {
@@ -65,7 +62,6 @@ function disabledText({entity, resource}: Explanation, disabled: SetSwitch): str
   return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until the switch is lifted.`
 }
 
-/** The switches that let every request pass: where they are set, and how to end that. */
 function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
   if (bypassed.length === 0) return []
   const switches = bypassed.flatMap(each => [
@@ -76,13 +72,11 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, where)))]
 }
 
-/** How often requests were refused lately; nothing where none was. */
 function refusedLines(explanation: Explanation): string[] {
   const text = refusedLately(explanation)
   return text === undefined ? [] : [`${explanation.entity}: ${text}.`]
 }
 
-/** The same without its subject; `undefined` where nothing was refused. */
 export function refusedLately({refused, refusedSince, atMs}: Explanation): string | undefined {
   const {requests, byParent, lastAtMs} = refused
   if (requests + byParent === 0) return undefined
@@ -100,7 +94,6 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
   return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
-/** Whether the request would be admitted now, in a sentence. */
 export function verdict(explanation: Explanation): string {
   const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
@@ -145,7 +138,6 @@ function refusedText({refused, configured}: ExplainedLimit, since: string): stri
   return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
 
-/** What a provider has told that lowered the balance. */
 function toldText({told, configured: {unit}}: ExplainedLimit): string | undefined {
   if (!told) return undefined
   const what =
@@ -155,13 +147,11 @@ function toldText({told, configured: {unit}}: ExplainedLimit): string | undefine
   return `${what} (at ${isoSeconds(told.atMs)})`
 }
 
-/** What a provider has told, in JSON. */
 function toldJson({atMs, left, clearsAtMs}: StoredLesson): NonNullable<WhyOneResult['limits'][number]['told']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
   return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }
 
-/** When a quota is full again. */
 function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
   if (isSessionReset(reset)) return `${formatSpan(reset.afterSeconds * 1000)} after its first use`
   if (resetsAtMs === undefined) return undefined

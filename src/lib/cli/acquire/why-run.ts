@@ -17,7 +17,6 @@ import {whyJson, whyLines} from './why-presenter.js'
 const SHORTEST_INTERVAL_MS = 1000
 const LONGEST_INTERVAL_MS = 3_600_000
 
-/** What is asked on the command line. */
 interface WhyInput {
   readonly entity: string
   readonly resource?: string | undefined
@@ -26,7 +25,6 @@ interface WhyInput {
   readonly interval?: string | undefined
 }
 
-/** The same, checked. */
 export interface WhyRequest {
   readonly entity: string
   /** `undefined`: all of the entity. */
@@ -58,7 +56,6 @@ function intervalOf(text: string): number {
   })
 }
 
-/** How to look: once per call, at the stored state of that moment. */
 export async function lookWith(
   {namespace: open, table}: StackContext,
   {entity, resource, asked}: WhyRequest,
@@ -77,7 +74,6 @@ export async function lookWith(
   }
 }
 
-/** A report for people and for programs. */
 export function presentWhy(
   report: WhyReport,
   {resource}: Pick<WhyRequest, 'resource'>,

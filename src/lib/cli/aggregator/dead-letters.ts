@@ -31,7 +31,6 @@ export function letterJson(letter: DeadLetter): DeadLetterJson {
   }
 }
 
-/** Messages as rows, in the order of the stream. */
 export function letterListing(letters: readonly DeadLetter[], queue: string): Listing<DeadLetterJson> {
   return {
     rows: letters.map(letterJson),
@@ -106,7 +105,6 @@ const STATES: readonly (readonly [RedriveState, string])[] = [
   ['failed', 'failed: nothing after it was tried, so that the order is kept'],
 ]
 
-/** What became of the messages, and what is left to do. */
 export function redriveLines(stack: string, letters: readonly RedrivenLetter[]): string[] {
   const lines: string[] = []
   for (const [state, meaning] of STATES) {
@@ -142,7 +140,6 @@ export function redriveLines(stack: string, letters: readonly RedrivenLetter[]):
   return [...lines, ...nextOf(stack, letters)]
 }
 
-/** The windows that may lack something, by name. */
 function windowLines(letters: readonly RedrivenLetter[]): string[] {
   const undecided = letters.flatMap(each =>
     each.undecided.map(window => `${window.entity}, ${window.resource}, ${window.window} ${window.start}`),

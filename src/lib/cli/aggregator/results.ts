@@ -24,7 +24,6 @@ const letterSchema = z
   .meta({id: 'DeadLetter'})
 export type DeadLetterJson = ResultOf<typeof letterSchema>
 
-/** zael aggregator dead-letters. */
 export const aggregatorDeadLettersResult = z
   .strictObject({
     stack: z.string(),
@@ -62,7 +61,6 @@ const redrivenSchema = letterSchema
   .meta({id: 'RedrivenLetter'})
 export type RedrivenLetterJson = ResultOf<typeof redrivenSchema>
 
-/** zael aggregator redrive. */
 export const aggregatorRedriveResult = z
   .strictObject({
     stack: z.string(),

@@ -14,7 +14,6 @@ const AUDIT_ACTIONS = [
   'verify_repaired',
 ] as const
 
-/** The flag that selects audit events by what they are about. */
 export const actionFlag = option({
   options: AUDIT_ACTIONS,
   description: 'Only events with this action, such as limits_set.',

@@ -7,7 +7,6 @@ import type {Listing} from '../output/listing.js'
 import {paint} from '../output/paint.js'
 import type {AuditEventJson} from './results.js'
 
-/** Events as rows. */
 export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {
   return {
     rows: records,
@@ -24,7 +23,6 @@ export function auditListing(records: readonly AuditRecord[], isOfOne: boolean):
   }
 }
 
-/** One event in one line, for `--follow`. */
 export function auditLine(record: AuditRecord): string {
   const {timestamp, action, entity, resource, principal} = record
   const about = [entity, resource].filter(name => name !== undefined).join(' ')
@@ -32,7 +30,6 @@ export function auditLine(record: AuditRecord): string {
   return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record))].join('  ').trimEnd()
 }
 
-/** Everything about one event. */
 export function auditFacts(record: AuditRecord): string[] {
   const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
   const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details)
@@ -47,7 +44,6 @@ export function auditFacts(record: AuditRecord): string[] {
   })
 }
 
-/** An event in JSON. */
 export function auditEventJson(record: AuditRecord): AuditEventJson {
   const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
   const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
@@ -78,7 +74,6 @@ function valueText(value: Json): string {
   return limits.map((limit, at) => `${formatLimit(limit)}${boostText(value[at])}`).join(', ') || 'none'
 }
 
-/** What applies instead of a limit until an end, in parentheses. */
 function boostText(details: Json | undefined): string {
   const boost = details && limitBoostOfDetails(details)
   return boost ? ` (${formatLimit(boost.limit)} until ${boost.until})` : ''

@@ -15,7 +15,6 @@ const auditEventSchema = z
   .meta({id: 'AuditEvent'})
 export type AuditEventJson = ResultOf<typeof auditEventSchema>
 
-/** zael audit list. */
 export const auditListResult = z
   .strictObject({
     events: z.array(auditEventSchema).describe('Newest first.'),
@@ -24,6 +23,5 @@ export const auditListResult = z
   .meta({title: 'zael audit list'})
 export type AuditListResult = ResultOf<typeof auditListResult>
 
-/** zael audit show. */
 export const auditShowResult = z.strictObject(auditEventSchema.shape).meta({title: 'zael audit show'})
 export type AuditShowResult = ResultOf<typeof auditShowResult>

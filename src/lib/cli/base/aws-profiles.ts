@@ -7,10 +7,8 @@ import type {Setting} from './settings.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Errors of credentials that a profile should have provided. */
 const CREDENTIAL_ERRORS = new Set(['aws.credentials', 'dynamo.denied'])
 
-/** Says that a profile does not exist, where that is why there are no credentials; other errors unchanged. */
 export async function withKnownProfiles(
   error: unknown,
   profile: Pick<Setting, 'value' | 'from'>,

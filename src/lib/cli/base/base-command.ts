@@ -15,10 +15,8 @@ import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
 import {foreignOrigin} from './setting-rules.js'
 import {applySettings, type FoundSettings} from './settings.js'
 
-/** The parsed flags of a command class, including those it inherits. */
 export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
 
-/** How a command prints its result by itself. */
 export interface PrintOptions {
   readonly format: OutputFormat
   /** Fields of a JSON document after those of the result. */
@@ -27,10 +25,8 @@ export interface PrintOptions {
   readonly onBegin: () => void
 }
 
-/** The parsed arguments of a command class. */
 export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
 
-/** Behaviour of every command: input parsed once, output formats, warnings, and errors with an exit code. */
 export abstract class BaseCommand<T extends typeof Command> extends Command {
   static override baseFlags = {
     'no-color': boolean({description: 'Print without colours.', helpGroup: 'GLOBAL'}),
@@ -94,7 +90,6 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     return 'columns' in (this.ctor.flags ?? {})
   }
 
-  /** The error for `--output csv` and `jsonl` where there is no list. */
   protected withoutRows(format: OutputFormat): InvalidInput {
     const how = format === 'csv' ? 'as CSV' : 'as lines of JSON'
     return new InvalidInput(`output.${format}`, `only lists can be printed ${how}`, {
@@ -123,12 +118,10 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     super.logToStderr(safeLine(line))
   }
 
-  /** Prints lines for people. */
   protected print(lines: readonly string[]): void {
     for (const line of lines) this.log(line)
   }
 
-  /** Prints rows as `--output`, `--columns`, `--sort` and `--no-header` ask for. */
   protected async list<Row>(listing: Listing<Row>): Promise<void> {
     const flags = this.flags as unknown as ListFlagValues
     if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
@@ -137,7 +130,6 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (!this.jsonEnabled()) await writeLines(lines)
   }
 
-  /** Prints a list of any length while it is read; returns what a command returns that has printed its result. */
   protected async listAll<Item, Row>(list: LongList<Item, Row>): Promise<Streamed> {
     const flags = this.flags as unknown as ListFlagValues
     await this.printAll(options =>
@@ -157,14 +149,12 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     })
   }
 
-  /** Says on stderr that there are more rows, and how to get them. */
   protected suggestNextPage(next: string | undefined): void {
     if (next === undefined) return
     this.sayPartlySorted('add --all to sort everything')
     this.logToStderr(`There are more rows: add --all, or --cursor ${next}`)
   }
 
-  /** Says on stderr that `--sort` has sorted what is shown, not everything that there is. */
   protected sayPartlySorted(advice: string): void {
     const {sort} = this.flags as unknown as ListFlagValues
     if (sort !== undefined) this.logToStderr(`--sort has sorted only the rows above; ${advice}.`)
@@ -187,7 +177,6 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     return this.withWarnings(failureJson(this.failureOf(error)))
   }
 
-  /** What is told of an error. */
   protected failureOf(error: unknown): ZaelError {
     return asFailure(error)
   }

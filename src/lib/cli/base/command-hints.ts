@@ -7,7 +7,6 @@ import {scopeArguments} from './scope-text.js'
 
 type Details = Readonly<Record<string, unknown>>
 
-/** Names as words of a command, quoted for a shell. */
 const words = (...names: unknown[]): string => names.map(name => shellWord(String(name))).join(' ')
 
 const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(String) : [])
@@ -59,7 +58,6 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'manifest.changed': () => 'Check the differences with `zael limits plan`, then apply again.',
 }
 
-/** The hint of an error for people at a terminal. */
 export function commandHint({code, details, hint}: ZaelError): string | undefined {
   return HINTS[code]?.(details) ?? hint
 }

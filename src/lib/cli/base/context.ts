@@ -23,7 +23,6 @@ export const stackFlags = {
   'endpoint-url': string({description: 'Send DynamoDB requests to this URL instead of AWS.', helpGroup}),
 }
 
-/** The values of those flags. */
 export interface StackFlagValues {
   readonly stack: string
   readonly namespace: string

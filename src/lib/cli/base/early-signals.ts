@@ -4,7 +4,6 @@ import {writeSync} from 'node:fs'
 
 const EXIT_CODES = {SIGINT: 130, SIGTERM: 143} as const
 
-/** Ends the process with the words that are true as long as no command has begun. */
 function end(signal: NodeJS.Signals): void {
   try {
     writeSync(process.stderr.fd, 'Error: Interrupted: nothing was changed.\n')

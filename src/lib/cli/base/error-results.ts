@@ -1,7 +1,6 @@
 import {z} from 'zod'
 import type {ResultOf} from '../output/results.js'
 
-/** What any command prints with --json when it fails. */
 export const errorResult = z
   .strictObject({
     error: z.strictObject({

@@ -16,7 +16,6 @@ export function asFailure(error: unknown): ZaelError {
   return new ZaelError('failed', 'bug', message, {cause: error})
 }
 
-/** An error thrown by oclif's parser, or by a flag's own parse function, as a usage error. */
 export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
   if (error instanceof ZaelError) {
     const {kind, code, hint = helpCommand, details, cause} = error

@@ -9,13 +9,10 @@ export type FlagsOfCommand = (id: string) => ReadonlySet<string> | undefined
 /** A command in a hint: between backticks, or up to the end of its sentence or line. */
 const COMMAND = /`zael ([^`]+)`|\bzael ((?:'[^']*'|(?!\. [A-Z]|, (?:or|then) zael|; |\.$)[^`\n])+)/g
 
-/** A command of the AWS CLI in a hint. */
 const AWS_COMMAND = /\baws (?=(?:cloudformation|dynamodb|lambda|logs|s3) [a-z])/g
 
-/** Short forms of these flags. */
 const SHORT: Partial<Record<SettingKey, string>> = {stack: 's', namespace: 'n'}
 
-/** The flags of the commands that the command line has. */
 export function flagsOfCommands(config: Pick<Config, 'findCommand'>): FlagsOfCommand {
   return id => {
     const command = config.findCommand(id.replaceAll(' ', ':'))

@@ -5,7 +5,6 @@ import {commandHint} from './command-hints.js'
 import type {StackContext} from './context.js'
 import type {Setting, Settings} from './settings.js'
 
-/** An error about a name that does not exist, with the nearest existing names as its hint; other errors unchanged. */
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
   const {namespace, entity, resource} = error.details
@@ -65,7 +64,6 @@ async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Errors that depend on where a request went, and as whom. */
 const PLACE_ERRORS = new Set([
   'aws.region',
   'aws.credentials',
@@ -117,7 +115,6 @@ function withProxy({code, hint}: ZaelError, env: Environment): string | undefine
   return `${hint ?? ''} ${name} is set, but zael connects directly: allow that, or use a VPC endpoint with --endpoint-url.`.trim()
 }
 
-/** Errors of a request to AWS that the local stack would not have caused. */
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])
 
 /** Adds a hint when no stack was named, AWS could not be used, and a local stack is running. */

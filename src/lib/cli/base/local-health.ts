@@ -2,7 +2,6 @@ import type {StackHealth} from '../../infra/health/health.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {StackContext} from './context.js'
 
-/** State of the process that runs the local stack. */
 export interface SupervisorFacts {
   readonly endpoint: string
   /** Name and version. */

@@ -2,7 +2,6 @@ import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {shellWord} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 
-/** A scope as part of a sentence. */
 export function scopeWords(scope: ConfigScope): string {
   if (scope.level === 'system') return 'the system'
   if (scope.level === 'resource') return `resource ${scope.resource}`
@@ -11,7 +10,6 @@ export function scopeWords(scope: ConfigScope): string {
     : `entity ${scope.entity} for ${scope.resource}`
 }
 
-/** A scope as the flags of a command, quoted for a shell. */
 export function scopeArguments(scope: ConfigScope): string {
   if (scope.level === 'system') return '--system'
   const resource = `--resource ${shellWord(scope.resource)}`

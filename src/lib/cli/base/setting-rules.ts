@@ -2,7 +2,6 @@ import {nearestNames} from '../../core/text/nearest.js'
 import {isLoopback} from '../../dynamo/connection.js'
 import {OUTPUT_FORMATS} from '../output/output-format.js'
 
-/** How one setting can be given. */
 export interface SettingRule {
   readonly flag: string
   readonly variable: string
@@ -26,7 +25,6 @@ export const SETTING_RULES = {
 
 export type SettingKey = keyof typeof SETTING_RULES
 
-/** The keys of a settings file. */
 export const SETTING_KEYS = Object.keys(SETTING_RULES) as SettingKey[]
 
 /** A project file comes with a folder, which others may have written; the user's own file does not. */
@@ -36,7 +34,6 @@ const PROJECT_ENDPOINT =
   'endpointUrl in a project file must be on this machine (localhost, 127.0.0.1, [::1]), since requests carry your ' +
   'credentials; for another address use --endpoint-url, ZAEL_ENDPOINT_URL or your own settings file'
 
-/** What is wrong with a value in a project file, which may have been written by others. */
 export function projectSettingProblem(key: SettingKey, value: string): string | undefined {
   const problem = settingProblem(key, value)
   if (problem !== undefined || key !== 'endpointUrl') return problem

@@ -2,10 +2,8 @@ import {dirname, join} from 'node:path'
 import {readText} from '../../files/read-document.js'
 import type {SettingsFileKind} from './setting-rules.js'
 
-/** Settings file of a project, next to its code. */
 export const PROJECT_FILE = 'zael.config.json'
 
-/** A settings file that exists: its entries, each with its line. */
 export interface SettingsFile {
   readonly path: string
   readonly entries: ReadonlyMap<string, {readonly value: string; readonly line: number}>

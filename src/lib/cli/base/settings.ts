@@ -9,7 +9,6 @@ export const SETTING_SOURCES = ['flag', 'environment', 'project', 'user', 'aws',
 
 export type SettingSource = (typeof SETTING_SOURCES)[number]
 
-/** The value of one setting, and where it comes from. */
 export interface Setting {
   readonly key: SettingKey
   /** `undefined` when no source sets it. */
@@ -23,23 +22,19 @@ export type Settings = Readonly<Record<SettingKey, Setting>>
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Where settings are searched. */
 export interface SettingsSearch {
   /** Typed values by flag name; an empty string counts as not typed. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly env: Environment
   readonly folder: string
-  /** Folder of the user's settings file. */
   readonly configDir: string
 }
 
-/** The settings files that exist. */
 export interface SettingsFiles {
   readonly project: SettingsFile | undefined
   readonly user: SettingsFile | undefined
 }
 
-/** What was found where settings are searched. */
 export interface FoundSettings {
   readonly settings: Settings
   readonly files: SettingsFiles
@@ -112,7 +107,6 @@ function checkVariable(key: SettingKey, value: string, variable: string): void {
   throw new InvalidInput('config.variable', `${variable}: ${problem}`, {hint: `Change or unset ${variable}.`})
 }
 
-/** A typed flag that selects a stack. */
 export interface TypedSetting {
   readonly key: SettingKey
   readonly flag: string
@@ -135,7 +129,6 @@ export function typedFlags(settings: Settings): string {
     .join('')
 }
 
-/** The same as words of a shell. */
 export function typedFlagWords(settings: Settings): string[] {
   return typedSettings(settings).flatMap(({words}) => words)
 }

@@ -8,7 +8,6 @@ import {flagsOfCommands, withTypedFlags} from './hint-flags.js'
 import {withLocalHint, withNearestNames, withWhere} from './hints.js'
 import type {Settings} from './settings.js'
 
-/** A command on a stack: settings are resolved, the stack is opened before the work and closed after it. */
 export abstract class StackCommand<T extends typeof Command> extends BaseCommand<T> {
   static override baseFlags = {...BaseCommand.baseFlags, ...stackFlags, ...outputFlags}
 
@@ -31,7 +30,6 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     return new ZaelError(kind, code, message, {hint: this.onSameStack(hint), details, cause})
   }
 
-  /** A proposal whose commands run against the same stack. */
   protected onSameStack(proposal: string): string {
     return withTypedFlags(proposal, this.settings, flagsOfCommands(this.config))
   }

@@ -4,7 +4,6 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {LimitUnits} from '../usage/presenter.js'
 import type {BucketResetResult, BucketTopUpResult} from './results.js'
 
-/** The bucket that was changed, and what it is shown by. */
 interface ChangedBucket {
   readonly entity: string
   readonly resource: string
@@ -12,20 +11,17 @@ interface ChangedBucket {
   readonly units: LimitUnits
 }
 
-/** Which bucket to reset, and which of its limits; all unless some are named. */
 export interface ResetRequest extends OperationOptions {
   readonly entity: string
   readonly resource: string
   readonly limits?: readonly string[] | undefined
 }
 
-/** What a reset will do, for the question before it. */
 export function resetQuestion({entity, resource, limits}: ResetRequest): string {
   const which = limits ? `the limit${limits.length > 1 ? 's' : ''} ${limits.join(', ')}` : 'every limit'
   return `This refills ${which} of ${entity} for ${resource} and clears its debt`
 }
 
-/** Resets a bucket, and shows what has changed. */
 export async function resetBucket(
   namespace: NamespaceRepository,
   request: ResetRequest,
@@ -36,7 +32,6 @@ export async function resetBucket(
   return {lines: resetLines(changed, options.limits === undefined), result: resetJson(changed)}
 }
 
-/** The result of a reset, of some limits or of all. */
 export function resetLines({entity, resource, result, units}: ChangedBucket, isWhole: boolean): string[] {
   if (result.isRepeated) return repeatedLines({entity, resource, result, units}, 'reset')
   const {shards, amounts} = result
@@ -77,13 +72,11 @@ function amountsText(amounts: Readonly<Record<string, number>>, units: LimitUnit
   return each.join(', ')
 }
 
-/** A reset in JSON. */
 function resetJson({entity, resource, result}: Omit<ChangedBucket, 'units'>): BucketResetResult {
   const {idempotencyKey, isRepeated, shards, ghosts, amounts} = result
   return {entity, resource, idempotencyKey, isRepeated, shards, reset: isRepeated ? 0 : shards, ghosts, amounts}
 }
 
-/** A top-up in JSON. */
 export function topUpJson(
   {entity, resource, result}: Omit<ChangedBucket, 'units'>,
   asked: Readonly<Record<string, number>>,

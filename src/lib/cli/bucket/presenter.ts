@@ -4,7 +4,6 @@ import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import type {LimitUnits} from '../usage/presenter.js'
 
-/** One row: a limit on one shard, or on all shards together. */
 interface LevelRow extends Partial<LimitLevel> {
   readonly entity: string
   readonly resource: string
@@ -13,7 +12,6 @@ interface LevelRow extends Partial<LimitLevel> {
   readonly access: string
 }
 
-/** The title above the rows. */
 export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
   const [bucket] = buckets
   if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
@@ -24,7 +22,6 @@ export function bucketTitle(entity: string, buckets: readonly BucketView[]): str
   return `Bucket of ${entity} · ${resource}${shards}${charged}${access === undefined ? '' : `, ${access}`}`
 }
 
-/** Every shard of an entity's buckets; with sums where a bucket has several shards. */
 export function shardListing(
   buckets: readonly BucketView[],
   nowMs: number,
@@ -135,7 +132,6 @@ function rowOf(bucket: BucketView, view: ShardView | undefined, limit?: LimitLev
   return {entity, resource, shard: view?.shard ?? 'all', view, access: switchWord(bucket) ?? 'enabled', ...limit}
 }
 
-/** Shown where a limit is a quota: of which kind, and when it is full again. */
 function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
   const value = ({quota, resetsAt}: LevelRow) => {
     if (!quota) return undefined
@@ -146,7 +142,6 @@ function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
   return {name: 'resets', isExtra, value, raw: ({resetsAt}: LevelRow) => resetsAt}
 }
 
-/** Shown where one of the buckets is disabled or bypassed. */
 function accessColumn(buckets: readonly BucketView[]) {
   const isExtra = buckets.every(bucket => switchWord(bucket) === undefined)
   return {name: 'access', isExtra, value: ({access}: LevelRow) => access}

@@ -46,7 +46,6 @@ const bucketSchema = z
   .meta({id: 'Bucket'})
 export type BucketJson = ResultOf<typeof bucketSchema>
 
-/** zael bucket list. */
 export const bucketListResult = z
   .strictObject({
     resource: z.string(),
@@ -63,7 +62,6 @@ const operationShape = {
   isRepeated: z.boolean().describe('Applied before under this key: nothing was changed now.'),
 }
 
-/** zael bucket reset. */
 export const bucketResetResult = z
   .strictObject({
     ...operationShape,
@@ -75,7 +73,6 @@ export const bucketResetResult = z
   .meta({title: 'zael bucket reset'})
 export type BucketResetResult = ResultOf<typeof bucketResetResult>
 
-/** zael bucket top-up. */
 export const bucketTopUpResult = z
   .strictObject({
     ...operationShape,
@@ -88,7 +85,6 @@ export const bucketTopUpResult = z
   .meta({title: 'zael bucket top-up'})
 export type BucketTopUpResult = ResultOf<typeof bucketTopUpResult>
 
-/** zael bucket show. */
 export const bucketShowResult = z
   .strictObject({
     entity: z.string(),

@@ -1,4 +1,3 @@
-/** The part of a command in oclif.manifest.json that completion needs. */
 export interface CommandShape {
   readonly summary?: string
   readonly hidden?: boolean
@@ -21,7 +20,6 @@ export interface FlagShape {
 /** Commands by id, such as `limits:set`. */
 export type CommandSet = Readonly<Record<string, CommandShape>>
 
-/** Names that are looked up in the table. */
 export type NameKind = 'namespace' | 'deleted-namespace' | 'entity' | 'resource'
 
 export interface CompletionCandidate {
@@ -29,12 +27,10 @@ export interface CompletionCandidate {
   readonly description?: string
 }
 
-/** What could come next: known words, or names to look up, possibly after `--flag=`. */
 export type Completion =
   | {readonly kind: 'words'; readonly candidates: readonly CompletionCandidate[]}
   | {readonly kind: 'names'; readonly of: NameKind; readonly prefix: string; readonly typed: TypedFlags}
 
-/** Values of flags typed before, by flag name. */
 export type TypedFlags = Readonly<Record<string, string>>
 
 const FLAG_NAMES: Readonly<Record<string, NameKind>> = {
@@ -81,7 +77,6 @@ function splitPath(commands: CommandSet, words: readonly string[]): {path: strin
   return {path, rest: words.slice(path.length)}
 }
 
-/** The next words of command groups and commands below a path. */
 function children(commands: CommandSet, path: readonly string[], current: string): CompletionCandidate[] {
   const found = new Map<string, string | undefined>()
   for (const [id, {summary, hidden}] of Object.entries(commands)) {
@@ -122,7 +117,6 @@ function valuesOf(flag: FlagShape, current: string, lead: string, typed: TypedFl
   return wordsOnly(options.filter(option => option.startsWith(current)).map(option => candidate(lead + option)))
 }
 
-/** Typed flags with their values, and positional arguments. */
 function typedFlags(command: CommandShape | undefined, rest: readonly string[]) {
   const flags: Record<string, string> = {}
   const positionals: string[] = []

@@ -14,7 +14,6 @@ const SOURCES: Readonly<Record<SettingSource, string>> = {
   default: 'default',
 }
 
-/** The current settings as rows. */
 export function settingsListing(settings: Settings): Listing<Setting> {
   return {
     rows: SETTING_KEYS.map(key => settings[key]),
@@ -28,7 +27,6 @@ export function settingsListing(settings: Settings): Listing<Setting> {
   }
 }
 
-/** The settings files that exist, and where others would be read from. */
 export function settingsFileLines({project, user}: SettingsFiles, folder: string, userPath: string): string[] {
   return factLines('Files', {
     project: project?.path ?? `no ${PROJECT_FILE} in ${folder} or above`,
@@ -36,7 +34,6 @@ export function settingsFileLines({project, user}: SettingsFiles, folder: string
   })
 }
 
-/** The settings in JSON. */
 export function settingsJson(settings: Settings, {project, user}: SettingsFiles): ConfigShowResult {
   return {
     settings: SETTING_KEYS.map(key => {

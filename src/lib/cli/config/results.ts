@@ -1,7 +1,6 @@
 import {z} from 'zod'
 import type {ResultOf} from '../output/results.js'
 
-/** zael config show. */
 export const configShowResult = z
   .strictObject({
     settings: z.array(

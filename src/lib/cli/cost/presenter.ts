@@ -8,7 +8,6 @@ import type {Cell, TextColumn} from '../output/table-layout.js'
 import {textTable} from '../output/text-table.js'
 import type {CostResult} from './results.js'
 
-/** The report in JSON. */
 export function costJson(report: CostReport): CostResult {
   const {stack, region, averaged, decisionsPerDay, dollarsPerDay, dollarsPerMillion, indexWrites, notes, read} = report
   return {
@@ -38,7 +37,6 @@ export function costJson(report: CostReport): CostResult {
   }
 }
 
-/** The report for people. */
 export async function costLines(report: CostReport, width: number | undefined): Promise<string[]> {
   const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
     ...(await textTable(columns, rows, {header: true, width})),

@@ -56,7 +56,6 @@ const pricesSchema = z
   })
   .meta({id: 'Prices'})
 
-/** zael cost. */
 export const costResult = z
   .strictObject({
     stack: z.string(),

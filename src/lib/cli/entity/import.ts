@@ -37,7 +37,6 @@ export async function readEntityFile(file: string, given: EntityFileFormat | und
   return parseEntityFile(text, format, {file})
 }
 
-/** Compares the list with the table. */
 export async function planWithProgress(namespace: NamespaceRepository, listed: ListedEntities): Promise<ImportPlan> {
   const {planImport} = await import('../../manifest/import.js')
   return withProgress(
@@ -48,10 +47,8 @@ export async function planWithProgress(namespace: NamespaceRepository, listed: L
   )
 }
 
-/** What came of an import, and the exit code that says so. */
 interface ImportRun {
   readonly result: ImportResult
-  /** Stopped by a signal before everything was tried. */
   readonly isInterrupted: boolean
   readonly exitCode: number
 }
@@ -78,14 +75,12 @@ export async function importWithProgress(namespace: NamespaceRepository, plan: I
 
 const changesIn = ({entities, limits}: ImportPlan): number => entities.length + limits.length
 
-/** Limits are counted as they are stored. */
 const limitsText = (count: number, rest = ''): string =>
   `${formatPlural(count, 'set of limits', 'sets of limits')}${rest} (one per entity and resource)`
 
 const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
   entities.filter(change => change.action === action)
 
-/** What an import would do. */
 export function importPlanLines(file: string, plan: ImportPlan, reach: ChangeReach): string[] {
   const [lost, altered] = [lossText(reach), alteredText(reach.altered)]
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
@@ -143,7 +138,6 @@ export function importQuestion(plan: ImportPlan, reach: ChangeReach): string | u
   return parts.length === 0 ? undefined : `This ${formatList(parts)}`
 }
 
-/** What an import has done, and how to go on where it did not do everything. */
 export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportRun): string[] {
   const {created, updated, limitsSet, kept, failures, left} = result
   const made = created + updated + limitsSet
@@ -164,7 +158,6 @@ export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportR
   ]
 }
 
-/** The import in JSON. */
 export function importJson(
   file: string,
   plan: ImportPlan,

@@ -35,7 +35,6 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
   }
 }
 
-/** The same as text. */
 export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
   const {id, record, resources} = overview
   const head = record

@@ -8,7 +8,6 @@ import type {Listing, ListingColumn} from '../output/listing.js'
 import {formatMetadata} from './metadata-flags.js'
 import type {EntityJson} from './results.js'
 
-/** An entity in JSON. */
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
 }
@@ -23,17 +22,14 @@ const COLUMNS: readonly ListingColumn<EntityRecord>[] = [
   {name: 'version', value: ({version}) => version, isExtra: true},
 ]
 
-/** Entities as rows. */
 export function entityListing(rows: readonly EntityRecord[], empty: string): Listing<EntityRecord> {
   return {rows, columns: COLUMNS, empty}
 }
 
-/** A new entity. */
 export function entityCreatedLines(record: EntityRecord): string[] {
   return entityLines(`Created entity "${record.entity}"`, record)
 }
 
-/** The record of an entity. */
 export function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
@@ -50,12 +46,10 @@ function cascadeWords(cascade: boolean): string {
 
 const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
 
-/** Names of the fields that differ. */
 export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CHANGEABLE)[number][] {
   return CHANGEABLE.filter(key => !isDeepStrictEqual(before[key], after[key]))
 }
 
-/** The fields an update changed, before and after. */
 export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, buckets: SyncResult): string[] {
   const changes = changesOf(before, after)
   const stamped = buckets.updated + buckets.failed === 0 ? undefined : updatedText(buckets)
@@ -77,12 +71,10 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, bu
   })
 }
 
-/** The question before a deletion. */
 export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
   return `This permanently deletes ${formatPlural(total, 'item')} of entity "${id}"; its audit events are kept`
 }
 
-/** What a deletion did, or would do. */
 export function entityDeletionLines(id: string, counts: KindCounts, dryRun: boolean): string[] {
   const title = dryRun ? `Deleting entity "${id}" would permanently delete:` : `Deleted entity "${id}":`
   return [title, ...kindLines(counts), 'Its audit events are kept.']

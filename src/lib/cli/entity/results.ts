@@ -26,7 +26,6 @@ const entitySchema = z
   .meta({id: 'Entity'})
 export type EntityJson = ResultOf<typeof entitySchema>
 
-/** zael entity children. */
 export const entityChildrenResult = z
   .strictObject({
     entities: z.array(entitySchema),
@@ -35,11 +34,9 @@ export const entityChildrenResult = z
   .meta({title: 'zael entity children'})
 export type EntityChildrenResult = ResultOf<typeof entityChildrenResult>
 
-/** zael entity create. */
 export const entityCreateResult = z.strictObject(entitySchema.shape).meta({title: 'zael entity create'})
 export type EntityCreateResult = ResultOf<typeof entityCreateResult>
 
-/** zael entity delete. */
 export const entityDeleteResult = z
   .strictObject({
     id: z.string(),
@@ -51,7 +48,6 @@ export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
 const keptCopiesSchema = z.array(z.strictObject({scope: scopeSchema, limits: z.array(limitSchema)}))
 
-/** zael entity import. */
 export const entityImportResult = z
   .strictObject({
     file: z.string(),
@@ -84,7 +80,6 @@ export const entityImportResult = z
   .meta({title: 'zael entity import'})
 export type EntityImportResult = ResultOf<typeof entityImportResult>
 
-/** zael entity list. */
 export const entityListResult = z
   .strictObject({
     entities: z.array(entitySchema),
@@ -93,7 +88,6 @@ export const entityListResult = z
   .meta({title: 'zael entity list'})
 export type EntityListResult = ResultOf<typeof entityListResult>
 
-/** zael entity show. */
 export const entityShowResult = z
   .strictObject({
     registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
@@ -134,7 +128,6 @@ export const entityShowResult = z
   .meta({title: 'zael entity show'})
 export type EntityShowResult = ResultOf<typeof entityShowResult>
 
-/** zael entity update. */
 export const entityUpdateResult = entitySchema
   .extend({
     changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),

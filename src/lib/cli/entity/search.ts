@@ -5,7 +5,6 @@ import {ProgressLine, type ProgressStream} from '../output/progress.js'
 /** Entities from which on it is said how many a search has read. */
 const MANY = 1000
 
-/** Tells on a terminal how far a search has come. */
 export class SearchReport {
   readonly #line: ProgressLine
   #progress: SearchProgress = {read: 0, found: 0}
@@ -34,7 +33,6 @@ export class SearchReport {
     }
   }
 
-  /** What a search has read, where it is much and could be less; otherwise nothing. */
   lines({prefix, text, parent}: EntityFilter): string[] {
     this.#line.clear()
     const {read} = this.#progress

@@ -5,7 +5,6 @@ import type {ConfigScope} from '../../schema/config-record.js'
 
 const helpGroup = 'SCOPE'
 
-/** Flags that select a scope. */
 export const scopeFlags = {
   system: boolean({
     description: 'The namespace-wide default for all entities and resources.',
@@ -26,7 +25,6 @@ export const scopeFlags = {
   }),
 }
 
-/** The values of those flags. */
 export interface ScopeFlagValues {
   readonly system: boolean
   readonly resource?: string | undefined

@@ -4,7 +4,6 @@ import {durationMs} from '../../core/text/duration.js'
 
 const helpGroup = 'TIME'
 
-/** Flags of every command with a time range. */
 export const timeFlags = {
   since: string({
     description: 'Start: a time span ago (90m, 24h, 7d), or a time in UTC (2026-11-01, 2026-11-01T14:30).',

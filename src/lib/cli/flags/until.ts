@@ -7,7 +7,6 @@ import {parseDate} from './time-range.js'
 /** Settings that have no end. */
 const exclusive = ['only', 'on-unavailable', 'audit-retention-days']
 
-/** Flags of values that end by themselves. */
 export const untilFlags = {
   for: string({
     description: 'The given values end by themselves after this time (90m, 24h, 7d), everywhere.',
@@ -21,7 +20,6 @@ export const untilFlags = {
   }),
 }
 
-/** The end that the flags say; `undefined` without one. */
 export function untilOf(
   flags: {readonly for?: string | undefined; readonly until?: string | undefined},
   nowMs: number,

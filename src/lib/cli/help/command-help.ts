@@ -3,7 +3,6 @@ import {CommandHelp} from '@oclif/core/help'
 /** Sections in this order; others last. */
 const ORDER = ['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS']
 
-/** Flag groups that most commands share. */
 const EVERYWHERE = ['STACK', 'GLOBAL']
 
 /** oclif's help of one command, with a short usage line, examples before flags, and shared flags last. */

@@ -7,7 +7,6 @@ import {HELP_TOPICS} from './topics.js'
 
 type Flag = Config['commands'][number]['flags'][string]
 
-/** Commands of the Python tool and their names here. */
 export const RENAMED: readonly (readonly [python: string, here: string])[] = [
   ['cfn-template', 'deploy --export DIR'],
   ['lambda-export', 'deploy --export DIR'],
@@ -88,7 +87,6 @@ export function typedWords(
   return {words: typed.slice(0, count), rest: typed.slice(count)}
 }
 
-/** The error for `zael help` with words that are neither a command nor a help topic. */
 export function unknownHelpSubject(config: Config, words: readonly string[]): InvalidInput {
   const message = `there is no command and no help topic "${words.join(' ')}"`
   const paths = [...commandWords(config), ...HELP_TOPICS.map(({name}) => [name])]
@@ -111,7 +109,6 @@ function withSuggestions(
   return new InvalidInput(code, message, {hint, details: {commands}})
 }
 
-/** Commands and command groups as typed words. */
 function commandWords(config: Config): string[][] {
   const visible = config.commands.filter(command => !command.hidden).map(({id}) => id)
   return [...new Set([...visible, ...config.topics.filter(topic => !topic.hidden).map(({name}) => name)])].map(id =>
@@ -126,7 +123,6 @@ function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]
   return new InvalidInput('command.missing', `flags come after the command, but "${flag}" comes first`, {hint})
 }
 
-/** Whether a flag takes a value, according to any command that has it. */
 function takesValue(config: Config, typed: string): boolean {
   const flags = config.commands.flatMap(({flags: known}) => Object.values(known))
   const found = flags.find(({name, char}) => typed === `--${name}` || (char !== undefined && typed === `-${char}`))

@@ -6,7 +6,6 @@ import {showRootHelp} from './root-help.js'
 import {describeSubject, type HelpSubject} from './subject.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
-/** oclif's help, with help topics, suggestions for unknown names, and JSON. */
 export default class ZaelHelp extends Help {
   protected override CommandHelpClass = ZaelCommandHelp
 
@@ -41,7 +40,6 @@ export default class ZaelHelp extends Help {
     return group && {kind: 'group', group}
   }
 
-  /** Prints the help about a subject as text. */
   async show(subject: HelpSubject): Promise<void> {
     if (subject.kind === 'root') await showRootHelp()
     else if (subject.kind === 'text') this.showText(subject.text)

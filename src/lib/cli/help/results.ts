@@ -9,7 +9,6 @@ const helpEntrySchema = z
   .meta({id: 'HelpEntry'})
 export type HelpEntryJson = ResultOf<typeof helpEntrySchema>
 
-/** zael autocomplete. */
 export const autocompleteResult = z
   .strictObject({
     shell: z.enum(['bash', 'zsh', 'fish', 'powershell']),
@@ -18,7 +17,6 @@ export const autocompleteResult = z
   .meta({title: 'zael autocomplete'})
 export type AutocompleteResult = ResultOf<typeof autocompleteResult>
 
-/** zael help. */
 export const helpResult = z
   .union([
     z.strictObject({
@@ -76,7 +74,6 @@ export const helpResult = z
   .meta({title: 'zael help'})
 export type HelpResult = ResultOf<typeof helpResult>
 
-/** zael version. */
 export const versionResult = z
   .strictObject({
     version: z.string(),

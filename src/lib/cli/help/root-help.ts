@@ -2,7 +2,6 @@ import {readFile} from 'node:fs/promises'
 import {packageFile} from '../../files/package-file.js'
 import {HELP_TOPICS} from './topics.js'
 
-/** The parts of package.json and of oclif's manifest that the first page of the help is made of. */
 interface CommandLine {
   readonly oclif: {
     readonly bin: string
@@ -28,7 +27,6 @@ export async function showRootHelp(stdout: NodeJS.WriteStream = process.stdout):
   stdout.write(`${rootHelp({oclif, commands}, {width, isBold: hasColours(stdout)})}\n`)
 }
 
-/** The first page of the help: groups of commands, commands of no group, and texts. */
 export function rootHelp({oclif, commands}: CommandLine, {width, isBold}: {width: number; isBold: boolean}): string {
   const section = (title: string, lines: readonly string[]) =>
     [isBold ? `${BOLD}${title}${NOT_BOLD}` : title, ...lines.map(line => `  ${line}`)].join('\n')

@@ -10,7 +10,6 @@ export type HelpSubject =
   | {readonly kind: 'command'; readonly command: Command.Loadable}
   | {readonly kind: 'group'; readonly group: Topic}
 
-/** The help about a subject in JSON. */
 export function describeSubject(config: Config, subject: HelpSubject): HelpResult {
   if (subject.kind === 'text') return subject.text
   if (subject.kind === 'command') return describeCommand(subject.command)

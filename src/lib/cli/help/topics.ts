@@ -1,6 +1,5 @@
 import {EXIT} from '../../core/errors.js'
 
-/** A text shown by `zael help NAME` that is not about a command. */
 export interface HelpTopic {
   readonly name: string
   readonly summary: string

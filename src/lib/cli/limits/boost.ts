@@ -29,7 +29,6 @@ export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLi
   }
 }
 
-/** The same in JSON. */
 export function boostsJson(boosts: readonly BoostedLimit[]): LimitsBoostsResult['boosts'] {
   return byEnd(boosts).map(({scope, limit, since, by, isForBoost}) => ({
     scope: scopeJson(scope),
@@ -49,7 +48,6 @@ export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: 
   return {...change, after: change.after.map(limit => boostedOf(limit) ?? limit)}
 }
 
-/** What to know about limits that end by themselves: the end, what follows, and from when a quota has its new amount. */
 export function endLines(
   {scope, after, record}: ChangeOutcome,
   {given, until, nowMs}: {readonly given: readonly Limit[]; readonly until: Date; readonly nowMs: number},
@@ -98,7 +96,6 @@ function quotaText(limit: Limit, untilMs: number, nowMs: number): string {
   return `${name} has ${more} from its next reset on, at ${formatMinute(resetsMs)}. ${atEnd}`
 }
 
-/** How to give the difference at once. */
 function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
   const amounts = set.flatMap(limit => {
     const more = (boostedOf(limit)?.capacity ?? 0) - limit.capacity

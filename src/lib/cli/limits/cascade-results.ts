@@ -8,7 +8,5 @@ const cascadeSchema = z.strictObject({
 })
 export type CascadeResult = ResultOf<typeof cascadeSchema>
 
-/** zael entity cascade. */
 export const entityCascadeResult = z.strictObject(cascadeSchema.shape).meta({title: 'zael entity cascade'})
-/** zael resource cascade. */
 export const resourceCascadeResult = z.strictObject(cascadeSchema.shape).meta({title: 'zael resource cascade'})

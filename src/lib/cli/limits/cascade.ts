@@ -9,7 +9,6 @@ import {cascadeText, policyText} from './presenter.js'
 import {changeWithProgress} from './run.js'
 import {entityScope, resourceScope} from './switch.js'
 
-/** A cascade policy as a command shows it. */
 interface ShownCascade {
   readonly lines: string[]
   readonly result: CascadeResult

@@ -9,7 +9,6 @@ import {scopeWords} from '../base/scope-text.js'
 import {limitJson} from './json.js'
 import type {ChangeEffectJson} from './results.js'
 
-/** Altered limits listed one by one. */
 const MOST_ALTERED = 5
 
 /** What live buckets lose; `undefined` when they lose nothing that they are charged for. */
@@ -66,19 +65,16 @@ export function keptQuestion(
   return `${end}; with this ${words} ${kept.length === 1 ? 'stays' : 'stay'} for good`
 }
 
-/** Joins what has to be asked. */
 export function joinQuestions(...questions: readonly (string | undefined)[]): string | undefined {
   const asked = questions.filter(question => question !== undefined)
   return asked.length === 0 ? undefined : asked.join('. ')
 }
 
-/** What live buckets lose, in JSON. */
 export function lostJson(reach: ChangeReach | undefined): ChangeEffectJson['lost'] {
   const {lost = [], losing = 0, unconfigured = 0} = reach ?? {}
   return {limits: lost, buckets: losing, unconfigured}
 }
 
-/** What changes besides what was meant, in JSON. */
 export function alteredJson(altered: readonly AlteredLimit[]): ChangeEffectJson['altered'] {
   return altered.map(({resource, name, before, after, entities, buckets}) => ({
     resource,

@@ -61,7 +61,6 @@ export async function effectMade(
   return {...effect, level: await levelEffect(namespace, made)}
 }
 
-/** A change of limits: those that apply before and after it, then what else it comes to. */
 export function changeLines(change: ChangeOutcome, effect: ChangeEffect, dryRun: boolean): string[] {
   const {scope, previous, record, buckets, copied} = change
   const {before, after} = effect.level
@@ -79,7 +78,6 @@ export function changeLines(change: ChangeOutcome, effect: ChangeEffect, dryRun:
   })
 }
 
-/** The facts about a change besides the limits themselves. */
 function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect, isMade: boolean): Facts {
   return {
     hides: levelsText(hides),
@@ -101,7 +99,6 @@ function levelsText(levels: readonly AppliedScope[]): string | undefined {
   return [...each, ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])].join('; ')
 }
 
-/** How many entities and live buckets a change concerns. */
 function reachText({entities, buckets, isComplete}: ChangeReach): string {
   const least = isComplete ? '' : 'at least '
   if (buckets === 0) return isComplete ? 'no live bucket' : 'none of the first live buckets'
@@ -113,12 +110,10 @@ function newNameText({kind, name, nearest}: NewName): string {
   return `${kind} ${name}${meant}`
 }
 
-/** Names that nothing has used before, in one line; none when there are none. */
 export function newNameLines(names: readonly NewName[]): string[] {
   return names.length === 0 ? [] : [`Nothing has used before: ${names.map(newNameText).join(', ')}`]
 }
 
-/** What later changes of the level that limits were copied from do not reach, and how to undo that. */
 export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, where: string): string[] {
   if (!copied?.scope) return []
   const names = formatList(copied.limits.map(({name}) => name))
@@ -129,7 +124,6 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
   ]
 }
 
-/** The effect in JSON. */
 export function effectJson({level, reach, names}: ChangeEffect): ChangeEffectJson {
   return {
     effective: {before: appliedJson(level.before), after: appliedJson(level.after)},
@@ -146,12 +140,10 @@ export function effectJson({level, reach, names}: ChangeEffect): ChangeEffectJso
   }
 }
 
-/** Names that nothing has used before, in JSON. */
 export function newNamesJson(names: readonly NewName[]): ChangeEffectJson['new'] {
   return names.map(({kind, name, nearest}) => ({kind, name, nearest}))
 }
 
-/** Limits that apply, in JSON. */
 export function appliedJson({scope, limits}: AppliedScope): ChangeEffectJson['effective']['before'] {
   return {scope: scope ? scopeJson(scope) : null, limits: limits.map(limitJson)}
 }

@@ -7,7 +7,6 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {type Listing, listingLines} from '../output/listing.js'
 import type {ImpactJson} from './results.js'
 
-/** For commands that show a change. */
 export const impactFlags = {
   impact: boolean({description: 'Also compare with the usage of the last week: whom the limits would have refused.'}),
 }
@@ -15,7 +14,6 @@ export const impactFlags = {
 /** A week: every habit of the weekdays is in it once. */
 export const IMPACT_MS = 7 * 24 * 3_600_000
 
-/** Rows that are shown beside a change. */
 const MOST_ROWS = 10
 
 /** Compares changes with recorded usage, by default of the last week by the hour; reads only. */
@@ -31,7 +29,6 @@ export async function readImpact(
 
 const WORDS = {refused: 'refused', possible: 'perhaps', near: 'near', fits: 'fits'} as const
 
-/** Whether recorded usage says anything about the limits. */
 const isComparable = ({changed, unrecorded}: Impact): boolean => changed.length > unrecorded.length
 
 /** Whom the limits would have stopped, worst first; all of them, or these. */
@@ -86,7 +83,6 @@ function refusedText({refusedTokens, isExact, limit}: EntityImpact): string {
 
 const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 
-/** What the rows say in sum, and how far to trust them. */
 export function impactLines(impact: Impact, range: ImpactRange): string[] {
   const {found, unrecorded, isComplete} = impact
   const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
@@ -106,7 +102,6 @@ export function impactLines(impact: Impact, range: ImpactRange): string[] {
   ]
 }
 
-/** What was compared and what came of it, or why nothing can be said. */
 function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): string {
   const {found, entities, others, windows, changed} = impact
   const time = `from ${minute(sinceMs)} to ${minute(untilMs)} (UTC)`
@@ -130,7 +125,6 @@ function unrecordedText({unrecorded}: Impact): string {
   return `No usage is recorded under ${formatList(unrecorded)}, so nothing can be said about ${unrecorded.length === 1 ? 'it' : 'them'}.`
 }
 
-/** The worst rows and the sum, beside a change. */
 export async function impactText(
   {impact, range}: {readonly impact: Impact; readonly range: ImpactRange},
   width: number | undefined,
@@ -146,7 +140,6 @@ export async function impactText(
   ]
 }
 
-/** The impact in JSON. */
 export function impactJson(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): ImpactJson {
   return {
     window,

@@ -35,7 +35,6 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
   }
 }
 
-/** The configuration of one scope in JSON. */
 export function configJson(config: ConfigRecord): LimitsGetResult {
   const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return {
@@ -51,7 +50,6 @@ export function configJson(config: ConfigRecord): LimitsGetResult {
 /** A change of limits; without `buckets` when nothing was written. */
 export type ChangeOutcome = Omit<LimitsChange, 'buckets'> & Partial<Pick<LimitsChange, 'buckets'>>
 
-/** A change in JSON: each limit before and after. */
 export function changeJson({
   scope,
   before,
@@ -70,7 +68,6 @@ export function changeJson({
   }
 }
 
-/** The same limits in JSON before and after a change. */
 export function limitChangesJson(before: readonly Limit[], after: readonly Limit[]): LimitChangeJson[] {
   return limitChanges(before, after).map(({name, was, is}) => ({
     name,
@@ -86,7 +83,6 @@ export interface LimitChange {
   readonly is: Limit | undefined
 }
 
-/** Every limit that exists before or after, by name. */
 export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
   const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
   const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)

@@ -5,10 +5,8 @@ import type {ConfigRecord} from '../../schema/config-record.js'
 import type {Listing} from '../output/listing.js'
 import {scopeJson} from './json.js'
 
-/** One limit of one scope. */
 type LimitRow = Pick<ConfigRecord, 'scope'> & {readonly limit: Limit}
 
-/** Every limit in a row of its own, for spreadsheets. */
 export function limitRows(records: readonly ConfigRecord[]): Listing<LimitRow> {
   return {
     rows: records.flatMap(({scope, limits}) => limits.map(limit => ({scope, limit}))),

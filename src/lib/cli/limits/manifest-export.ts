@@ -6,19 +6,15 @@ import type {OutputFormat} from '../output/output-format.js'
 import {keepHeapSmall} from '../output/small-heap.js'
 import {writeDocument} from '../output/write-lines.js'
 
-/** How to print a manifest. */
 interface ExportOptions {
   readonly format: OutputFormat
-  /** Fields of a JSON document after the manifest's own. */
   readonly after: () => object
-  /** Called before anything is printed. */
   readonly onBegin: () => void
 }
 
 /** No YAML: applied, the beginning of a manifest would delete the limits that are missing. */
 const INCOMPLETE = '} This manifest is incomplete: reading the table failed or was interrupted.\n'
 
-/** Prints the configuration of a namespace as a manifest while it is read. */
 export async function printManifest(
   namespace: NamespaceRepository,
   name: string,

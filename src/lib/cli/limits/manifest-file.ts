@@ -6,7 +6,6 @@ import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import {keepHeapSmallest} from '../output/small-heap.js'
 
-/** The flag of every command that reads a manifest. */
 export const manifestFlags = {
   file: string({
     char: 'f',
@@ -22,7 +21,6 @@ const MAX_BYTES = 64 * 2 ** 20
 /** Of a file that is read as a whole: that takes a hundred times its size in memory. */
 const MAX_WHOLE_BYTES = 16 * 2 ** 20
 
-/** Reads and checks a manifest, entity by entity where its form allows. */
 export async function readManifest(file: string): Promise<Manifest> {
   const code = 'manifest.file'
   const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'

@@ -6,7 +6,6 @@ import {alteredJson, lostJson} from './consent.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from './manifest-results.js'
 
-/** One planned change in JSON; the keys depend on its kind. */
 function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
   if (change.kind === 'entity') {
     const {kind, action, entity, before, after} = change
@@ -25,7 +24,6 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
   }
 }
 
-/** A plan in JSON. */
 export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlanResult, 'impact'> {
   const {manifest, changes, counts, boosts} = plan
   return {
@@ -39,12 +37,10 @@ export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlan
   }
 }
 
-/** Boosts of what a manifest states, in JSON. */
 function boostsJson(boosts: Plan['boosts']): LimitsPlanResult['boosts'] {
   return boosts.map(({scope, limit, isEnded}) => ({scope: scopeJson(scope), limit: limitJson(limit), ends: isEnded}))
 }
 
-/** Drift in JSON. */
 export function diffJson({manifest: {namespace}, differences, boosts}: ManifestDrift): LimitsDiffResult {
   return {
     namespace,
@@ -54,7 +50,6 @@ export function diffJson({manifest: {namespace}, differences, boosts}: ManifestD
   }
 }
 
-/** The result of an apply in JSON. */
 export function applyResultJson(result: ApplyResult): NonNullable<LimitsApplyResult['result']> {
   const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
   return {

@@ -17,10 +17,8 @@ import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
-/** Failures listed one by one. */
 const MOST_FAILURES = 10
 
-/** The changes that make the table match a manifest, and what live buckets lose by them. */
 export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, loss: ChangeReach): string[] {
   const [lost, altered] = [lossText(loss), alteredText(loss.altered)]
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
@@ -34,7 +32,6 @@ export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, los
   ]
 }
 
-/** Boosts of what the manifest states, as they are when it is applied: it says what follows them. */
 function boostLines(boosts: Plan['boosts']): string[] {
   const listed = (title: string, among: Plan['boosts']) =>
     among.length === 0
@@ -65,7 +62,6 @@ export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, lo
   return parts.length === 0 ? undefined : `This ${formatList(parts)}`
 }
 
-/** Where the table differs from a manifest. */
 export function diffLines({manifest, differences, boosts}: ManifestDrift): string[] {
   if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`, ...boostLines(boosts)]
   const width = Math.max(...differences.map(({kind}) => kind.length))
@@ -78,7 +74,6 @@ export function diffLines({manifest, differences, boosts}: ManifestDrift): strin
 
 const inNamespace = ({namespace}: Manifest): string => `in namespace ${namespace}`
 
-/** One change: its sign, its scope or entity, and every value before and after. */
 export function changeLine(change: PlannedChange): string {
   const [sign, colour] = SIGNS[change.action]
   const {what, values} = change.kind === 'entity' ? entityWords(change) : limitsWords(change)
@@ -144,7 +139,6 @@ const OUTCOMES = {
   failed: `Not everything could be applied; ${RESUME}`,
 } as const
 
-/** The result of an apply. */
 export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult): string[] {
   const {outcome, created, updated, deleted, adopted, failures, left, buckets, recordFailure} = result
   const made = `${formatCount(created + updated + deleted)} of ${formatPlural(changes.length, 'change')}`
@@ -176,7 +170,6 @@ function failureLines(failures: ApplyResult['failures']): string[] {
 
 const failureText = ({message}: ZaelError): string => message.split('\n')[0] as string
 
-/** The number of limits, resources and entities in a manifest. */
 export function manifestCounts({namespace, system, resources, entities}: Manifest): Omit<LimitsValidateResult, 'file'> {
   const sets = [
     system?.limits ?? [],

@@ -79,7 +79,6 @@ const plannedBoostsSchema = z
   )
   .describe('Limits that have other values until an instant, of scopes that are stated or managed')
 
-/** zael limits apply. */
 export const limitsApplyResult = z
   .strictObject({
     dryRun: z.boolean(),
@@ -114,7 +113,6 @@ export const limitsApplyResult = z
   .meta({title: 'zael limits apply'})
 export type LimitsApplyResult = ResultOf<typeof limitsApplyResult>
 
-/** zael limits diff. */
 export const limitsDiffResult = z
   .strictObject({
     namespace: z.string(),
@@ -130,7 +128,6 @@ export const limitsDiffResult = z
   .meta({title: 'zael limits diff'})
 export type LimitsDiffResult = ResultOf<typeof limitsDiffResult>
 
-/** zael limits export. */
 export const limitsExportResult = z
   .strictObject({
     namespace: z.string(),
@@ -141,7 +138,6 @@ export const limitsExportResult = z
   .meta({title: 'zael limits export'})
 export type LimitsExportResult = ResultOf<typeof limitsExportResult>
 
-/** zael limits plan. */
 export const limitsPlanResult = z
   .strictObject({
     namespace: z.string(),
@@ -156,7 +152,6 @@ export const limitsPlanResult = z
   .meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>
 
-/** zael limits validate. */
 export const limitsValidateResult = z
   .strictObject({
     file: z.string(),

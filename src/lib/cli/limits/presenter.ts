@@ -20,19 +20,16 @@ export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' 
   return `clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
 }
 
-/** A rate before and after. */
 export function changeText({was, is}: LimitChange): string {
   const [before, after] = [was ? rateText(was) : NONE, is ? rateText(is) : NONE]
   return before === after ? `${after}, unchanged` : `${before} → ${after}`
 }
 
-/** A setting before and after; `undefined` when there is none. */
 export function policyText(was: string | undefined, is: string | undefined): string | undefined {
   if (was === undefined && is === undefined) return undefined
   return was === is ? `${is}, unchanged` : `${was ?? NONE} → ${is ?? NONE}`
 }
 
-/** How many live buckets a change updated. */
 export function bucketsText({checked, updated, failed}: SyncResult): string {
   if (checked === 0) return 'none affected'
   const rest = checked - updated - failed
@@ -43,12 +40,10 @@ export function bucketsText({checked, updated, failed}: SyncResult): string {
   ].join(', ')
 }
 
-/** A cascade policy as `zael resource cascade` takes it; `undefined` when there is none. */
 export function cascadeText(cascade: boolean | undefined): string | undefined {
   return cascade === undefined ? undefined : cascade ? 'on' : 'off'
 }
 
-/** The configuration of one scope. */
 export function configLines(config: ConfigRecord): string[] {
   const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return factLines(`Limits of ${scopeWords(scope)}`, {
@@ -60,13 +55,11 @@ export function configLines(config: ConfigRecord): string[] {
   })
 }
 
-/** The audit retention of a configuration; `undefined` when none is set. */
 export function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
   const days = config?.auditRetentionDays
   return days === undefined ? undefined : `${formatCount(days)} days`
 }
 
-/** The question before everything of a scope is deleted; `loss` is what live buckets lose by it. */
 export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss?: string): string {
   const names = limits.map(({name}) => name)
   const policy = onUnavailable === undefined ? [] : [`the outage policy (${onUnavailable})`]
@@ -74,7 +67,6 @@ export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss
   return loss === undefined ? question : `${question}. ${loss}`
 }
 
-/** The switch of a scope, its cascade policy, then its limits. */
 export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'access' | 'cascade' | 'limits'>): string {
   const policies = [
     ...(access === undefined ? [] : [access]),
@@ -83,7 +75,6 @@ export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'ac
   return [...policies, ...limits.map(limitText)].join(' ')
 }
 
-/** Configured limits, one row per scope, in the syntax of `zael limits set`. */
 export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigRecord> {
   return {
     rows,

@@ -8,7 +8,6 @@ import {limitJson, scopeJson} from './json.js'
 import {cascadeText, configuredText} from './presenter.js'
 import type {LimitsResolveResult, ResolutionJson} from './results.js'
 
-/** Which limits apply and why, in JSON. */
 export function resolveJson(family: FamilyLimits): LimitsResolveResult {
   const {entity, resource, isRegistered, own, cascade, parent} = family
   return {
@@ -22,7 +21,6 @@ export function resolveJson(family: FamilyLimits): LimitsResolveResult {
   }
 }
 
-/** Whether the parent is charged too, in JSON. */
 export function sharedChargeJson(cascade: SharedCharge | undefined): SharedChargeJson {
   return cascade ? {charged: cascade.charged, level: cascade.level} : null
 }
@@ -42,7 +40,6 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
   }
 }
 
-/** Which limits apply and why, level by level; then the same for the parent. */
 export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
   const {entity, resource, isRegistered, own, cascade, parent} = family
   const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
@@ -74,7 +71,6 @@ async function resolutionLines(
   return [...applied, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
-/** What decides whether the parent is charged, in words. */
 export function cascadeSource({level}: SharedCharge): string {
   return level === 'record' ? 'of the entity itself' : `${level.replace('_', ' ')} level`
 }

@@ -68,7 +68,6 @@ const newNamesSchema = z
   )
   .describe('Names that nothing in the namespace has used before')
 
-/** What live buckets lose by a change. */
 const lostLimitsSchema = z
   .strictObject({
     limits: z
@@ -79,12 +78,10 @@ const lostLimitsSchema = z
   })
   .meta({id: 'LostLimits'})
 
-/** The same of changes that are made together. */
 export const plannedLossSchema = lostLimitsSchema
   .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
   .meta({id: 'PlannedLoss'})
 
-/** What a change does to live buckets besides what was meant. */
 export const alteredLimitsSchema = z
   .array(
     limitChangeSchema
@@ -120,7 +117,6 @@ const effectSchema = z.strictObject({
 })
 export type ChangeEffectJson = ResultOf<typeof effectSchema>
 
-/** zael limits boosts. */
 export const limitsBoostsResult = z
   .strictObject({
     boosts: z
@@ -142,11 +138,9 @@ export const limitsBoostsResult = z
   .meta({title: 'zael limits boosts'})
 export type LimitsBoostsResult = ResultOf<typeof limitsBoostsResult>
 
-/** zael limits get. */
 export const limitsGetResult = z.strictObject(configSchema.shape).meta({title: 'zael limits get'})
 export type LimitsGetResult = ResultOf<typeof limitsGetResult>
 
-/** Whom proposed limits would have stopped. */
 export const impactSchema = z
   .strictObject({
     window: z.enum(['hourly', 'daily', 'monthly']),
@@ -189,13 +183,11 @@ export const impactSchema = z
   .meta({id: 'LimitsImpact'})
 export type ImpactJson = ResultOf<typeof impactSchema>
 
-/** zael limits impact. */
 export const limitsImpactResult = z
   .strictObject({...impactSchema.shape, new: newNamesSchema})
   .meta({title: 'zael limits impact'})
 export type LimitsImpactResult = ResultOf<typeof limitsImpactResult>
 
-/** zael limits list. */
 export const limitsListResult = z
   .strictObject({
     configs: z.array(configSchema),
@@ -204,7 +196,6 @@ export const limitsListResult = z
   .meta({title: 'zael limits list'})
 export type LimitsListResult = ResultOf<typeof limitsListResult>
 
-/** zael limits resolve. */
 export const limitsResolveResult = z
   .strictObject({
     entity: z.string(),
@@ -221,7 +212,6 @@ export const limitsResolveResult = z
   .meta({title: 'zael limits resolve'})
 export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
 
-/** zael limits set. */
 export const limitsSetResult = z
   .strictObject({
     dryRun: z.boolean(),
@@ -234,7 +224,6 @@ export const limitsSetResult = z
   .meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>
 
-/** zael limits unset. */
 export const limitsUnsetResult = changeSchema
   .extend({copied: copiedSchema, ...effectSchema.shape, buckets: bucketSyncSchema})
   .meta({title: 'zael limits unset'})

@@ -39,7 +39,6 @@ export async function changeWithProgress(
   )
 }
 
-/** A plan, and what it does to live buckets besides what the file says. */
 export interface JudgedPlan {
   readonly plan: Plan
   readonly loss: ChangeReach
@@ -82,7 +81,6 @@ export async function confirmPlan({plan, loss}: JudgedPlan, yes: boolean): Promi
   )
 }
 
-/** What came of a plan, and the exit code that says so. */
 export interface AppliedPlan {
   readonly result: ApplyResult
   readonly exitCode: number

@@ -12,7 +12,6 @@ import {type ChangeEffect, changeLines, copyLines, effectMade, effectOf} from '.
 import type {ChangeOutcome} from './json.js'
 import {changeWithProgress} from './run.js'
 
-/** Limits to set at a scope. */
 export interface SetRequest {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
@@ -21,13 +20,11 @@ export interface SetRequest {
   readonly words: readonly string[]
 }
 
-/** What setting limits would change, as far as it is known before. */
 export interface PreviewedSet {
   readonly preview: ConfigChange
   readonly effect: ChangeEffect
 }
 
-/** Reads what setting limits would change; writes nothing. */
 export async function previewSet(
   namespace: NamespaceRepository,
   {scope, limits, options}: SetRequest,

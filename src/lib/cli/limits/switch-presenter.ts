@@ -9,18 +9,15 @@ import {scopeJson} from './json.js'
 import {policyText} from './presenter.js'
 import type {SwitchResult} from './switch-results.js'
 
-/** What was set, and where other switches count more. */
 export interface Reach {
   readonly access: AccessSwitch | undefined
   readonly exceptions: SwitchExceptions
-  /** Why the latter is not known. */
   readonly problem?: string | undefined
 }
 
 /** Exceptions that are listed one by one. */
 const MOST_SHOWN = 5
 
-/** A switch that was set or removed, where it does not reach, and what would change that. */
 export function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
   const {scope, previous, record, buckets} = change
   const {found} = reach.exceptions
@@ -40,7 +37,6 @@ export function switchLines(change: LimitsChange, reach: Reach, where: string): 
   ]
 }
 
-/** The same in JSON. */
 export function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchResult {
   const {scope, previous, record, buckets} = change
   const {found, looked, isComplete} = reach.exceptions

@@ -26,19 +26,11 @@ export type SwitchResult = ResultOf<typeof switchSchema>
 
 const titled = (command: string) => z.strictObject(switchSchema.shape).meta({title: `zael ${command}`})
 
-/** zael entity bypass. */
 export const entityBypassResult = titled('entity bypass')
-/** zael entity disable. */
 export const entityDisableResult = titled('entity disable')
-/** zael entity enable. */
 export const entityEnableResult = titled('entity enable')
-/** zael entity clear. */
 export const entityClearResult = titled('entity clear')
-/** zael resource bypass. */
 export const resourceBypassResult = titled('resource bypass')
-/** zael resource disable. */
 export const resourceDisableResult = titled('resource disable')
-/** zael resource enable. */
 export const resourceEnableResult = titled('resource enable')
-/** zael resource clear. */
 export const resourceClearResult = titled('resource clear')

@@ -13,7 +13,6 @@ import type {SwitchResult} from './switch-results.js'
 /** What to set; `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined
 
-/** A switch as a command shows it. */
 interface ShownSwitch {
   readonly lines: string[]
   readonly result: SwitchResult
@@ -27,7 +26,6 @@ interface SwitchOptions {
   readonly progress?: ProgressStream | undefined
 }
 
-/** Switches a resource. */
 export function switchResource(
   namespace: NamespaceRepository,
   name: string,
@@ -47,12 +45,10 @@ export function switchEntity(
   return changeSwitch(namespace, entityScope(whose), access, options)
 }
 
-/** The scope of a resource that a command names. */
 export function resourceScope(name: string): PolicyScope {
   return {level: 'resource', resource: checkResourceName(name)}
 }
 
-/** The scope of an entity that a command names, for all resources unless one is given. */
 export function entityScope({
   id,
   resource = DEFAULT_RESOURCE,

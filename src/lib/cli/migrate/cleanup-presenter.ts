@@ -6,7 +6,6 @@ import {plainTable} from '../output/text-table.js'
 import type {MigrateCleanupResult} from './results.js'
 import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
-/** What a clean-up deleted, and what it kept. */
 export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
   const total = sumOf(deleted)
   const records = formatPlural(left.count, 'record')
@@ -23,17 +22,14 @@ export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpRes
   ]
 }
 
-/** The question before a clean-up. */
 export function cleanUpQuestion(stack: string, verification: Verification): string {
   const items = `${formatPlural(checkedItems(verification), 'old item')} of stack "${stack}"`
   return `This permanently deletes ${items}${exceptText(verification)}`
 }
 
-/** The old items that a clean-up leaves in place. */
 const exceptText = ({unmovable}: Verification): string =>
   unmovable === 0 ? '' : `, except those of ${formatPlural(unmovable, 'record')} that cannot be moved`
 
-/** What a clean-up would delete. */
 export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
   const {checked, differences, unknown} = verification
   const total = checkedItems(verification)

@@ -7,7 +7,6 @@ import {NO_OLD_ITEMS} from './samples.js'
 
 const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0, operation: 0}
 
-/** `migrate status` in JSON. */
 export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): MigrateStatusResult {
   const {items, bytes, old, current, unknown, conflicts, schema, missing, registersDefault, run, isRunning} = survey
   return {
@@ -42,7 +41,6 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
   }
 }
 
-/** Every feature, with the number of items that have it. */
 function featureCounts({features}: Survey): MigrateStatusResult['wire']['features'] {
   const names = Object.keys(PEER_FEATURES) as PeerFeature[]
   return names.map(feature => {
@@ -55,7 +53,6 @@ function featureCounts({features}: Survey): MigrateStatusResult['wire']['feature
   })
 }
 
-/** `migrate plan` in JSON. */
 export function migrationPlanJson(stack: string, {unknown, limitless}: Survey, plan: MigrationPlan): MigratePlanResult {
   return {
     stack,

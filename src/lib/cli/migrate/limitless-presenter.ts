@@ -12,7 +12,6 @@ import type {LimitlessJson, MigrateRunResult} from './results.js'
 /** Resources and exceptions that are printed; JSON has all that are known. */
 const PRINTED = 20
 
-/** Buckets without limits and what could be configured for them; no lines if there are none. */
 export async function limitlessLines(limitless: Limitless, width: number | undefined): Promise<string[]> {
   const {buckets, resources, unlisted} = limitless
   if (buckets === 0) return []
@@ -61,7 +60,6 @@ const limitsText = (limits: readonly Limit[]): string => limits.map(limit => for
 const namespaceText = ({namespace}: LimitlessResource): string =>
   namespace === PLACEHOLDER_NAMESPACE ? 'default' : namespace
 
-/** What was written from the buckets. */
 export function limitsWrittenLines(written: LimitsWritten | undefined): string[] {
   if (!written) return []
   const {resources, entities} = written
@@ -69,16 +67,13 @@ export function limitsWrittenLines(written: LimitsWritten | undefined): string[]
   return ['', `Limits written from the buckets: for ${levels}`]
 }
 
-/** Asks on a terminal whether the limits that were shown are to be written too. */
 export async function offerLimits(limitless: Limitless | undefined): Promise<boolean> {
   if (!limitless || limitless.buckets === 0) return false
   return agree(`${formatPlural(limitless.buckets, 'bucket')} without limits: write the limits shown above for them?`)
 }
 
-/** The command that writes limits from buckets. */
 export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`
 
-/** Buckets without limits in JSON. */
 export function limitlessJson({buckets, resources, unlisted}: Limitless): LimitlessJson {
   return {
     buckets,
@@ -98,7 +93,6 @@ export function limitlessJson({buckets, resources, unlisted}: Limitless): Limitl
   }
 }
 
-/** What was written from the buckets in JSON. */
 export const limitsWrittenJson = (
   written: LimitsWritten | undefined,
 ): NonNullable<MigrateRunResult['result']>['limitsWritten'] => written ?? null

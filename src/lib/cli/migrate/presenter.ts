@@ -18,7 +18,6 @@ const KINDS = {
   version: 'version record',
 } as const
 
-/** What the table contains, what is pending, and the next command. */
 export async function migrationStatusLines(
   stack: string,
   survey: Survey,
@@ -48,7 +47,6 @@ export async function migrationStatusLines(
   ]
 }
 
-/** The steps with their estimates, and what blocks them. */
 export async function migrationPlanLines(
   stack: string,
   survey: Survey,
@@ -80,7 +78,6 @@ export async function migrationPlanLines(
   ]
 }
 
-/** The generation of the records, with what zael refuses of them. */
 function releaseText({release, features}: Survey): string | undefined {
   if (release === undefined) return undefined
   const refused = [...features.keys()].filter(feature => !isSupported(feature))
@@ -186,7 +183,6 @@ function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
 
 const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write the limits that the buckets have']
 
-/** Next commands when everything that can be moved is moved. */
 function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
   if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]

@@ -6,12 +6,10 @@ import {nextLines} from '../output/facts.js'
 import type {MigrateResolveResult} from './results.js'
 import {sampleJson, sampleLines} from './samples.js'
 
-/** The conflicts that are about to be resolved. */
 export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
   return sampleLines(`${formatPlural(conflicts.count, 'record')} changed in both layouts`, conflicts).slice(1)
 }
 
-/** How many conflicts were resolved, and which were not. */
 export function resolvedLines(stack: string, keep: Side, {settled, left}: ResolveAllResult): string[] {
   if (settled === 0 && left.count === 0) return [`Stack "${stack}": there are no conflicts`]
   const outcome = keep === 'old' ? 'the old records replaced the new ones' : 'the new records are kept'
@@ -22,7 +20,6 @@ export function resolvedLines(stack: string, keep: Side, {settled, left}: Resolv
   ]
 }
 
-/** One resolved conflict, or all of them, in JSON. */
 export function resolvedJson(
   stack: string,
   key: string | null,

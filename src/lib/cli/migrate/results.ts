@@ -127,7 +127,6 @@ const planSchema = z
   })
   .meta({id: 'MigrationPlan'})
 
-/** zael migrate cleanup. */
 export const migrateCleanupResult = z
   .strictObject({
     stack: z.string(),
@@ -142,11 +141,9 @@ export const migrateCleanupResult = z
   .meta({title: 'zael migrate cleanup'})
 export type MigrateCleanupResult = ResultOf<typeof migrateCleanupResult>
 
-/** zael migrate plan. */
 export const migratePlanResult = z.strictObject(planSchema.shape).meta({title: 'zael migrate plan'})
 export type MigratePlanResult = ResultOf<typeof migratePlanResult>
 
-/** zael migrate resolve. */
 export const migrateResolveResult = z
   .strictObject({
     stack: z.string(),
@@ -158,7 +155,6 @@ export const migrateResolveResult = z
   .meta({title: 'zael migrate resolve'})
 export type MigrateResolveResult = ResultOf<typeof migrateResolveResult>
 
-/** zael migrate run. */
 export const migrateRunResult = z
   .strictObject({
     stack: z.string(),
@@ -205,7 +201,6 @@ export const migrateRunResult = z
   .meta({title: 'zael migrate run'})
 export type MigrateRunResult = ResultOf<typeof migrateRunResult>
 
-/** zael migrate status. */
 export const migrateStatusResult = z
   .strictObject({
     stack: z.string(),
@@ -299,7 +294,6 @@ export const migrateStatusResult = z
   .meta({title: 'zael migrate status'})
 export type MigrateStatusResult = ResultOf<typeof migrateStatusResult>
 
-/** zael migrate verify. */
 export const migrateVerifyResult = z
   .strictObject({
     stack: z.string(),

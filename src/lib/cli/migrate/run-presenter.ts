@@ -14,7 +14,6 @@ import {
 import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from './results.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
-/** What a run did, what is left, and the next command. */
 export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
   const {steps, added, conflicts, unknown, decisions, finished, settled, limitsWritten, limitless} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
@@ -48,7 +47,6 @@ export async function runLines(stack: string, result: MigrationResult, width: nu
   ]
 }
 
-/** Records that a run did not move: conflicts to resolve, or records that cannot be moved. */
 function leftTitle(conflicts: Sample<RecordDifference>): string {
   const records = formatPlural(conflicts.count, 'record')
   if (!conflicts.shown.some(isUnmovable))
@@ -86,7 +84,6 @@ function runNext(stack: string, {finished, limitless}: MigrationResult): [string
     : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
 }
 
-/** A run in JSON. */
 export function runJson({
   runId,
   resumed,
@@ -125,7 +122,6 @@ export function runJson({
   }
 }
 
-/** Whether old and new records agree, and where they differ. */
 export async function verificationLines(
   stack: string,
   verification: Verification,
@@ -170,7 +166,6 @@ function verificationNext(stack: string, verification: Verification): [string, s
   return [...more, run, ...(conflict ? [resolve(conflict.key)] : [])]
 }
 
-/** A comparison in JSON. */
 export function verificationJson(
   stack: string,
   {clean, checked, expired, differences, unmovable, unknown, decisions, limitless}: Verification,

@@ -14,7 +14,6 @@ import type {WriteLimitsOptions} from '../../migrate/walk/write-limits.js'
 import type {Table} from '../../repository/table/table.js'
 import {barText, withProgress} from '../output/progress.js'
 
-/** How a migration is run from the command line. */
 export interface RunRequest {
   readonly ourVersion: string
   readonly rateLimit: number | undefined
@@ -37,7 +36,6 @@ export function followMsOf(follow: string | undefined, until: StepId | undefined
   return parseDuration(follow)
 }
 
-/** Reads the whole table and counts its records by layout. */
 export async function surveyWithProgress(table: Table, ourVersion: string): Promise<Survey> {
   const {surveyTable} = await import('../../migrate/survey.js')
   return withProgress(
@@ -69,7 +67,6 @@ export async function migrateWithProgress(table: Table, stack: string, request: 
   )
 }
 
-/** A step, how much of it is done, its speed and the time left, `elapsedMs` after it began. */
 export function stepText(progress: StepProgress, elapsedMs: number, columns: number): string {
   const {step, scanned, total, pass, waitingFor} = progress
   if (waitingFor !== undefined) return `${step}: ${waitingFor} is being built`.slice(0, columns - 1)
@@ -83,7 +80,6 @@ export function stepText(progress: StepProgress, elapsedMs: number, columns: num
   return barText(title, scanned, total, columns - tail.length) + tail
 }
 
-/** Compares old and new records. */
 export async function verifyWithProgress(
   table: Table,
   options: {readonly ourVersion: string; readonly all?: boolean | undefined},

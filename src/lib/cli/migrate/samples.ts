@@ -3,20 +3,17 @@ import type {Verification} from '../../migrate/verify-migration.js'
 import type {RecordDifference, Sample} from '../../migrate/walk/report.js'
 import type {DifferenceSampleJson, OldItemCountsJson} from './results.js'
 
-/** Records below a title, and how many more there are; no lines when there are none. */
 export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
   if (count === 0) return []
   return ['', `${title}:`, ...shown.map(({key, reason}) => `  ${key}: ${reason}`), ...moreLines(count, shown.length)]
 }
 
-/** Items of an unknown format. */
 export function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
   const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
   return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
 }
 
-/** Records in JSON. */
 export function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
   return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
 }
@@ -24,16 +21,13 @@ export function sampleJson({count, shown}: Sample<RecordDifference>): Difference
 const moreLines = (count: number, shown: number): string[] =>
   count > shown ? [`  and ${formatCount(count - shown)} more`] : []
 
-/** Whether a record cannot be moved by any run. */
 export const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
 
-/** Number of old items compared, of all kinds. */
 export const checkedItems = ({checked}: Verification): number => sumOf(checked)
 
 export const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
 
-/** No records of any kind. */
 export const NO_OLD_ITEMS: OldItemCountsJson = {
   entity: 0,
   limits: 0,
@@ -48,7 +42,6 @@ export const NO_OLD_ITEMS: OldItemCountsJson = {
 /** Kinds of old records, in the order they are printed. */
 export const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
 
-/** Counts by kind; kinds without records are 0. */
 export function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
   return {...NO_OLD_ITEMS, ...counts}
 }

@@ -6,22 +6,18 @@ import {type KindCounts, kindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from './results.js'
 
-/** A namespace in JSON. */
 export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace): NamespaceJson {
   return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
 }
 
-/** A namespace in JSON that no name leads to. */
 export function orphanJson(namespace: Namespace): NamespaceOrphansResult['namespaces'][number] {
   return {...namespaceJson(namespace), registered: !namespace.isUnregistered}
 }
 
-/** Name and id. */
 export function namespaceTitle({name, id}: Pick<Namespace, 'name' | 'id'>): string {
   return name === '' ? `the unregistered namespace ${id}` : `namespace "${name}" (${id})`
 }
 
-/** Which namespaces were created. */
 export function createdLines(registrations: readonly Registration[]): string[] {
   return registrations.map(({namespace, created}) =>
     created ? `Created ${namespaceTitle(namespace)}` : `${capital(namespaceTitle(namespace))} already exists`,
@@ -36,7 +32,6 @@ const COLUMNS = {
   deleted: {name: 'deleted', fit: 'whole', value: ({deletedAt}) => deletedAt},
 } as const satisfies Record<string, ListingColumn<Namespace>>
 
-/** Active namespaces. */
 export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace> {
   const {name, id, status, created} = COLUMNS
   return {rows, columns: [name, id, created, status], empty: 'There are no namespaces'}
@@ -49,7 +44,6 @@ export function orphanListing(rows: readonly Namespace[]): Listing<Namespace> {
   return {rows, columns, empty: 'There are no deleted namespaces'}
 }
 
-/** One namespace, optionally with item counts. */
 export function showLines(namespace: Namespace, counts: KindCounts | undefined): string[] {
   const facts = factLines(`Namespace "${namespace.name}"`, {
     id: namespace.id,
@@ -60,7 +54,6 @@ export function showLines(namespace: Namespace, counts: KindCounts | undefined):
   return counts ? [...facts, '', 'Items in the index of the namespace:', ...countLines(counts)] : facts
 }
 
-/** The result of a deletion, and how to undo or complete it. */
 export function namespaceDeletedLines(namespace: Namespace): string[] {
   return [
     `Deleted ${namespaceTitle(namespace)}; its data is kept`,
@@ -69,7 +62,6 @@ export function namespaceDeletedLines(namespace: Namespace): string[] {
   ]
 }
 
-/** What a purge would delete. */
 export function purgePlanLines(namespace: Namespace, counts: KindCounts): string[] {
   return [
     `Purging ${namespaceTitle(namespace)} would permanently delete:`,
@@ -79,12 +71,10 @@ export function purgePlanLines(namespace: Namespace, counts: KindCounts): string
   ]
 }
 
-/** What a purge deleted. */
 export function purgedLines(namespace: Namespace, counts: KindCounts): string[] {
   return [`Purged ${namespaceTitle(namespace)}. Deleted:`, ...countLines(counts)]
 }
 
-/** A purge in JSON, done or planned. */
 export function purgeJson({name, id}: Namespace, dryRun: boolean, byKind: CountsByKind): NamespacePurgeResult {
   return {name, id, dryRun, counts: kindCounts(byKind)}
 }

@@ -15,7 +15,6 @@ const namespaceSchema = z
   .meta({id: 'Namespace'})
 export type NamespaceJson = ResultOf<typeof namespaceSchema>
 
-/** zael namespace create. */
 export const namespaceCreateResult = z
   .strictObject({
     namespaces: z.array(namespaceSchema.extend({created: z.boolean().describe('False when the name existed already')})),
@@ -23,11 +22,9 @@ export const namespaceCreateResult = z
   .meta({title: 'zael namespace create'})
 export type NamespaceCreateResult = ResultOf<typeof namespaceCreateResult>
 
-/** zael namespace delete. */
 export const namespaceDeleteResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace delete'})
 export type NamespaceDeleteResult = ResultOf<typeof namespaceDeleteResult>
 
-/** zael namespace list. */
 export const namespaceListResult = z
   .strictObject({
     namespaces: z.array(namespaceSchema),
@@ -36,7 +33,6 @@ export const namespaceListResult = z
   .meta({title: 'zael namespace list'})
 export type NamespaceListResult = ResultOf<typeof namespaceListResult>
 
-/** zael namespace orphans. */
 export const namespaceOrphansResult = z
   .strictObject({
     namespaces: z.array(
@@ -51,7 +47,6 @@ export const namespaceOrphansResult = z
   .meta({title: 'zael namespace orphans'})
 export type NamespaceOrphansResult = ResultOf<typeof namespaceOrphansResult>
 
-/** zael namespace purge. */
 export const namespacePurgeResult = z
   .strictObject({
     name: z.string(),
@@ -62,11 +57,9 @@ export const namespacePurgeResult = z
   .meta({title: 'zael namespace purge'})
 export type NamespacePurgeResult = ResultOf<typeof namespacePurgeResult>
 
-/** zael namespace recover. */
 export const namespaceRecoverResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace recover'})
 export type NamespaceRecoverResult = ResultOf<typeof namespaceRecoverResult>
 
-/** zael namespace show. */
 export const namespaceShowResult = namespaceSchema
   .extend({
     counts: itemCountsSchema

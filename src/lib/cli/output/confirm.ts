@@ -5,7 +5,6 @@ import {printableText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 
-/** Where questions are asked and answered. */
 export interface Terminal {
   readonly stdin: NodeJS.ReadableStream & {readonly isTTY?: boolean}
   readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean}

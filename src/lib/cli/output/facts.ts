@@ -6,7 +6,6 @@ import {paint} from './paint.js'
 /** Names and values about one thing; `undefined` for what does not apply. */
 export type Facts = Readonly<Record<string, string | undefined>>
 
-/** A title and the facts below it, with their values aligned. */
 export function factLines(title: string, facts: Facts): string[] {
   const rows = Object.entries(facts).filter((row): row is [string, string] => row[1] !== undefined)
   const names = rows.map(([name]) => printableText(name))
@@ -20,7 +19,6 @@ export function updatedText({updated, failed}: {readonly updated: number; readon
   return `${formatCount(updated)} updated${missed}`
 }
 
-/** Suggested next commands, and what each is for. */
 export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
   const width = Math.max(0, ...commands.map(([command]) => textWidth(printableText(command))))
   return [

@@ -1,6 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** Makes the error for work that Ctrl-C or SIGTERM has stopped. */
 export type MakeInterrupted = () => ZaelError
 
 /** Ctrl-C and SIGTERM during a command. */

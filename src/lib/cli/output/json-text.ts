@@ -19,7 +19,6 @@ export const jsonInside = (value: object): string => jsonText(value, 2).slice(2,
 /** Strings contain no line breaks in JSON. */
 export const indentedJson = (text: string): string => `  ${text.replaceAll('\n', '\n  ')}`
 
-/** Elements of a list whose text is made at once. */
 const ELEMENTS_AT_ONCE = 100
 
 /** Characters of a piece: hardly any result has more, so it is written at once. */
@@ -52,7 +51,6 @@ function* objectParts(result: object): Generator<string, void> {
   yield lead === '{\n' ? '{}' : '\n}'
 }
 
-/** One field of a result; nothing for what JSON leaves out. */
 function* fieldParts(name: string, value: unknown): Generator<string, void> {
   if (!Array.isArray(value) || value.length <= ELEMENTS_AT_ONCE) {
     const text = jsonInside({[name]: value})

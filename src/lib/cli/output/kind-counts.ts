@@ -20,7 +20,6 @@ const KINDS = {
   },
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>
 
-/** Number of items by kind; every kind is present. */
 export type KindCounts = Readonly<Record<keyof typeof KINDS | 'other' | 'total', number>>
 
 /** Counts by display kind; records of no listed kind count as `other`. */
@@ -32,7 +31,6 @@ export function kindCounts(byKind: CountsByKind): KindCounts {
   return {...(Object.fromEntries(known) as Record<keyof typeof KINDS, number>), other, total}
 }
 
-/** The kinds with items, and a total when there are several. */
 export function kindLines(counts: KindCounts): string[] {
   const rows = kindWords(counts)
   const total = rows.length > 1 ? [['total', counts.total] as const] : []

@@ -1,12 +1,10 @@
 import {EXIT} from '../../core/errors.js'
 
-/** The end of something that runs until a signal. */
 export interface AwaitedEnd {
   /** The exit code. */
   readonly reached: Promise<number>
   /** Aborted at that moment. */
   readonly signal: AbortSignal
-  /** Stops listening. */
   stop(): void
 }
 

@@ -7,7 +7,6 @@ import {longTable, type TextTableOptions, textTable} from './text-table.js'
 
 const helpGroup = 'LIST'
 
-/** Flags of every command that lists. */
 export const listFlags = {
   columns: string({
     description: 'Columns to show, separated by commas.',
@@ -18,7 +17,6 @@ export const listFlags = {
   'no-header': boolean({description: 'Omit the line of column names.', helpGroup}),
 }
 
-/** Flags of lists that are read page by page. */
 export const pageFlags = {
   limit: integer({
     description: 'Maximum number of rows to show.',
@@ -31,7 +29,6 @@ export const pageFlags = {
   cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', helpGroup}),
 }
 
-/** The values of those flags. */
 export interface ListFlagValues {
   readonly columns?: string | undefined
   readonly sort?: string | undefined
@@ -50,7 +47,6 @@ export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> 
   readonly isExtra?: boolean
 }
 
-/** Rows and how to show them. */
 export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]
@@ -111,7 +107,6 @@ export function* listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagV
   yield* sorted.map(csvLine(columns, flags))
 }
 
-/** How a row is written there. */
 export function csvLine<Row>(columns: readonly ListingColumn<Row>[], flags: ListFlagValues): (row: Row) => string {
   const chosen = chooseColumns(columns, flags.columns)
   return row => chosen.map(column => csvField(rawOf(column, row))).join(',')

@@ -51,6 +51,5 @@ export async function* longYaml(
 const textUnlessEmpty = (fields: object, yaml: (value: object) => string): string =>
   Object.keys(fields).length === 0 ? '' : yaml(fields)
 
-/** The fields of an object as they stand in the text of a document. */
 const fieldsOf = (fields: object): string[] =>
   Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [jsonInside({[name]: value})]))

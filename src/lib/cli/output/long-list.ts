@@ -5,11 +5,9 @@ import type {OutputFormat} from './output-format.js'
 import {keepHeapSmall} from './small-heap.js'
 import {writeDocument, writeLines} from './write-lines.js'
 
-/** A list that is printed while it is read, however long it is. */
 export interface LongList<Item, Row> {
   /** Fields of the result before the one with the items. */
   readonly before?: object
-  /** The field of the result with the items. */
   readonly field: string
   readonly items: AsyncIterable<Item>
   readonly json: (item: Item) => unknown
@@ -17,7 +15,6 @@ export interface LongList<Item, Row> {
   readonly listing: (items: readonly Item[], isMore: boolean) => Listing<Row>
 }
 
-/** How to print it. */
 export interface LongListOptions {
   readonly format: OutputFormat
   readonly flags: ListFlagValues
@@ -32,7 +29,6 @@ export interface LongListOptions {
 /** Items by which columns and their widths are chosen; a list that is no longer looks as if it had been read first. */
 const FIRST_ITEMS = 1000
 
-/** Items that become rows at a time. */
 const ITEMS_PER_STEP = 100
 
 /** Prints a list while it is read; only `--sort` needs all of it in memory. */
@@ -79,7 +75,6 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
 
 const yamlModule = () => import('./yaml-text.js')
 
-/** The first items, and those that follow; all at once where they are sorted. */
 async function begin<Item>(
   items: AsyncIterable<Item>,
   {sort}: ListFlagValues,

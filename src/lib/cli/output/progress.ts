@@ -4,7 +4,6 @@ import {formatCount} from '../../core/text/text.js'
 import {cutText, textWidth} from '../../core/text/text-width.js'
 import {interruptible} from './interrupt.js'
 
-/** Where progress is drawn. */
 export type ProgressStream = NodeJS.WritableStream & {readonly isTTY?: boolean; readonly columns?: number}
 
 const ERASE_LINE = '\r\u001b[2K'
@@ -19,17 +18,14 @@ export class ProgressLine {
     this.#stream = stream
   }
 
-  /** Shows a growing number, for work of unknown size. */
   count(title: string, done: number): void {
     this.draw(() => `${title}  ${formatCount(done)}`)
   }
 
-  /** Shows a bar, for work of known or estimated size. */
   bar(title: string, done: number, total: number): void {
     this.draw(columns => barText(title, done, total, columns))
   }
 
-  /** Shows a text that fits the columns of the terminal. */
   draw(textFor: (columns: number) => string): void {
     if (!this.#stream.isTTY) return
     const columns = this.#stream.columns ?? 80

@@ -1,7 +1,6 @@
 import {textStart} from '../../core/text/text-width.js'
 import {safeLine} from './paint.js'
 
-/** The part of a terminal that is drawn over. */
 export interface DrawnTerminal {
   readonly columns?: number
   readonly rows?: number

@@ -50,7 +50,6 @@ export type SharedChargeJson = ResultOf<typeof sharedChargeSchema>
 
 const tokenCount = z.int().min(1)
 
-/** What makes a limit other than a plain rate; each key is there only where it applies. */
 export const limitKindShape = {
   reset: z
     .union([
@@ -159,7 +158,6 @@ export const itemCountsSchema = z
   .meta({id: 'ItemCounts'})
 export type ItemCountsJson = ResultOf<typeof itemCountsSchema>
 
-/** What the level of a quota has in addition. */
 export const quotaLevelShape = {
   soft: z.literal(true).optional().describe('Only for soft limits, which are metered and never refuse'),
   quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which gain nothing between resets'),

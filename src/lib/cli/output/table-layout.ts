@@ -15,7 +15,6 @@ export interface TextColumn {
   readonly fit?: 'whole' | 'spare'
 }
 
-/** A column as it is drawn. */
 export interface PlacedColumn extends TextColumn {
   /** Position among the cells of a row. */
   readonly at: number
@@ -26,14 +25,11 @@ export interface PlacedColumn extends TextColumn {
   readonly isCut?: boolean
 }
 
-/** Which columns are drawn, and how wide. */
 export interface TableLayout {
   readonly columns: readonly PlacedColumn[]
-  /** Columns for which there is no room. */
   readonly dropped: readonly TextColumn[]
 }
 
-/** Spaces between two columns. */
 export const GAP = '  '
 /** Columns are not shortened below this while there are spare columns to leave out. */
 const READABLE = 14
@@ -60,7 +56,6 @@ export function layOutTable(
   return width === undefined ? {columns: wanted, dropped: []} : fitted(wanted, width)
 }
 
-/** A cell as text. */
 export function cellText(cell: Cell): string {
   if (cell === null || cell === undefined || cell === '') return '-'
   if (typeof cell === 'number') return formatNumber(cell)
@@ -87,7 +82,6 @@ function fitted(wanted: readonly PlacedColumn[], width: number): TableLayout {
 
 const inOrder = (columns: readonly PlacedColumn[]): PlacedColumn[] => columns.toSorted((a, b) => a.at - b.at)
 
-/** Shortens the widest text column by one at a time until the line fits. */
 function narrowed(columns: readonly PlacedColumn[], width: number, narrowest: number): PlacedColumn[] {
   const widths = columns.map(column => column.width)
   let excess = totalOf(columns) - width

@@ -91,7 +91,6 @@ function* plainLines(
   for (const row of rows) yield lineOf(columns.map(({at}) => cellText(row[at])))
 }
 
-/** Names the columns for which there is no room. */
 function footerLines({dropped}: TableLayout, elsewhere: string, width: number | undefined): string[] {
   if (dropped.length === 0) return []
   const line = `Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`

@@ -1,7 +1,6 @@
 import {boolean, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 
-/** The flag of commands that let CloudFormation act. */
 export const cloudFormationFlags = {
   'cloudformation-role': string({
     description: 'ARN of the service role that CloudFormation acts with; it keeps it. Default: your own permissions.',
@@ -9,7 +8,6 @@ export const cloudFormationFlags = {
   }),
 }
 
-/** Where `zael deploy` takes options from besides their own flags, and the tags. */
 export const statedFlags = {
   'from-file': string({
     description: 'Read options and tags from a YAML or JSON file; flags take precedence.',
@@ -27,7 +25,6 @@ export const statedFlags = {
   }),
 }
 
-/** What `zael deploy` changes about the stack itself, not about its resources. */
 export const protectionFlags = {
   'termination-protection': boolean({
     allowNo: true,
@@ -35,7 +32,6 @@ export const protectionFlags = {
   }),
 }
 
-/** A folder to write to. */
 const folder = {
   helpValue: 'DIR',
   parse: async (typed: string) => {
@@ -62,7 +58,6 @@ export const exportFlags = {
   }),
 }
 
-/** What `zael deploy` takes for accounts that allow little. */
 export const permissionFlags = {
   'template-bucket': string({
     description: 'Pass the template through this S3 bucket, in the region of the stack; it stays there.',

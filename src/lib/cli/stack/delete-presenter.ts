@@ -6,7 +6,6 @@ import {paint} from '../output/paint.js'
 import {resourceName} from './names.js'
 import type {DeleteResult} from './results.js'
 
-/** What a deletion would delete and what it would keep. */
 export function deletionLines(plan: DeletionPlan): string[] {
   const {deleteTable, emptyArchive} = plan
   const table = plan.table && `the table ${plan.name} with about ${formatCount(plan.table.items)} items`
@@ -35,7 +34,6 @@ function titleOf({name, region, stack, table, deleteTable}: DeletionPlan): strin
     : `Resources kept by a deletion of stack "${name}"${where}`
 }
 
-/** The question before a deletion. */
 export function deletionQuestion(plan: DeletionPlan): string {
   const {name, region, stack, deleteTable, emptyArchive, table, archive} = plan
   const what = [
@@ -46,7 +44,6 @@ export function deletionQuestion(plan: DeletionPlan): string {
   return `This permanently deletes ${formatList(what)}${region === null ? '' : ` in ${region}`}`
 }
 
-/** What was deleted, and how to delete the rest. */
 export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[] {
   const {name, region, archive, table, emptyArchive} = plan
   const {stackDeleted, tableDeleted, tableLeft, archivedObjectsDeleted: objects} = deleted

@@ -34,7 +34,6 @@ export async function deleteWithEvents(
   })
 }
 
-/** How to delete. */
 interface DeletionMode {
   /** Flags that select the same stack, for suggested commands. */
   readonly flags: string
@@ -42,10 +41,8 @@ interface DeletionMode {
   readonly logToStderr: (line: string) => void
 }
 
-/** A deletion in progress. */
 export interface StartedDeletion {
   readonly plan: DeletionPlan
-  /** Parts deleted so far. */
   readonly gone: ReadonlySet<DeletedPart>
   /** Flags that select the same stack. */
   readonly flags: string
@@ -91,7 +88,6 @@ export function unfinishedDeletion(error: unknown, started: StartedDeletion): un
   })
 }
 
-/** Parts that were requested and are not deleted yet, in the order of deletion. */
 function leftOf({plan, gone}: StartedDeletion): DeletedPart[] {
   const wanted: [DeletedPart, boolean][] = [
     ['stack', plan.stack !== undefined],

@@ -10,7 +10,6 @@ export const optionFlags: Readonly<Record<string, Flag>> = Object.fromEntries(
   STACK_OPTIONS.map(option => [option.flag, flagFor(option)]),
 )
 
-/** The typed options by name, as texts. */
 export function typedOptions(flags: Readonly<Record<string, unknown>>): Record<string, string> {
   const typed = STACK_OPTIONS.filter(({flag}) => flags[flag] !== undefined)
   return Object.fromEntries(typed.map(option => [option.name, String(flags[option.flag])]))

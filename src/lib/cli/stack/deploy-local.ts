@@ -7,7 +7,6 @@ import type {Interruption} from '../output/interrupt.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 import type {DeployResult} from './results.js'
 
-/** Result of a deployment to a local engine. */
 export interface LocalDeployment {
   readonly stack: string
   readonly created: boolean
@@ -54,7 +53,6 @@ export async function deployLocally(
   return {...common, ...(await prepareStack(table, version, shape))}
 }
 
-/** The result, and which parts of a stack it does not have. */
 export function localLines({stack, created}: LocalDeployment, dryRun: boolean): string[] {
   const title = created
     ? `The table "${stack}" ${dryRun ? 'would be' : 'is'} created on the local engine`
@@ -65,7 +63,6 @@ export function localLines({stack, created}: LocalDeployment, dryRun: boolean): 
   })
 }
 
-/** The result in JSON. */
 export function localJson({stack, created}: LocalDeployment, dryRun: boolean): DeployResult {
   return {...NOTHING_DEPLOYED, stack, target: 'engine', dryRun, action: created ? 'create' : 'none', complete: !dryRun}
 }

@@ -31,7 +31,6 @@ const ORDER: readonly ChangeAction[] = [
   ...(['keep', 'remove', 'maybe-replace', 'replace'] as const),
 ]
 
-/** What a deployment will do. */
 export function deployPlanLines(plan: DeployPlan): string[] {
   const {stack, region, action, parameters, changeSet, cloudFormationRole} = plan
   const title = `Stack "${stack}" in ${region}`
@@ -106,7 +105,6 @@ function countLine(changes: readonly PlannedResource[]): string {
   ].join(', ')
 }
 
-/** One event; the reason of a failure has a line of its own. */
 export function eventLines({at, status, logicalId, reason}: StackEvent): string[] {
   const isFailure = /FAILED|ROLLBACK/.test(status)
   const colour = isFailure ? 'red' : status.endsWith('_COMPLETE') ? 'green' : 'dim'
@@ -115,7 +113,6 @@ export function eventLines({at, status, logicalId, reason}: StackEvent): string[
   return isFailure && reason !== null ? [line, `            ${printableText(reason)}`] : [line]
 }
 
-/** The deployed stack. */
 export function finishedLines({stack, action}: DeployPlan, finished: FinishedStack): string[] {
   const title = {
     create: `Stack "${stack}" is deployed`,
@@ -133,7 +130,6 @@ export function finishedLines({stack, action}: DeployPlan, finished: FinishedSta
   })
 }
 
-/** What a deployment has not done although it was asked to. */
 export function deployWarnings(
   {action, cloudFormationRole}: DeployPlan,
   finished: FinishedStack | undefined,
@@ -147,7 +143,6 @@ export function deployWarnings(
   return [...role, ...(finished?.warnings ?? [])]
 }
 
-/** The command that completes a deployment which was not waited for. */
 export function unfinishedLines({terminationProtection}: DeployPlan, flags: string): string[] {
   const protection = terminationProtection ? ' --termination-protection' : ''
   return nextLines([[`zael deploy${flags}${protection}`, 'finish when CloudFormation is done']])
@@ -172,7 +167,6 @@ export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   files: [],
 }
 
-/** The result in JSON. */
 export function deployJson(
   plan: DeployPlan,
   {dryRun, finished}: {readonly dryRun: boolean; readonly finished: FinishedStack | undefined},

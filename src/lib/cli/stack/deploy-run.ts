@@ -10,7 +10,6 @@ import {type Interruption, nothingChanged} from '../output/interrupt.js'
 import {deployPlanLines, eventLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
-/** How to deploy. */
 export interface DeployMode {
   readonly yes: boolean
   readonly dryRun: boolean
@@ -22,7 +21,6 @@ export interface DeployMode {
   readonly logToStderr: (line: string) => void
 }
 
-/** Plans a deployment, asks for consent, then deploys and prints its events on stderr. */
 export async function deployWithConsent(
   aws: Aws,
   table: Table,
@@ -124,7 +122,6 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
   return changed
 }
 
-/** Prints events and steps on stderr. */
 function watcherOf({logToStderr}: DeployMode): DeployWatcher {
   return {
     onEvent: event => {

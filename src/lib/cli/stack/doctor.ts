@@ -6,7 +6,6 @@ import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
 import {paint} from '../output/paint.js'
 
-/** What to examine. */
 export interface Examination {
   readonly flags: StackFlagValues
   /** Whether the user named the stack; the default one may be missing. */
@@ -14,12 +13,10 @@ export interface Examination {
   readonly version: string
 }
 
-/** A stack that does not exist or could not be read. */
 const UNSEEN = {cloudFormation: null, unknown: []}
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Checks the machine, the account and the stack, as far as each is accessible; changes nothing. */
 export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
   const {nodeCheck} = await import('../../infra/health/machine-checks.js')
   const machine = [nodeCheck(process.version), await engineCheck()]
@@ -107,7 +104,6 @@ const COLOURS: Readonly<Record<Check['state'], string>> = {ok: 'green', warn: 'y
 
 const TITLES: Readonly<Record<Check['group'], string>> = {machine: 'Machine', account: 'Access', stack: 'Stack'}
 
-/** One line per check, with the fix below it; the last line counts them. */
 export function checkLines(checks: readonly Check[]): string[] {
   const width = Math.max(0, ...checks.map(({name}) => name.length))
   const groups = (['machine', 'account', 'stack'] as const).flatMap(group => {

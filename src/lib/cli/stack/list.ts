@@ -35,7 +35,6 @@ async function tablesOf(input: ConnectionInput, env: Environment) {
   }
 }
 
-/** Stacks as rows; the region is shown when several are listed. */
 export function stackListing(stacks: readonly ListedStack[], where: {allRegions: boolean}): Listing<ListedStack> {
   return {
     rows: stacks,
@@ -53,7 +52,6 @@ export function stackListing(stacks: readonly ListedStack[], where: {allRegions:
   }
 }
 
-/** One line per region that could not be listed. */
 export function refusedLines(refused: readonly RefusedRegion[]): string[] {
   return refused.map(({region, reason}) => `${region} could not be listed: ${reason}`)
 }

@@ -11,7 +11,6 @@ import type {LocalUpResult} from './local-results.js'
 
 type LocalStateJson = Omit<LocalUpResult, 'started' | 'mended'>
 
-/** The table of a local stack. */
 export interface TableFacts {
   readonly name: string
   readonly status: string
@@ -24,7 +23,6 @@ export function stateJson(state: StackState): LocalStateJson {
   return {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version}
 }
 
-/** The result of a start. */
 export function upLines({state, started, recovered}: UpResult): string[] {
   const title = started ? 'The local stack is running' : 'The local stack is already running'
   return factLines(recovered ? `${title}; the previous one had not stopped cleanly` : title, {
@@ -36,7 +34,6 @@ export function upLines({state, started, recovered}: UpResult): string[] {
   })
 }
 
-/** Commands to continue with after a start. */
 export function upHints({dataDir}: Pick<StackState, 'dataDir'>): string[] {
   return nextLines([
     ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs to it'],
@@ -45,7 +42,6 @@ export function upHints({dataDir}: Pick<StackState, 'dataDir'>): string[] {
   ])
 }
 
-/** The result of a stop. */
 export function downLines({stopped, purged}: DownResult): string[] {
   return [
     stopped ? `The local stack at ${stopped.endpoint} is stopped` : 'The local stack was not running',
@@ -53,7 +49,6 @@ export function downLines({stopped, purged}: DownResult): string[] {
   ]
 }
 
-/** The state of the local stack. */
 export function localStatusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
   if (!status.running) {
     const {problem, lastEnd} = status
@@ -95,7 +90,6 @@ function aggregatorLine(status: AggregatorStatus): string {
 
 const LEVEL_COLOURS: Readonly<Record<string, string>> = {warn: 'yellow', error: 'red'}
 
-/** One line of the log as text. */
 export function logLine({time, level, message, fields}: LogEntry): string {
   if (time === null || level === null) return message
   const rest = Object.entries(fields).filter(([, value]) => value !== null && value !== '' && value !== 0)

@@ -31,7 +31,6 @@ export const localAggregatorSchema = z
   })
   .meta({id: 'LocalAggregator'})
 
-/** zael local down. */
 export const localDownResult = z
   .strictObject({
     stopped: z.boolean(),
@@ -41,7 +40,6 @@ export const localDownResult = z
   .meta({title: 'zael local down'})
 export type LocalDownResult = ResultOf<typeof localDownResult>
 
-/** zael local env. */
 export const localEnvResult = z
   .strictObject({
     variables: z.record(z.string(), z.string()),
@@ -50,7 +48,6 @@ export const localEnvResult = z
   .meta({title: 'zael local env'})
 export type LocalEnvResult = ResultOf<typeof localEnvResult>
 
-/** zael local logs. */
 export const localLogsResult = z
   .strictObject({
     file: z.string(),
@@ -66,7 +63,6 @@ export const localLogsResult = z
   .meta({title: 'zael local logs'})
 export type LocalLogsResult = ResultOf<typeof localLogsResult>
 
-/** zael local status. */
 export const localStatusResult = z
   .union([
     z.strictObject({
@@ -101,7 +97,6 @@ export const localStatusResult = z
   .meta({title: 'zael local status'})
 export type LocalStatusResult = ResultOf<typeof localStatusResult>
 
-/** zael local up. */
 export const localUpResult = z
   .strictObject({
     started: z.boolean().describe('false: it was up already.'),

@@ -1,6 +1,5 @@
 import type {PartName} from '../../infra/health/parts.js'
 
-/** Display names of the parts of a stack's health. */
 export const PART_NAMES: Readonly<Record<PartName, string>> = {
   cloudFormation: 'stack',
   table: 'table',

@@ -31,7 +31,6 @@ export async function readOptions(
   return {options: {...stated.options, ...options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
-/** How a folder with an earlier export is overwritten. */
 interface Consent {
   readonly yes: boolean
   readonly signal: AbortSignal

@@ -1,6 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** Work of CloudFormation that continues unobserved. */
 interface Unobserved {
   readonly code: string
   /** "CloudFormation continues …", such as `to delete stack "prod"`. */

@@ -12,7 +12,6 @@ const stackResourceSchema = z
 
 const fixSchema = z.string().nullable().describe('The next command, or what to change')
 
-/** zael delete. */
 export const deleteResult = z
   .strictObject({
     stack: z.string(),
@@ -54,7 +53,6 @@ export const deleteResult = z
   .meta({title: 'zael delete'})
 export type DeleteResult = ResultOf<typeof deleteResult>
 
-/** zael deploy. */
 export const deployResult = z
   .strictObject({
     stack: z.string(),
@@ -148,7 +146,6 @@ export const deployResult = z
   .meta({title: 'zael deploy'})
 export type DeployResult = ResultOf<typeof deployResult>
 
-/** zael doctor. */
 export const doctorResult = z
   .strictObject({
     fit: z.boolean().describe('Nothing failed'),
@@ -165,7 +162,6 @@ export const doctorResult = z
   .meta({title: 'zael doctor'})
 export type DoctorResult = ResultOf<typeof doctorResult>
 
-/** zael list. */
 export const listResult = z
   .strictObject({
     stacks: z.array(
@@ -199,7 +195,6 @@ export const listResult = z
   .meta({title: 'zael list'})
 export type ListResult = ResultOf<typeof listResult>
 
-/** zael status. */
 export const statusResult = z
   .strictObject({
     stack: z.string(),

@@ -19,7 +19,6 @@ import {paint} from '../output/paint.js'
 import {PART_NAMES, resourceName, constantWords as words} from './names.js'
 import type {StatusResult} from './results.js'
 
-/** Everything about a stack; the last line is the verdict. */
 export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
   const {stack, region, findings, unknown} = health
   const problems = findings.filter(({severity}) => severity === 'problem')
@@ -37,7 +36,6 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
   ]
 }
 
-/** The health in JSON. */
 export function healthJson(health: StackHealth, local: SupervisorFacts | null): StatusResult {
   const {stack, region, unknown, findings, isHealthy, aggregator, versions} = health
   const {cloudFormation, table, mapping, traffic, deadLetters, alarms, drift} = health
@@ -169,7 +167,6 @@ function driftText(drift: readonly DriftedResource[]): string {
     : `in ${formatPlural(drift.length, 'resource')}`
 }
 
-/** What differs, with both values. */
 function driftLines(drift: readonly DriftedResource[]): string[] {
   const lines = drift.flatMap(resource => [
     `  ${resourceName(resource)}${resource.change === 'deleted' ? ': gone' : ''}`,
@@ -201,7 +198,6 @@ function alarmFacts(alarms: readonly AlarmPart[]): Facts {
   return Object.fromEntries(alarms.map(({name, state}) => [name, words(state)]))
 }
 
-/** ARNs of the IAM policies, by what they permit. */
 function policyFacts(part: StackPart | null): Facts {
   const arns = Object.entries(part?.outputs ?? {}).filter(([name]) => name.endsWith('PolicyArn'))
   return Object.fromEntries(arns.map(([name, arn]) => [name.replace(/PolicyArn$/, ''), arn]))
@@ -224,7 +220,6 @@ function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
   return {message: `${PART_NAMES[part]}: ${reason}`, fix}
 }
 
-/** Whether the stack is healthy, in one line. */
 function verdict(health: StackHealth, problems: number): string {
   const {stack, isHealthy, unknown} = health
   const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')
@@ -242,7 +237,6 @@ function onOff(value: boolean | null): string {
   return value === null ? 'not known' : value ? 'on' : 'off'
 }
 
-/** With one decimal place above a kilobyte. */
 function formatBytes(bytes: number): string {
   const units = ['bytes', 'KB', 'MB', 'GB', 'TB'] as const
   const power = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))

@@ -4,7 +4,6 @@ import {timeFlags} from '../flags/time-range.js'
 
 const WINDOW_TYPES: readonly Window[] = ['hourly', 'daily', 'monthly']
 
-/** Flags of every usage command. */
 export const usageFlags = {
   ...timeFlags,
   resource: string({char: 'r', description: 'Only usage of this resource.', helpValue: 'RESOURCE'}),

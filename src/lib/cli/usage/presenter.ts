@@ -17,7 +17,6 @@ import type {UsageScopeJson} from './results.js'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Default time range by window type. */
 export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
   hourly: DAY_MS,
   daily: 30 * DAY_MS,
@@ -27,9 +26,7 @@ export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
 /** Currency by the name of the limit; the others are counted in tokens. */
 export type LimitUnits = ReadonlyMap<string, string>
 
-/** What usage is shown. */
 export interface UsageScope {
-  /** Limits that are shown as money. */
   readonly units?: LimitUnits | undefined
   readonly window: Window
   readonly range: TimeRange
@@ -37,11 +34,9 @@ export interface UsageScope {
   readonly resource?: string | undefined
 }
 
-/** Printed instead of an empty table. */
 export const NOTHING_RECORDED =
   'No usage is recorded for that time. The aggregator records usage; check that it runs: zael status'
 
-/** The title: window type, subject and time range. */
 export function usageTitle({window, range, entity, resource}: UsageScope): string {
   const of = [entity, resource].filter(name => name !== undefined).join(' · ')
   const [from, to] = [range.sinceMs, range.untilMs].map(ms => minuteOf(ms))
@@ -91,14 +86,10 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
 
 const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
 
-/** How often a soft limit was left in debt, after its amount. */
-/** How often a soft limit was left in debt, for the end of a figure. */
 export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
-/** Whether a row has refused requests to show. */
 export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean =>
   refused.requests > 0
 
-/** Requests that a limit had too little for, and the tokens they asked of it; only where there are any. */
 function refusedColumns<Row>(
   scope: Pick<UsageScope, 'units'>,
   isShown: boolean,
@@ -125,7 +116,6 @@ function refusedText({requests, byParent}: RefusedRequests): string {
   return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
 }
 
-/** Money as text, tokens as a number. */
 function amountCell(
   {units}: Pick<UsageScope, 'units'>,
   limit = '',
@@ -135,7 +125,6 @@ function amountCell(
   return unit === undefined || tokens === null || tokens === undefined ? tokens : formatTokens(Math.round(tokens), unit)
 }
 
-/** Totals, and what 100 % means. */
 export function usageFooter(
   windows: readonly UsageWindow[],
   {requests, refused, totals}: UsageTotals,
@@ -169,7 +158,6 @@ function resourcesOf(
   }))
 }
 
-/** Totals as rows. */
 export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope, isCsv: boolean): Listing<LimitTotal> {
   return {
     rows: totals,
@@ -211,12 +199,10 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
   }
 }
 
-/** Totals of a summary. */
 export function summaryFooter({requests, refused}: Omit<UsageTotals, 'totals'>, windows: number): string {
   return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
 }
 
-/** Warns that a summary covers only part of the time range. */
 export function partialText(windows: number): string {
   return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
 }
@@ -242,7 +228,6 @@ export function sparkLines(
   })
 }
 
-/** The most recent numbers, relative to their maximum. */
 function tokenCurve(numbers: readonly number[]): string {
   const shown = numbers.slice(-WIDEST_CURVE)
   const top = Math.max(1, ...shown)
@@ -262,7 +247,6 @@ export function shareBar(share: number | null | undefined): string {
 
 const BAR_WIDTH = 10
 
-/** Starts of all windows from the oldest to the newest, including those without usage. */
 function everyStart(windows: readonly UsageWindow[], window: Window): string[] {
   const known = windows.map(({start}) => start).sort()
   const ends = new Map(windows.map(({start, end}) => [start, end]))
@@ -286,7 +270,6 @@ const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16)
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
 
-/** The scope in JSON. */
 export function usageScopeJson({window, range, entity, resource}: UsageScope): UsageScopeJson {
   return {
     window,

@@ -2,7 +2,6 @@ import {nothingChanged} from '../output/interrupt.js'
 import {withProgress} from '../output/progress.js'
 import {keepHeapSmallest} from '../output/small-heap.js'
 
-/** Windows between two reports. */
 const WINDOWS_PER_REPORT = 1000
 
 /** Adds up usage, shows how many windows were read (there may be a million), and stops with Ctrl-C. */

@@ -10,7 +10,6 @@ const refusedRequestsSchema = z
   })
   .meta({id: 'RefusedRequests'})
 
-/** Requests that one limit had too little for. */
 export const limitRefusedSchema = z
   .strictObject({
     requests: z.number().describe('Requests that this limit had too little for.'),
@@ -52,7 +51,6 @@ const usageScopeSchema = z.strictObject({
 })
 export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
 
-/** zael usage show. */
 export const usageShowResult = z
   .strictObject({
     ...usageScopeSchema.shape,
@@ -89,7 +87,6 @@ export const usageShowResult = z
   .meta({title: 'zael usage show'})
 export type UsageShowResult = ResultOf<typeof usageShowResult>
 
-/** zael usage summary. */
 export const usageSummaryResult = z
   .strictObject({
     ...usageScopeSchema.shape,
@@ -103,7 +100,6 @@ export const usageSummaryResult = z
   .meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 
-/** zael usage top. */
 export const usageTopResult = z
   .strictObject({
     ...usageScopeSchema.omit({entity: true}).shape,

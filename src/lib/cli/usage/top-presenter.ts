@@ -6,7 +6,6 @@ import {percentCell} from '../output/text-table.js'
 import {isRefusing, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
 import type {UsageTopResult} from './results.js'
 
-/** How consumers are ranked, and whether the resources of an entity are added up. */
 export interface TopOrder {
   readonly by: string
   readonly isByEntity: boolean
@@ -19,10 +18,8 @@ export function topOrder(by: string): TopOrder {
   return {by: rest.length === 0 ? 'requests' : rest.join(','), isByEntity: true}
 }
 
-/** What a listing needs to know besides its rows. */
 type TopScope = Pick<UsageScope, 'units' | 'resource'> & TopOrder & {readonly isCsv: boolean}
 
-/** The largest consumers as rows, the largest first. CSV has a column for each limit. */
 export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<TopConsumer> {
   const {by, isByEntity, resource, isCsv} = scope
   return {
@@ -85,7 +82,6 @@ function namesIn(consumers: readonly TopConsumer[], of: (each: TopConsumer) => R
   return [...new Set(consumers.flatMap(each => [...of(each).keys()]))].sort()
 }
 
-/** How many consumers there are, and which resources were searched. */
 export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0)
@@ -93,7 +89,6 @@ export function topFooter({consumers, total, resources}: TopConsumers, resource:
   return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
 }
 
-/** The largest consumers in JSON. */
 export function topJson(scope: UsageScope, {by}: TopOrder, top: TopConsumers): UsageTopResult {
   const {window, since, until, resource} = usageScopeJson(scope)
   return {

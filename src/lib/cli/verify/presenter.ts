@@ -10,7 +10,6 @@ import type {VerifyFindingJson, VerifyResult} from './results.js'
 /** Findings of one kind that are shown without --all. */
 const SHOWN = 10
 
-/** What a run found and what became of it. */
 export interface Verified {
   readonly stack: string
   readonly entity: string | undefined
@@ -52,7 +51,6 @@ function findingJson(finding: Finding, outcome: RepairOutcome | undefined): Veri
   }
 }
 
-/** The report for people, worst kinds first. */
 export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: {readonly all: boolean}): string[] {
   const {items, oldItems, findings, counts} = report
   const checked = `${formatPlural(items, 'item')} of stack "${stack}"${entity === undefined ? '' : `, entity ${entity}`}`

@@ -36,7 +36,6 @@ const findingSchema = z
   .meta({id: 'VerifyFinding'})
 export type VerifyFindingJson = ResultOf<typeof findingSchema>
 
-/** zael verify. */
 export const verifyResult = z
   .strictObject({
     stack: z.string(),

@@ -34,7 +34,6 @@ export async function compareRecords(table: Table, stack: string, options: Verif
   )
 }
 
-/** Repairs what can be repaired. */
 export async function repairRecords(
   table: Table,
   findings: readonly Finding[],

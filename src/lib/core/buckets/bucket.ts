@@ -14,7 +14,6 @@ import {
   withRateAt,
 } from './kind-refill.js'
 
-/** One limit inside a bucket: its rate, its balance, its net consumption so far, and its kind unless it is plain. */
 export type LimitState = KindedLimit
 
 /** All limits of one entity, resource and shard. They share one refill instant, which is also the optimistic lock. */
@@ -27,14 +26,12 @@ export interface BucketState {
 /** Millitokens asked for, per limit name. */
 export type Amounts = ReadonlyMap<string, bigint>
 
-/** What several requests ask for together, or several corrections add up to. */
 export function sumAmounts(requests: Iterable<{readonly amounts: Amounts}>): Map<string, bigint> {
   const sum = new Map<string, bigint>()
   for (const {amounts} of requests) for (const [name, milli] of amounts) sum.set(name, (sum.get(name) ?? 0n) + milli)
   return sum
 }
 
-/** The opposite amounts: what undoes a charge. */
 export function negateAmounts(amounts: Amounts): Map<string, bigint> {
   // Planted fault: returns are charges
   return new Map([...amounts].map(([name, milli]) => [name, -milli]))
@@ -123,7 +120,6 @@ export function refillBucket(bucket: BucketState, nowMs: number, opensSessions =
   return {refilledAtMs: untilMs, limits}
 }
 
-/** One limit of a bucket that is brought from the one instant to the other when a clock shows `nowMs`. */
 function refillLimit(
   limit: LimitState,
   refilledAtMs: number,
@@ -173,7 +169,6 @@ function setBack(limit: LimitState, refilledAtMs: number, untilMs: number): Limi
   return limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
 }
 
-/** Whether a bucket has limits other than plain ones. */
 export function hasKinds({limits}: BucketState): boolean {
   for (const limit of limits.values()) if (limit.kind) return true
   return false
@@ -236,7 +231,6 @@ export function tryConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: n
   }
 }
 
-/** Whether every limit asked for covers its amount at an instant. */
 export function wouldAdmit(bucket: BucketState, amounts: Amounts, nowMs: number): boolean {
   const untilMs = instantAt(bucket, nowMs)
   for (const [name, milli] of amounts) {

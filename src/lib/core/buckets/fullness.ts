@@ -108,7 +108,6 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
 /** For limits that gain nothing with time, such as quotas: a year. */
 const LONGEST_FILL_MS = 365 * 86_400_000
 
-/** Bounds for a bucket of which only the rates are known, or supposed. */
 export function boundsOfUnseenRoom(
   rates: ReadonlyMap<string, Rate>,
   names: readonly string[],

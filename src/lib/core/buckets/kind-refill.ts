@@ -9,7 +9,6 @@ import {
 } from '../limits/limit-kind.js'
 import {type Balance, type Rate, refill, retryAfterMs} from '../token-math.js'
 
-/** A limit with its balance, of any kind. */
 export interface KindedLimit extends Rate, Balance {
   /** Net millitokens ever consumed: up on consumption, down on return; never touched by refill. */
   readonly consumedMilli: bigint
@@ -34,7 +33,6 @@ export function advanceKind<L extends KindedLimit>(limit: L, fromMs: number, toM
   return withRateAt(advanced, Math.max(fromMs, toMs))
 }
 
-/** The same limit with the parameters in force at an instant in place of others. */
 export function withRateAt<L extends KindedLimit>(limit: L, atMs: number): L {
   const {kind} = limit
   if (!kind) return limit
@@ -120,7 +118,6 @@ function heldSession({session, heldMs}: Quota, atMs: number): Quota | undefined 
   return {session: {...session, startMs: heldMs, appliedMs: heldMs}}
 }
 
-/** Whether a limit is still in a period. */
 export function isSamePeriod(period: QuotaPeriod, limit: KindedLimit | undefined, refilledAtMs: number): boolean {
   const now = limit && periodOf(limit, refilledAtMs)
   if (now?.definition !== period.definition) return false

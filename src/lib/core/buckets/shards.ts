@@ -19,7 +19,6 @@ import {isInPeriod} from './kind-refill.js'
  * parameters stay undivided; take the share of a shard before computing with it.
  */
 
-/** A stored bucket with its parameters reduced to what this shard may hold and gain. */
 export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
   if (count <= 1 && !hasKinds(bucket)) return bucket
   const limits = new Map<string, LimitState>()
@@ -36,7 +35,6 @@ export function shareOfLimit(name: string, limit: LimitState, shard: number, cou
   return {...share, kind: {...limit.kind, share: {shard, count, whole}}}
 }
 
-/** The parameters of a shard at an instant, of a limit of which no balance is known. */
 export function shareOfRateAt(name: string, rate: KindedRate, shard: number, count: number, atMs: number): Rate {
   if (!rate.kind) return shareOfRate(name, rate, shard, count)
   return rateAt({...rate, kind: {...rate.kind, share: {shard, count, whole: rate}}}, atMs).rate
@@ -69,7 +67,6 @@ export function planSplit(shards: readonly BucketState[]): SplitMove[] {
   })
 }
 
-/** A shard of a quota, as far as it decides what another one starts with. */
 export interface QuotaSibling {
   readonly shard: number
   readonly tokensMilli: bigint

@@ -17,7 +17,6 @@ interface OpenWindow {
   readonly untilMs: number
 }
 
-/** The resets around an instant: none in between. */
 interface ResetsAround {
   readonly lastMs: number | undefined
   readonly nextMs: number | undefined
@@ -48,7 +47,6 @@ export class CompiledSchedule {
     )
   }
 
-  /** Whether the calendar resets the limit; such a limit is a quota. */
   get hasResets(): boolean {
     return this.#resets.length > 0
   }
@@ -59,7 +57,6 @@ export class CompiledSchedule {
     return window === undefined ? configured : rateInWindow(configured, window)
   }
 
-  /** The window that is open at an instant. */
   windowAt(ms: number): LimitWindow | undefined {
     return this.#openAt(ms).window
   }

@@ -9,7 +9,6 @@ const MINUTES_OF_DAY = 1440
  */
 const REACH_MS = 41 * 366 * DAY_MS
 
-/** Whether the pattern matches the wall clock at an instant. */
 export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
   const minute = toMinute(ms + zone.spanAt(ms).offsetMs)
   const day = Math.floor(minute / MINUTES_OF_DAY)

@@ -1,7 +1,6 @@
 import {InvalidInput} from '../errors.js'
 import {DAY_MS, MINUTE_MS} from './time-zone.js'
 
-/** A cron expression, ready to be matched against a wall clock. */
 export interface Cron {
   /** The five fields as the table stores them: names as numbers, single spaces. */
   readonly text: string

@@ -5,7 +5,6 @@ import {rateInWindow} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'
 
-/** What records say about the kind of one limit: texts of its schedule and resets, and how long its sessions last. */
 export interface KindDefinition extends StoredSchedule {
   readonly sessionSeconds?: number | undefined
 }
@@ -70,13 +69,11 @@ function definitionOf({zone, windows = '', resets = '', sessionSeconds}: KindDef
   return JSON.stringify([windows, resets, usesZone ? zone || 'UTC' : '', resets === '' ? (sessionSeconds ?? 0) : 0])
 }
 
-/** The reverse of the definition in a kind. */
 export function definitionIn({definition}: LimitKind): Required<KindDefinition> {
   const [windows, resets, zone, sessionSeconds] = JSON.parse(definition) as [string, string, string, number]
   return {windows, resets, zone: zone || undefined, sessionSeconds: sessionSeconds || undefined}
 }
 
-/** A stretch of time in which one answer holds. */
 interface Stretch<T> {
   readonly fromMs: number
   readonly untilMs: number
@@ -129,7 +126,6 @@ function resetClock(stored: StoredSchedule): ResetClock {
   return {lastMs: atMs => finite(stretchAt(atMs).fromMs), nextMs: atMs => finite(stretchAt(atMs).untilMs)}
 }
 
-/** An entry of a schedule as records have it. */
 export function windowOf(entry: ScheduleEntry): LimitWindow {
   if (!('scale' in entry)) return entry
   const {cron, scale} = entry

@@ -17,7 +17,6 @@ export interface LimitWindow {
   readonly refillPeriodSeconds?: number
 }
 
-/** What the calendar does to a limit. */
 export interface LimitSchedule {
   /** Name of the time zone whose wall clock the patterns are compared with. */
   readonly zone: string
@@ -39,7 +38,6 @@ export function makeSchedule(schedule: LimitSchedule): LimitSchedule {
   }
 }
 
-/** A window with its pattern and numbers checked. */
 export function makeWindow(window: LimitWindow): LimitWindow {
   const {text: cron} = parseCron(window.cron)
   const {scalePerMille, capacity, refillAmount, refillPeriodSeconds} = window

@@ -4,7 +4,6 @@ import {parseCron} from './cron.js'
 import {type LimitSchedule, type LimitWindow, makeReset, makeWindow} from './schedule.js'
 import {checkTimeZoneName} from './time-zone.js'
 
-/** A schedule as records of the table have it. */
 export interface StoredSchedule {
   /** Missing means UTC. */
   readonly zone?: string | undefined
@@ -12,7 +11,6 @@ export interface StoredSchedule {
   readonly resets?: string | undefined
 }
 
-/** Why a stored schedule cannot be evaluated. */
 export type ScheduleProblem = 'newer-version' | 'malformed' | 'unknown-zone'
 
 /**
@@ -63,7 +61,6 @@ export function formatResets(resets: readonly string[]): string {
   return formatEntries(resets.map(cron => formatCron(makeReset(cron))))
 }
 
-/** Reads what {@link formatWindows} wrote, or another client. */
 export function parseWindows(text: string): LimitWindow[] {
   return parseEntries(text, tokens => {
     const numbers = NUMBER_TAGS.flatMap(([tag, key]) => {
@@ -74,7 +71,6 @@ export function parseWindows(text: string): LimitWindow[] {
   })
 }
 
-/** Reads what {@link formatResets} wrote, or another client. */
 export function parseResets(text: string): string[] {
   return parseEntries(text, tokens => {
     for (const [tag] of NUMBER_TAGS) if (tokens.has(tag)) throw new Error(`a reset has no "${tag}"`)
@@ -116,7 +112,6 @@ export function ownSchedule(shared: string | undefined, own: string | undefined)
   return own || shared || ''
 }
 
-/** How the limits of a record share one schedule. */
 export interface SharedSchedule {
   readonly shared: string
   /** Limits with another one, or with {@link NO_SCHEDULE}. */

@@ -49,7 +49,6 @@ function hoursLater(changeMs: number, untilMs: number): number {
   return (isSoon ? changeMs : untilMs) + 3 * 60 * MINUTE_MS
 }
 
-/** What the clocks of a zone show. */
 interface WallClock {
   readonly month: number
   readonly day: number

@@ -13,7 +13,6 @@ const PLAIN = /^(\d+)(?:\.(\d+))?([kKM]?)$/
 const SIGNED = /^([$€£¥])(\d+)(?:\.(\d+))?([kKM]?)$/u
 const CODED = /^(\d+)(?:\.(\d+))?([kKM]?)([A-Z]{3})$/
 
-/** Makes the error for a piece that cannot be read. */
 type RefusePiece = (piece: Piece, why: string) => Error
 
 /** Reads `500`, `20k`, `1.5M`, `$12.50`, `€2k` or `500CHF`. */
@@ -36,7 +35,6 @@ export function parseAmount(piece: Piece, what: string, refuse: RefusePiece = sy
   throw problem(`the ${what} "${text}" is not a number such as 500, 20k, 1.5M or $12.50`)
 }
 
-/** An amount as it is written. */
 interface WrittenAmount {
   readonly text: string
   /** What it is called in messages. */

@@ -12,12 +12,10 @@ export function rateText(limit: Limit): string {
   return limit.boost?.isEnded ? `${plainRate(limit)} (${boost}, ended)` : `${boost}, then ${afterBoost(limit)}`
 }
 
-/** What applies after the boost of a limit. */
 export const afterBoost = (limit: Limit): string => (limit.boost?.endsCopy ? NEXT_LEVEL : plainRate(limit))
 
 const NEXT_LEVEL = 'the next level'
 
-/** A limit in the syntax of limits, and what applies instead of it until an end. */
 export function limitText(limit: Limit): string {
   const boost = boostText(limit)
   if (boost === undefined) return formatLimit(limit)
@@ -30,7 +28,6 @@ function boostText(limit: Limit): string | undefined {
   return limit.boost && boosted && `${plainRate(boosted)} until ${formatMinute(limit.boost.untilMs)}`
 }
 
-/** A boost as documents show it. */
 interface BoostForm extends BoostValues {
   readonly text: string
   /** ISO 8601. */
@@ -40,7 +37,6 @@ interface BoostForm extends BoostValues {
   readonly endsCopy: boolean
 }
 
-/** The values of a limit that end by themselves, as a field of a document; nothing for a limit without such. */
 export function boostField(limit: Limit): {readonly boost?: BoostForm} {
   const boosted = boostedOf(limit)
   if (!limit.boost || !boosted) return {}

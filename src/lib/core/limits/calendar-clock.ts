@@ -8,7 +8,6 @@ export interface ResetClock {
   nextMs(atMs: number): number | undefined
 }
 
-/** Parameters that depend on the time. */
 export interface RateSchedule {
   /** What is in force at an instant, for the whole limit, and the first instant at which another answer may hold. */
   at(atMs: number, base: Rate): {readonly rate: Rate; readonly untilMs: number | undefined}

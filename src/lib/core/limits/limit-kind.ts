@@ -26,14 +26,12 @@ export interface Quota {
   readonly heldMs?: number | undefined
 }
 
-/** The part of a limit that one shard has. */
 interface Share {
   readonly shard: number
   readonly count: number
   readonly whole: Rate
 }
 
-/** What makes a limit other than a plain one. */
 export interface LimitKind {
   /** Identifies schedule, resets and session length: kinds with the same text are the same. */
   readonly definition: string
@@ -45,7 +43,6 @@ export interface LimitKind {
   readonly share?: Share | undefined
 }
 
-/** A limit that may have a kind. */
 export interface KindedRate extends Rate {
   readonly kind?: LimitKind | undefined
 }
@@ -56,7 +53,6 @@ interface RateInForce {
   readonly untilMs: number | undefined
 }
 
-/** The parameters of the whole limit at an instant: those that the schedule puts in place of the stored ones. */
 export function wholeRateAt(limit: KindedRate, atMs: number): RateInForce {
   const whole = limit.kind?.share?.whole ?? limit
   // Planted fault: a window of the schedule is ignored
@@ -106,7 +102,6 @@ export function grantCountOf(
 /** Whether time changes a limit by rules of a calendar or a session, not by refill alone. */
 export const hasCalendar = ({kind}: KindedRate): boolean => kind?.schedule !== undefined || kind?.quota !== undefined
 
-/** Whether a limit is metered only, at an instant. */
 export function isSoftAt({kind}: KindedRate, atMs: number): boolean {
   return kind?.softUntilMs !== undefined && kind.softUntilMs > atMs
 }
@@ -157,7 +152,6 @@ export const STAMP_MS = 54_000
 /** Requests renew a bypass that ends within this time, in ms: so it does not run out while it is configured and used. */
 const BYPASS_RENEWAL_MS = 15_000
 
-/** A bucket that may be bypassed. */
 export interface Bypassable {
   /**
    * Present where limits are bypassed: every request is admitted and counted, no tokens are taken. Until this instant, in
@@ -166,7 +160,6 @@ export interface Bypassable {
   readonly bypassUntilMs?: number | undefined
 }
 
-/** Whether a bucket is bypassed at an instant. */
 export function isBypassedAt({bypassUntilMs}: Bypassable, atMs: number): boolean {
   return bypassUntilMs !== undefined && bypassUntilMs > atMs
 }

@@ -95,10 +95,8 @@ export const MAX_PERIOD_SECONDS = 1_000_000_000
 /** The largest factor of a window that all clients of a table accept. */
 export const MAX_SCALE = 1_000_000
 
-/** What quotas store as their refill period. */
 export const QUOTA_PERIOD_SECONDS = 1
 
-/** The zone of resets and schedules for which none is given. */
 export const DEFAULT_ZONE = 'UTC'
 
 export const isCalendarReset = (reset: Limit['reset']): reset is CalendarReset =>
@@ -107,7 +105,6 @@ export const isCalendarReset = (reset: Limit['reset']): reset is CalendarReset =
 export const isSessionReset = (reset: Limit['reset']): reset is SessionReset =>
   reset !== undefined && 'afterSeconds' in reset
 
-/** A limit as it is given: what can be left out is filled in. */
 export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
   readonly schedule?: readonly ScheduleEntry[] | undefined
   readonly timeZone?: string | undefined
@@ -153,7 +150,6 @@ export function rateOf(limit: Limit): Rate {
   }
 }
 
-/** The values of a limit while it is boosted. */
 export type BoostValues = Pick<Limit, 'capacity' | 'refillAmount' | 'refillPeriodSeconds'>
 
 /** The limit that applies when its boost has ended; a limit without one is returned as it is. */

@@ -5,7 +5,6 @@ import {formatPeriod, parsePeriod} from './period-text.js'
 import {cutPiece, type Piece, slicePiece, syntaxError} from './syntax-problem.js'
 import {formatCrons, parseCrons, type ZoneReader} from './when-text.js'
 
-/** What the parts after the commas are read with. */
 export interface ModifierContext {
   readonly isQuota: boolean
   readonly unit: string | undefined
@@ -57,14 +56,12 @@ function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<R
   }
 }
 
-/** An amount in the unit of the limit. */
 export function amountIn(unit: string | undefined, piece: Piece, what: string): number {
   const amount = parseAmount(piece, what)
   if (amount.unit === unit) return amount.tokens
   throw syntaxError(piece, `the ${what} "${piece.text}" is not in ${unit ?? 'tokens'} like the amount of the limit`)
 }
 
-/** The inverse of {@link parseWindow}. */
 export function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string | undefined): string {
   const when = `@${formatCrons([entry.cron], zone)}`
   if ('scale' in entry) return `x${entry.scale}${when}`

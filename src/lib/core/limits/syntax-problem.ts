@@ -1,9 +1,7 @@
 import {InvalidInput} from '../errors.js'
 import {asSentence} from '../text/text.js'
 
-/** A part of the text of a limit, with its position in it. */
 export interface Piece {
-  /** The whole text, for messages. */
   readonly whole: string
   readonly text: string
   readonly at: number

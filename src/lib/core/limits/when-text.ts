@@ -5,9 +5,7 @@ import {type Piece, slicePiece, splitPiece, syntaxError} from './syntax-problem.
 /** The zone of a limit: given at most once, or alike each time. */
 export interface ZoneReader {
   readonly calendar: CalendarCheck | undefined
-  /** Takes a zone that is given. */
   readonly take: (piece: Piece) => void
-  /** The zone that was given; `undefined` if none was. */
   readonly given: () => string | undefined
 }
 

@@ -49,7 +49,6 @@ export function formatDuration(ms: number): string {
 /** A longer time does not fit into a timer, which would then fire at once. */
 const LONGEST_MS = 2 ** 31 - 1
 
-/** Checks an option that is a time in ms, if it is given. */
 export function checkMs(option: string, ms: number | undefined): number | undefined {
   if (ms === undefined || (typeof ms === 'number' && ms >= 0 && ms <= LONGEST_MS)) return ms
   const message = `${option} must be a number of milliseconds from 0 to ${LONGEST_MS}, not ${ms}.`

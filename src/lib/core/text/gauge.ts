@@ -1,15 +1,12 @@
-/** Characters to draw gauges and sparklines with. */
 export interface GaugeGlyphs {
   /** One to eight eighths of a cell. */
   readonly eighths: string
-  /** The empty part of a gauge. */
   readonly track: string
   /** Where a gauge begins and ends; empty when its track shows it. */
   readonly edges: readonly [string, string]
   /** Below zero: the mark at the left end, and the debt itself. */
   readonly belowZero: string
   readonly debt: string
-  /** The level exceeds the capacity. */
   readonly overfull: string
   /** Heights of a sparkline, zero first. */
   readonly heights: string

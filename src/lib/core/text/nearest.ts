@@ -1,4 +1,3 @@
-/** Something that could have been meant: the words to compare with, and what to type instead. */
 export interface PhraseCandidate {
   readonly words: readonly string[]
   readonly type: string

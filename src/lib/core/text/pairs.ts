@@ -1,4 +1,3 @@
-/** A `NAME=VALUE` text in its parts. */
 export interface Pair {
   readonly text: string
   readonly name: string
@@ -9,7 +8,6 @@ export interface Pair {
 
 export type PairProblem = 'no-separator' | 'no-name' | 'duplicate'
 
-/** Makes the error for a text that is refused. */
 type RefusePair = (problem: PairProblem, pair: Pair) => Error
 
 /** Splits `NAME=VALUE` at the first of the separators; the value may be empty and may contain further separators. */

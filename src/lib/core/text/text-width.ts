@@ -23,7 +23,6 @@ export function graphemesOf(text: string): string[] {
   return Array.from(segmenter.segment(text), ({segment}) => segment)
 }
 
-/** Columns that a text takes. */
 export function textWidth(text: string): number {
   if (isPlain.test(text)) return text.length
   if (isUnjoined.test(text)) return [...text].length + (text.match(wideCharacters)?.length ?? 0)
@@ -49,7 +48,6 @@ export function cutText(text: string, width: number): string {
   return width < 1 ? '' : `${textStart(text, width - 1)}…`
 }
 
-/** The text with spaces up to that many columns. */
 export function padText(text: string, width: number, side: 'left' | 'right' = 'left'): string {
   const spaces = ' '.repeat(Math.max(0, width - textWidth(text)))
   return side === 'left' ? text + spaces : spaces + text

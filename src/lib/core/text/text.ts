@@ -28,7 +28,6 @@ export function formatTokens(tokens: number, unit: string | undefined): string {
   return unit === undefined ? formatCount(tokens) : formatMoney(tokens, unit)
 }
 
-/** With a full stop, unless it ends in a question. */
 export const asSentence = (text: string): string => (text.endsWith('?') ? text : `${text}.`)
 
 /** A count and its noun: `1 bucket`, `1,000 buckets`, `2 batches`. */
@@ -42,7 +41,6 @@ export function formatNumber(value: number, rounding: Rounding = 'nearest', deci
   return numberFormat(decimals).format(shown)
 }
 
-/** Widest text of {@link formatShortNumber}. */
 export const SHORT_NUMBER_WIDTH = 6
 
 const SCALES = ['', 'k', 'M', 'G', 'T', 'P'] as const
@@ -115,7 +113,6 @@ export function formatWait(ms: number): string {
   return formatSpan(Math.ceil(ms / unit) * unit)
 }
 
-/** Widest text of {@link formatShortSpan}. */
 export const SHORT_SPAN_WIDTH = 6
 
 /** A time span in at most six characters, rounded down: `<1s`, `45s`, `3m20s`, `2h05m`, `3d04h`. */

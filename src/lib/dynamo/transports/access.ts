@@ -3,7 +3,6 @@ import type {Connection} from '../connection.js'
 import {tryOnce} from './sdk.js'
 import type {Credentials} from './signature.js'
 
-/** Everything it takes to address and sign a request. */
 export interface Access {
   readonly endpoint: URL
   readonly region: string

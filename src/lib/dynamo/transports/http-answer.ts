@@ -3,7 +3,6 @@ export interface HttpAnswer {
   readonly status: number
   readonly headers: ReadonlyMap<string, string>
   readonly body: Buffer
-  /** Whether another request may follow on the same connection. */
   readonly isReusable: boolean
 }
 
@@ -39,12 +38,10 @@ export class AnswerReader {
   /** Missing bytes of the current chunk; -1: a size line is next, -2: the trailer. */
   #chunkLeft = -1
 
-  /** Whether the head of the answer has arrived. */
   get hasHead(): boolean {
     return this.#head !== undefined
   }
 
-  /** Adds the next bytes; returns the answer once it is complete. */
   push(bytes: Buffer): HttpAnswer | undefined {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     while (this.#head === undefined) {

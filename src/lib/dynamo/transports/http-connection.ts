@@ -2,10 +2,8 @@ import type {Socket} from 'node:net'
 import {AnswerReader, NotHttp} from './http-answer.js'
 import type {Exchange} from './http-exchange.js'
 
-/** Events of a connection, for its pool. */
 interface ConnectionEvents {
   onConnected(): void
-  /** An answer is complete: the next request may be sent. */
   onFree(): void
   /** Closed; called once. With a reason if it could not be established. */
   onClosed(reason: Error | undefined): void
@@ -39,7 +37,6 @@ export class HttpConnection {
     return !this.#isClosed && this.#socket.writable
   }
 
-  /** Sends the exchange's message and settles it with what comes back. */
   send(exchange: Exchange): void {
     this.#exchange = exchange
     this.#reader = new AnswerReader()

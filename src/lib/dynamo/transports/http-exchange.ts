@@ -2,20 +2,17 @@ import {TimeoutError} from '../abort.js'
 import type {HttpAnswer} from './http-answer.js'
 import type {SignedHeaders} from './signature.js'
 
-/** A complete HTTP request. */
 export function postMessage(headers: SignedHeaders, body: string): string {
   let message = `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\nuser-agent: zael\r\n`
   for (const [name, value] of headers) message += `${name}: ${value}\r\n`
   return `${message}\r\n${body}`
 }
 
-/** One request and its answer. */
 export class Exchange {
   readonly answer: Promise<HttpAnswer>
   /** When it was passed to the network, in ms since 1970; undefined: nothing was sent. */
   sentAtMs: number | undefined
   isSettled = false
-  /** Called when the exchange fails. */
   onFailure: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #timeout: readonly [ms: number, what: string] | undefined
@@ -57,7 +54,6 @@ export class Exchange {
     else this.#timer = setTimeout(giveUp, leftMs)
   }
 
-  /** A part of the answer has arrived: the timeout starts again. */
   notePart(): void {
     if (this.#timeout && !this.isSettled) this.failAfter(...this.#timeout)
   }

@@ -4,9 +4,7 @@ import {connectionsClosed} from '../abort.js'
 import {HttpConnection} from './http-connection.js'
 import type {Exchange} from './http-exchange.js'
 
-/** Where to connect to, and how long to wait. */
 interface HttpPoolOptions {
-  /** Scheme, host and port. */
   readonly origin: URL
   /** How long connecting may take, including the wait for a free connection. */
   readonly connectTimeoutMs: number
@@ -52,7 +50,6 @@ export class HttpPool {
     }
   }
 
-  /** Closes all connections; waiting and sent exchanges fail. */
   close(): void {
     const reason = connectionsClosed()
     for (const exchange of this.#waiting) exchange.fail(reason)

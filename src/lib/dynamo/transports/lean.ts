@@ -19,7 +19,6 @@ export interface LeanTransportOptions extends TransportOptions, Timeouts {
   access: () => Access | Promise<Access>
 }
 
-/** What requests use until the access changes. */
 interface Route {
   readonly access: Access
   readonly signer: Signer
@@ -45,7 +44,6 @@ export class LeanTransport implements ClosableTransport {
   /** Requests are signed with the server's time, as far as its answers reveal it. */
   readonly #signingClock: ServerClock
   #route: Route | undefined
-  /** One renewal at a time, shared by all requests that wait for it. */
   readonly #renewal = new SharedFlight<Route>(LONGEST_RENEWAL_MS)
   readonly #longestMs: number
 

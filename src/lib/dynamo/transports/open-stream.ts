@@ -3,7 +3,6 @@ import {accessOf, explicitAccess} from './access.js'
 import {createSdkTransport} from './sdk.js'
 import {createStreamTransport, type StreamTransport} from './stream.js'
 
-/** A transport to the streams of the tables that a connection leads to. */
 export async function openStream(connection: Connection, clock: () => number): Promise<StreamTransport> {
   const explicit = explicitAccess(connection)
   if (explicit)

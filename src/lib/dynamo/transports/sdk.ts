@@ -8,12 +8,10 @@ import type {ClosableTransport, Operation, SendOptions} from '../transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 
-/** Options of every transport. */
 export interface TransportOptions {
   /** Local time in ms since 1970, to date responses. */
   clock: () => number
   onResponse?: (info: ResponseInfo) => void
-  /** Request the consumed capacity of every response, by table and index. */
   meterCapacity?: boolean
 }
 
@@ -34,12 +32,9 @@ interface GivenClientOptions extends TransportOptions {
   client: DynamoDBClient
 }
 
-/** A client of our own from connection settings, or the caller's. */
 export type SdkTransportOptions = OwnClientOptions | GivenClientOptions
 
-/** The reference transport. */
 interface SdkTransport extends ClosableTransport {
-  /** The client in use, which knows the identity, the region and the endpoint. */
   client(): Promise<DynamoDBClient>
 }
 
@@ -100,7 +95,6 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
   }
 }
 
-/** The time limits of a transport, checked. */
 export function timeoutsOf(options: Timeouts): Required<Timeouts> {
   const {connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = options
   return {
@@ -120,7 +114,6 @@ export function longestExchangeMs(options: Timeouts): number {
   return connectTimeoutMs + 3 * requestTimeoutMs
 }
 
-/** The caller's signal and deadline as one signal. */
 export function signalOf(sending: SendOptions & {timeoutMs: number}): AbortSignal
 export function signalOf(sending: SendOptions): AbortSignal | undefined
 export function signalOf({signal, timeoutMs}: SendOptions): AbortSignal | undefined {

@@ -3,7 +3,6 @@ import type {SendOptions} from '../transport.js'
 import {IteratorExpired, type RawRecord, RecordsTrimmed, type StreamTransport} from './stream.js'
 import {readRecords} from './stream-shards.js'
 
-/** Records of one shard, from one sequence number to another. */
 export interface StreamRange {
   readonly streamArn: string
   readonly shardId: string

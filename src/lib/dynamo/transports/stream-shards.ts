@@ -1,7 +1,6 @@
 import type {SendOptions, Transport} from '../transport.js'
 import type {RawRecord, ShardDescription, StreamTransport} from './stream.js'
 
-/** Some records of a shard, in order. */
 export interface StreamPage {
   readonly records: RawRecord[]
   /** The iterator of the next page; `undefined`: the shard is closed and this was the end of it. */
@@ -18,7 +17,6 @@ export async function latestStreamArn(
   return Table?.StreamSpecification?.StreamEnabled === true ? Table.LatestStreamArn : undefined
 }
 
-/** All shards that the stream still has. */
 export async function listShards(
   stream: StreamTransport,
   streamArn: string,

@@ -10,14 +10,12 @@ import {type ServiceError, serviceError} from './service-error.js'
 import {Signer} from './signature.js'
 import {fromWire, toWire} from './wire-json.js'
 
-/** A part of the stream whose records are in order. */
 export interface ShardDescription {
   ShardId: string
   /** The shard to read before this one; it may be gone already. */
   ParentShardId?: string
 }
 
-/** A change as GetRecords returns it. */
 export interface RawRecord {
   eventID?: string
   eventName: string
@@ -33,7 +31,6 @@ export interface RawRecord {
   }
 }
 
-/** The operations on streams that a reader needs. */
 export interface StreamOperations {
   DescribeStream: {
     input: {StreamArn: string; ExclusiveStartShardId?: string}
@@ -76,7 +73,6 @@ const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 30_000
 const LONGEST_EXCHANGE_MS = 90_000
 
-/** A transport for streams. */
 export function createStreamTransport({access, clock}: StreamTransportOptions): StreamTransport {
   const signer = new Signer(access.credentials, access.region)
   const timeouts = {connectTimeoutMs: CONNECT_TIMEOUT_MS, requestTimeoutMs: REQUEST_TIMEOUT_MS}

@@ -3,7 +3,6 @@
  * are sent as base64. They are rare: a cheap search in the text shows whether there are any.
  */
 
-/** The body of a request. */
 export function toWire(input: unknown): string {
   const text = JSON.stringify(input)
   return text.includes('"B":{') || text.includes('"BS":[') ? JSON.stringify(input, bytesToBase64) : text

@@ -2,7 +2,6 @@ import {GetCallerIdentityCommand} from '@aws-sdk/client-sts'
 import type {Aws} from './clients.js'
 import {callAws} from './errors.js'
 
-/** The identity that the current credentials belong to. */
 export interface CallerIdentity {
   readonly account: string
   readonly arn: string

@@ -87,7 +87,6 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
   }
 }
 
-/** What a response of the HTTP handler has. */
 interface RawResponse {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string>>

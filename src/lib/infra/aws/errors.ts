@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {Aborted, CertificateRefused, isCertificateCode} from '../../dynamo/errors.js'
 
-/** The fields that an error of an SDK client may have. */
 interface SdkError {
   readonly name?: string
   readonly message?: string
@@ -36,7 +35,6 @@ export async function callAws<T>(doing: string, call: () => Promise<T>): Promise
   }
 }
 
-/** Any failure of an AWS call as a `ZaelError`. */
 export function toZaelError(error: unknown, doing: string): ZaelError {
   if (error instanceof ZaelError) return error
   const sdkError: SdkError = typeof error === 'object' && error !== null ? error : {}
@@ -95,7 +93,6 @@ function isFromProxy({$response}: SdkError, status: number): boolean {
   return status === 407 || /^text\/html/.test($response?.headers?.['content-type'] ?? '')
 }
 
-/** Names the missing IAM action when the service does, as most do. */
 function denied(reason: string, doing: string, cause: unknown): ZaelError {
   const action = /not authorized to perform:?\s+([\w-]+:\w+)/.exec(reason)?.[1] ?? null
   const needed = action === null ? `the permission to ${doing}` : action

@@ -1,6 +1,5 @@
 import {Aborted} from '../../dynamo/errors.js'
 
-/** How to wait between requests, and when to stop. */
 export interface WaitOptions {
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
@@ -10,7 +9,6 @@ export interface WaitOptions {
 const FIRST_INTERVAL_MS = 250
 const MAX_INTERVAL_MS = 3_000
 
-/** Reads at once, then at growing intervals, until there is a result. */
 export async function poll<T>({sleep, signal}: WaitOptions, read: () => Promise<T | undefined>): Promise<T> {
   for (let intervalMs = FIRST_INTERVAL_MS; ; intervalMs = Math.min(intervalMs * 1.5, MAX_INTERVAL_MS)) {
     const result = await read()

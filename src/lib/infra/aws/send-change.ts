@@ -1,7 +1,6 @@
 import {onAbort, unlessStopped} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 
-/** A command of an SDK client. */
 interface Command {
   readonly middlewareStack: {add(...args: never[]): void}
 }
@@ -10,7 +9,6 @@ interface ChangeOptions {
   /** For messages, such as `Executing the planned changes`. */
   readonly what: string
   readonly signal: AbortSignal | undefined
-  /** Called when the request goes out. */
   readonly onSent?: (() => void) | undefined
 }
 

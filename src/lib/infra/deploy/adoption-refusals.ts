@@ -1,13 +1,11 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** Why a table does not fit the template, and the command that changes it. */
 export interface Misfit {
   /** To complete "the table …". */
   readonly what: string
   readonly fix: string
 }
 
-/** A table without any item, which may be anybody's. */
 export function emptyTable(name: string): ZaelError {
   return new ZaelError(
     'conflict',
@@ -42,7 +40,6 @@ export function misfittingTable(name: string, misfits: readonly Misfit[]): ZaelE
   })
 }
 
-/** An option that an import cannot change. */
 export function otherOption(name: string, flag: string, has: string): ZaelError {
   return new ZaelError(
     'conflict',
@@ -76,7 +73,6 @@ export function notImported(name: string): ZaelError {
   })
 }
 
-/** The record of a failed first deployment is in the way of a table with data. */
 export function failedStackHasItems(name: string): ZaelError {
   const message = `An earlier deployment of "${name}" failed, and its table has items.`
   return new ZaelError('conflict', 'deploy.table-exists', message, {

@@ -11,14 +11,12 @@ import {DEFAULT_RECOVERY_DAYS, type ExistingTable, readExistingTable} from './ex
 
 type Parameters = Readonly<Record<string, string>>
 
-/** A table that becomes part of a new stack, with everything in it. */
 export interface Adoption {
   readonly table: string
   /** By DynamoDB's count, which is up to six hours old. */
   readonly items: number
   /** Bucket with archived audit events of an earlier stack of this name, which stays as it is; `null`: none is known. */
   readonly formerArchive: string | null
-  /** The parameters of the template that describe the table as it is. */
   readonly parameters: Parameters
 }
 
@@ -51,7 +49,6 @@ async function checkLimiterTable(table: Table, {keys}: ExistingTable): Promise<v
   if (!record && !hasLegacyRecord) throw foreignTable(TableName, 'it has no version record')
 }
 
-/** What the template has about every table. */
 function misfitsOf(name: string, table: ExistingTable): Misfit[] {
   const {status, indexes, stream, expiry, recoveryDays, isProvisioned} = table
   const migrate = `zael migrate run --stack ${name}`

@@ -17,7 +17,6 @@ import {type ChangeSet, toPlannedChange} from './planned-change.js'
 import {refusedChangeSet} from './refused-change-set.js'
 import type {TemplateSource} from './template-upload.js'
 
-/** The desired state of a stack. */
 interface ChangeSetRequest {
   readonly stack: string
   readonly type: ChangeSetType
@@ -103,14 +102,12 @@ export async function executeChangeSet(
   })
 }
 
-/** Whether CloudFormation may have done what it was asked for although it did not answer. */
 function isUnanswered(error: unknown): boolean {
   if (error instanceof Aborted) return error.maybeApplied
   const {name = '', code = ''} = (error ?? {}) as {name?: string; code?: string}
   return name === 'TimeoutError' || code === 'ECONNRESET'
 }
 
-/** Deletes a change set whose creation was not answered, if there is one. */
 async function discardUnanswered(aws: Aws, {stack, changeSetName, isNewName}: ChangeSetRequest): Promise<void> {
   const client = await aws.cloudFormation()
   const command = new DescribeChangeSetCommand({StackName: stack, ChangeSetName: changeSetName})

@@ -14,7 +14,6 @@ export function asConflict(stack: string, region: string, error: unknown): unkno
   return /^EntityAlreadyExists/.test(name) ? nameTaken(stack, region, message, error) : error
 }
 
-/** Whether CloudFormation, or IAM through it, reports a name that is already in use. */
 export function isNameTaken(reason: string): boolean {
   return /already ?exists|ResourceExistenceCheck/i.test(reason)
 }

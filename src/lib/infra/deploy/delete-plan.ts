@@ -11,7 +11,6 @@ import {checkOwner, unusableStack} from '../stack/refusals.js'
 import {LOGICAL_ID} from '../stack/template.js'
 import {checkLeftovers, type DeletionRequest} from './leftovers.js'
 
-/** The table of a stack that is about to be deleted. */
 interface TableSummary {
   readonly name: string
   /** By DynamoDB's count, which is up to six hours old. */
@@ -19,14 +18,12 @@ interface TableSummary {
   readonly isProtected: boolean
 }
 
-/** What is deleted and what is kept. */
 export interface DeletionPlan extends DeletionRequest {
   readonly name: string
   /** `null`: a local engine. */
   readonly region: string | null
   /** `undefined` where only the table or the archive is left, or on a local engine. */
   readonly stack: DeployedStack | undefined
-  /** Resources that CloudFormation deletes. */
   readonly goes: readonly StackResource[]
   /** Resources that the template tells CloudFormation to retain. */
   readonly stays: readonly StackResource[]

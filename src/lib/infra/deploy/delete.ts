@@ -13,17 +13,14 @@ import {deleteArchive} from './empty-archive.js'
 /** What a deletion can delete, in this order. */
 export type DeletedPart = 'stack' | 'table' | 'archive'
 
-/** Receives the progress of a deletion. */
 export interface DeletionWatcher {
   readonly onEvent: (event: StackEvent) => void
   readonly onStep: (what: string) => void
   /** Called when the first request that deletes something goes out. */
   readonly onStart: () => void
-  /** Called when a part has been deleted. */
   readonly onGone: (part: DeletedPart) => void
 }
 
-/** The result of a deletion. */
 export interface Deleted {
   readonly stackDeleted: boolean
   readonly tableDeleted: boolean
@@ -67,7 +64,6 @@ export async function deletePlanned(
   return {stackDeleted: plan.stack !== undefined, tableDeleted, tableLeft, archivedObjectsDeleted}
 }
 
-/** Lets CloudFormation delete a stack, and reports its events until it is gone. */
 export async function deleteStack(
   services: Aws,
   {name, id, role}: {readonly name: string; readonly id: string; readonly role?: string | null | undefined},
@@ -91,7 +87,6 @@ export async function deleteStack(
   if (end?.status !== 'DELETE_COMPLETE') throw deleteFailed(name, events)
 }
 
-/** Deletes the table and waits until it is gone. */
 export async function deleteTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
   try {
     await transport.send('DeleteTable', {TableName})
@@ -104,7 +99,6 @@ export async function deleteTable({transport, name: TableName}: Table, wait: Wai
   }
 }
 
-/** Turns off the deletion protection of a table and waits until it can be deleted. */
 export async function unprotectTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
   await transport.send('UpdateTable', {TableName, DeletionProtectionEnabled: false})
   await poll(wait, async () => {

@@ -17,14 +17,12 @@ import type {DeployPlan} from './plan.js'
 import {codeWarning} from './planned-code.js'
 import {leftMaxima} from './throughput-checks.js'
 
-/** Receives the progress of a deployment. */
 export interface DeployWatcher {
   readonly onEvent: (event: StackEvent) => void
   /** Called before each step that follows the stack's own changes, with a text such as "Checking the table". */
   readonly onStep: (what: string) => void
 }
 
-/** The result of a deployment. */
 export interface FinishedStack {
   /** `null` without an aggregator. */
   readonly functionName: string | null
@@ -34,7 +32,6 @@ export interface FinishedStack {
   readonly eventSource: string | null
   readonly schemaVersion: string
   readonly defaultNamespaceCreated: boolean
-  /** What was asked for and is not so. */
   readonly warnings: readonly string[]
 }
 

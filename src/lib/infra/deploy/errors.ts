@@ -18,7 +18,6 @@ export function checkCloudFormationName(name: string): void {
   })
 }
 
-/** CloudFormation would delete the table with all its data. */
 export function wouldLoseTable(stack: string, {physicalId, properties, action}: PlannedResource): ZaelError {
   if (action === 'restore') return tableIsGone(stack)
   const causes = properties.map(({name}) => name)

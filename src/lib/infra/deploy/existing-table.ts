@@ -3,7 +3,6 @@ import type {OperationOutput} from '../../dynamo/transport.js'
 import type {Table} from '../../repository/table/table.js'
 import {type TableThroughput, throughputOf} from '../stack/table-throughput.js'
 
-/** A table that belongs to no stack yet, as far as the template has a say about it. */
 export interface ExistingTable {
   readonly status: string
   /** By DynamoDB's count, which is up to six hours old. */

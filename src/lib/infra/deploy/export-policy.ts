@@ -8,7 +8,6 @@ import {parametersOf, type StackOptionValues} from '../stack/options.js'
 import {bucketPattern} from '../stack/resource-names.js'
 import {type ExportedFile, writeExport} from './export.js'
 
-/** What the policies are for. */
 export interface PolicyRequest {
   readonly place: StackPlace
   readonly options: StackOptionValues
@@ -16,14 +15,12 @@ export interface PolicyRequest {
   readonly templateBucket: string | undefined
 }
 
-/** A policy and the file that it is written to. */
 interface PolicyFile {
   readonly name: string
   readonly policy: PolicyDocument
   readonly purpose: string
 }
 
-/** The policies that deploying and deleting a stack needs: zael's own calls, and those of CloudFormation. */
 export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile[]> {
   const {place, options, cloudFormationRole, templateBucket} = request
   const {template, handlers} = await loadPermissionFacts()
@@ -44,7 +41,6 @@ export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile
   ]
 }
 
-/** Writes the policies to a folder. */
 export function writePolicies(folder: string, files: readonly PolicyFile[]): Promise<ExportedFile[]> {
   const contents = files.map(({name, policy, purpose}) => {
     return {path: join(folder, name), content: `${JSON.stringify(policy, null, 2)}\n`, purpose}

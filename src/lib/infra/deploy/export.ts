@@ -8,7 +8,6 @@ import {parameterText} from '../stack/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
 import {loadStackTemplate} from '../stack/template.js'
 
-/** An exported file, for deployments with other tools. */
 export interface ExportedFile {
   readonly path: string
   readonly bytes: number
@@ -40,7 +39,6 @@ export async function exportStack(folder: string, options: StackOptionValues): P
 
 const jsonOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`
 
-/** Writes files to a folder, which is created if there is none. */
 export async function writeExport(
   folder: string,
   files: ReadonlyArray<Pick<ExportedFile, 'path' | 'purpose'> & {readonly content: string | Uint8Array}>,

@@ -5,14 +5,12 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import type {LambdaPackage} from '../stack/lambda-package.js'
 
-/** Result of an update of a function's code. */
 interface CodeUpdate {
   /** False when the function had this code already. */
   readonly updated: boolean
   readonly sha256Base64: string
 }
 
-/** The code of a function. */
 interface FunctionCode {
   readonly sha256Base64: string
   /** Such as nodejs24.x; `null` when Lambda does not report it. */
@@ -60,7 +58,6 @@ export async function updateFunctionCode(
   })
 }
 
-/** The function's configuration once no update is in progress. */
 async function waitForUpdates(aws: Aws, FunctionName: string, wait: WaitOptions) {
   const client = await aws.lambda()
   return poll(wait, async () => {

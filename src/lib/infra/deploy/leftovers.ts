@@ -11,7 +11,6 @@ export interface DeletionRequest {
   readonly cloudFormationRole?: string | undefined
 }
 
-/** What exists of a stack that is gone. */
 interface Leftovers {
   readonly hasTable: boolean
   /** Name of the bucket with archived audit events. */

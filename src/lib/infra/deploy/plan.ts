@@ -27,7 +27,6 @@ import {checkStreamStart} from './stream-start.js'
 import {checkTemplateLength, passTemplate} from './template-upload.js'
 import {checkWarmThroughput} from './throughput-checks.js'
 
-/** A requested deployment. */
 export interface DeployRequest {
   readonly stack: string
   /** Version of zael. */
@@ -47,7 +46,6 @@ export interface DeployRequest {
   readonly terminationProtection?: boolean | undefined
 }
 
-/** What a deployment will do. */
 export interface DeployPlan {
   readonly stack: string
   readonly region: string
@@ -179,7 +177,6 @@ export async function hasEmptyLeftover({transport, name: TableName}: Table): Pro
   }
 }
 
-/** Checks that the existing table is compatible with the request. */
 async function checkTable(table: Table, request: DeployRequest, deployed: DeployedStack | undefined): Promise<void> {
   const {stack, options, version} = request
   const current = await readResourceIndex(table)

@@ -23,10 +23,8 @@ interface PropertyChange {
   readonly after: string | null
 }
 
-/** The planned change of one resource. */
 export interface PlannedResource {
   readonly action: ChangeAction
-  /** Its name in the template. */
   readonly logicalId: string
   /** Its name on AWS; `null` for a new resource. */
   readonly physicalId: string | null
@@ -34,7 +32,6 @@ export interface PlannedResource {
   readonly properties: readonly PropertyChange[]
 }
 
-/** Changes that CloudFormation has planned and not yet executed. */
 export interface ChangeSet {
   readonly id: string
   readonly name: string
@@ -46,7 +43,6 @@ export interface ChangeSet {
 
 const TABLE = 'AWS::DynamoDB::Table'
 
-/** Converts one entry of a change set. */
 export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedResource {
   const properties = new Map<string, PropertyChange>()
   for (const {Target: target} of change.Details ?? []) {

@@ -5,7 +5,6 @@ import {LOGICAL_ID} from '../stack/template.js'
 import {readCode} from './lambda-code.js'
 import type {ChangeSet} from './planned-change.js'
 
-/** The code of a stack's function. */
 export interface RunningCode {
   readonly functionName: string
   readonly sha256Base64: string

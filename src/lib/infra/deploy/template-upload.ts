@@ -4,7 +4,6 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** The fields of a request that make up its address. */
 interface HttpRequest {
   readonly protocol: string
   readonly hostname: string
@@ -15,7 +14,6 @@ interface HttpRequest {
 /** Bytes; CloudFormation accepts a longer template only from a bucket. */
 export const MAX_INLINE_BYTES = 51_200
 
-/** A template as CloudFormation gets it: in the request, or as the address of an object in a bucket. */
 export type TemplateSource = {readonly TemplateBody: string} | {readonly TemplateURL: string}
 
 /** Checks that a template can be passed on; throws when it is too long and there is no bucket for it. */

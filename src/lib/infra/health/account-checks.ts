@@ -7,7 +7,6 @@ import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 /** Credentials that expire sooner than this may expire during a deployment. */
 const SOON_MS = 900_000
 
-/** The account that the credentials belong to, as far as it could be determined. */
 export interface Account {
   readonly checks: readonly Check[]
   /** `undefined`: no valid credentials or no region, so that further checks make no sense. */
@@ -15,7 +14,6 @@ export interface Account {
   readonly region: string | undefined
 }
 
-/** Checks region and credentials: whose they are and how long they are valid. */
 export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> {
   const region = await tryTo('find the region', () => aws.region())
   if (region instanceof ZaelError) {
@@ -30,7 +28,6 @@ export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> 
   return {checks: [regionCheck, credentialsCheck(caller.arn, expiration, nowMs)], caller, region}
 }
 
-/** The identity, and how long its credentials are valid. */
 export function credentialsCheck(arn: string, expiration: Date | undefined, nowMs: number): Check {
   if (expiration === undefined) return passedCheck('account', 'credentials', arn)
   const leftMs = expiration.getTime() - nowMs

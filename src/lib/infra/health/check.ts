@@ -1,4 +1,3 @@
-/** The result of one check of `zael doctor`. */
 export interface Check {
   readonly group: 'machine' | 'account' | 'stack'
   readonly name: string
@@ -8,17 +7,14 @@ export interface Check {
   readonly fix: string | null
 }
 
-/** Nothing is wrong. */
 export function passedCheck(group: Check['group'], name: string, message: string): Check {
   return {group, name, state: 'ok', message, fix: null}
 }
 
-/** It works, but deserves attention. */
 export function warningCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'warn', message, fix}
 }
 
-/** It does not work. */
 export function failedCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'fail', message, fix}
 }

@@ -11,10 +11,8 @@ export interface MeasuredDay {
   /** Units of the table, without its indexes. */
   readonly writes: number
   readonly reads: number
-  /** Write units by index. */
   readonly indexWrites: Readonly<Record<string, number>>
   readonly indexReads: number
-  /** Runs of the function, and how long they took together. */
   readonly runs: number
   readonly runMs: number
   /** Usage records that the function wrote; `null` where it does not tell, as that of another tool. */
@@ -36,7 +34,6 @@ interface MetricSubject {
   readonly functionName: string
 }
 
-/** What one query asks for. */
 type Kind = 'writes' | 'reads' | 'indexWrites' | 'indexReads' | 'runs' | 'runMs' | 'usageWrites'
 
 interface Asked {
@@ -45,7 +42,6 @@ interface Asked {
   readonly query: MetricDataQuery
 }
 
-/** Reads the metrics of table, indexes and function per hour, and adds them up per day. */
 export async function readDailyMetrics(
   aws: Aws,
   subject: MetricSubject,

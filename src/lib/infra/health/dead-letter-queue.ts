@@ -22,7 +22,6 @@ const MOST = 100_000
 /** Seconds that a request waits for messages: it then asks all servers of the queue, so an empty answer means the end. */
 const WAIT_SECONDS = 1
 
-/** The dead-letter queue of a stack. */
 export class DeadLetterQueue {
   readonly name: string
   readonly #aws: Aws
@@ -97,7 +96,6 @@ export class DeadLetterQueue {
     return inStreamOrder([...letters.values()])
   }
 
-  /** Lets others see a message again at once. */
   async release({receipt}: DeadLetter): Promise<void> {
     const request = {QueueUrl: this.#url, ReceiptHandle: receipt, VisibilityTimeout: 0}
     await callAws(`release a message of queue "${this.name}"`, async () =>

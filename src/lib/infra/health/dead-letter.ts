@@ -20,9 +20,7 @@ const bodySchema = z.object({
   }),
 })
 
-/** A message about records that the aggregator gave up on. */
 export interface DeadLetter {
-  /** Of the message. */
   readonly id: string
   /** Needed to delete the message or to show it again. */
   readonly receipt: string
@@ -40,7 +38,6 @@ export interface DeadLetter {
   readonly givenUpAt: string | undefined
 }
 
-/** The meaning of a message. */
 export function readLetter(id: string, receipt: string, body: string): DeadLetter {
   const {data} = bodySchema.safeParse(parsed(body))
   const info = data?.DDBStreamBatchInfo

@@ -4,14 +4,11 @@ import {Denied} from '../../dynamo/errors.js'
 import {ServerClock} from '../../dynamo/server-clock.js'
 import {createTransport} from '../../dynamo/transports/create.js'
 
-/** Latency and clock skew, measured with a few requests to DynamoDB. */
 export interface EndpointProbe {
-  /** The endpoint, for display. */
   readonly endpoint: string
   readonly roundTripsMs: readonly number[]
   /** Server time minus local time: the minimum that the responses prove; `null`: they have no date. */
   readonly skewMs: number | null
-  /** Why there was no response. */
   readonly problem: {readonly message: string; readonly fix: string | null} | null
 }
 

@@ -13,7 +13,6 @@ import {stackPart} from './stack.js'
 import {readTablePart, readVersionPart} from './table.js'
 import {assessHealth, type HealthFinding} from './verdict.js'
 
-/** The health of a stack, as plain data. */
 export interface StackHealth extends HealthParts {
   readonly stack: string
   /** `null`: a local engine. */
@@ -24,7 +23,6 @@ export interface StackHealth extends HealthParts {
   readonly isHealthy: boolean | null
 }
 
-/** What to read the health from. */
 interface HealthSources {
   readonly table: Table
   /** `undefined`: a local engine, which has only the table. */

@@ -2,7 +2,6 @@ import {formatNumber} from '../../core/text/text.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import type {EndpointProbe} from './endpoint-probe.js'
 
-/** The oldest Node that zael runs on. */
 const OLDEST_NODE = [20, 19] as const
 
 /** AWS rejects requests whose signature time is off by more than this. */
@@ -14,7 +13,6 @@ const NOTABLE_SKEW_MS = 2_000
 /** An acquire takes one round trip; above this, callers notice the delay. */
 const SLOW_MS = 150
 
-/** Whether this Node is new enough. */
 export function nodeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
   const [wantedMajor, wantedMinor] = OLDEST_NODE
@@ -25,7 +23,6 @@ export function nodeCheck(version: string): Check {
     : passedCheck('machine', 'node', version)
 }
 
-/** Whether the local clock agrees with the server's, as far as its responses prove. */
 export function clockCheck({skewMs}: EndpointProbe): Check {
   if (skewMs === null)
     return warningCheck('machine', 'clock', 'the responses do not contain the time of the server', null)
@@ -38,7 +35,6 @@ export function clockCheck({skewMs}: EndpointProbe): Check {
   return passedCheck('machine', 'clock', 'agrees with the server')
 }
 
-/** The latency of the endpoint. */
 export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): Check {
   const name = 'endpoint'
   if (problem !== null) return failedCheck('account', name, problem.message, problem.fix)

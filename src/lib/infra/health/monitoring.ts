@@ -11,7 +11,6 @@ const PERIOD_SECONDS = 300
 // Limit of one DescribeAlarms request.
 const ALARMS_PER_CALL = 100
 
-/** The resources to read metrics of. */
 interface TrafficSubject {
   readonly tableName: string
   readonly indexes: readonly string[]
@@ -73,7 +72,6 @@ function trafficQueries({tableName, indexes, functionName}: TrafficSubject): Met
   return queries
 }
 
-/** Reads the alarms of the given names, sorted by name. */
 export async function readAlarms(aws: Aws, names: readonly string[]): Promise<AlarmPart[]> {
   if (names.length === 0) return []
   const AlarmNames = names.slice(0, ALARMS_PER_CALL)
@@ -88,7 +86,6 @@ export async function readAlarms(aws: Aws, names: readonly string[]): Promise<Al
   })).sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Reads the number of messages in a queue, by its ARN. */
 export async function readDeadLetters(aws: Aws, queueArn: string): Promise<DeadLettersPart> {
   const [account, name = ''] = queueArn.split(':').slice(-2)
   return callAws(`read queue "${name}"`, async () => {

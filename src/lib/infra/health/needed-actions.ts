@@ -9,12 +9,10 @@ import {likelyBucketName} from '../stack/resource-names.js'
 /** What a user wants to do with a stack. `role`: what the service role of CloudFormation has to do. */
 export type Purpose = 'look' | 'operate' | 'deploy' | 'role'
 
-/** The IAM actions that one purpose needs on one kind of resource. */
 export interface NeededActions extends PolicyGrant {
   readonly purpose: Purpose
 }
 
-/** What is known about a deployed stack. */
 export interface DeployedFacts {
   /** The parameters that differ from their defaults. */
   readonly parameters: Readonly<Record<string, string>>
@@ -24,7 +22,6 @@ export interface DeployedFacts {
   readonly role: string | null
 }
 
-/** A stack that is not there yet, with default options. */
 export const NOT_DEPLOYED: DeployedFacts = {parameters: {}, archiveBucket: null, role: null}
 
 /**

@@ -2,7 +2,6 @@ import type {DriftedResource} from '../stack/drift.js'
 import type {StackOwner} from '../stack/reader.js'
 import type {TableThroughput} from '../stack/table-throughput.js'
 
-/** The CloudFormation stack. */
 export interface StackPart {
   readonly status: string
   readonly statusReason: string | null
@@ -18,11 +17,9 @@ export interface StackPart {
   readonly createdAt: string | null
   readonly updatedAt: string | null
   readonly parameters: ParameterDrift
-  /** Names, ARNs and URLs that the stack exports. */
   readonly outputs: Readonly<Record<string, string>>
 }
 
-/** Differences between the parameters of a stack and those of this package's template. */
 export interface ParameterDrift {
   /** Values that differ from the template's default. */
   readonly chosen: ReadonlyArray<{readonly name: string; readonly value: string; readonly default: string | null}>
@@ -51,7 +48,6 @@ export interface TablePart {
   readonly indexes: ReadonlyArray<{readonly name: string; readonly status: string; readonly projection: string}>
 }
 
-/** The Lambda function that processes the stream. */
 export interface AggregatorPart {
   readonly name: string
   readonly state: string
@@ -90,7 +86,6 @@ export interface TrafficPart {
   readonly iteratorAgeMs: number | null
 }
 
-/** Batches that failed permanently. */
 export interface DeadLettersPart {
   readonly queue: string
   readonly messages: number
@@ -105,7 +100,6 @@ export interface AlarmPart {
   readonly notifies: boolean
 }
 
-/** The version record of the table, and whether this zael is compatible with it. */
 export interface VersionPart {
   readonly schemaVersion: string | null
   readonly lambdaVersion: string | null
@@ -114,7 +108,6 @@ export interface VersionPart {
   readonly release: string | null
   readonly updatedBy: string | null
   readonly isMigrationDue: boolean
-  /** Why this zael cannot be used with the table, and what to do. */
   readonly problem: {readonly message: string; readonly fix: string | null} | null
 }
 
@@ -147,7 +140,6 @@ export const PARTS: readonly PartName[] = [
   'drift',
 ]
 
-/** A part that could not be read, why, and what to do about it. */
 export interface UnknownPart {
   readonly part: PartName
   /** Code of the error, such as `aws.denied`. */

@@ -95,7 +95,6 @@ function listed(actions: readonly string[]): string {
   return rest <= 0 ? actions.join(', ') : `${actions.slice(0, MAX_LISTED).join(', ')} and ${rest} more`
 }
 
-/** The names and the role of a deployed stack. */
 export function deployedFacts({
   parameters,
   outputs,

@@ -7,7 +7,6 @@ import type {NeededActions} from './needed-actions.js'
 
 const SIMULATIONS_AT_ONCE = 4
 
-/** The actions that IAM did not allow unconditionally. */
 export interface Simulation {
   readonly refused: ReadonlySet<string>
   /** Actions that depend on context that only a real call has, such as item keys; with the names of these condition keys. */
@@ -20,7 +19,6 @@ interface SimulationRequest {
   readonly ContextEntries?: ContextEntry[]
 }
 
-/** Simulates all needed actions; one request per set of resources and conditions. */
 export async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
   const requests = new Map<string, SimulationRequest>()
   for (const {actions, resources, conditions} of needed) {

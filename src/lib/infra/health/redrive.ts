@@ -24,7 +24,6 @@ export type RedriveState = 'counted' | 'undecided' | 'lost' | 'failed' | 'unread
 export interface RedrivenLetter {
   readonly letter: DeadLetter
   readonly state: RedriveState
-  /** Records read from the stream again. */
   readonly records: number
   /** Usage records that now hold what they lacked. */
   readonly counted: number

@@ -8,7 +8,6 @@ import {hasFailed} from './findings.js'
 import type {StackHealth} from './health.js'
 import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from './parts.js'
 
-/** One check per part of a stack: table, replicas, stream, function, mapping, filters, dead letters, versions and Python clients. */
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
   const {stack, cloudFormation, table, aggregator, mapping, deadLetters, versions} = health
   const deploy = deployCommand(stack, cloudFormation?.owner)

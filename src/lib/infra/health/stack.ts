@@ -3,7 +3,6 @@ import {STACK_OPTIONS} from '../stack/options.js'
 import {type DeployedStack, deploymentOf} from '../stack/reader.js'
 import type {ParameterDrift, StackPart} from './parts.js'
 
-/** What `zael status` reports about a CloudFormation stack. */
 export function stackPart(stack: DeployedStack): StackPart {
   const {statusReason, role, owner, outputs, isTerminationProtected: terminationProtection} = stack
   const parameters = parameterDrift(stack.parameters)
@@ -17,7 +16,6 @@ export function batchWindowMs(stack: StackPart | null): number {
   return Number(chosen ?? option?.default) * 1000
 }
 
-/** Compares the parameters of a stack with the options of this package, which match its template. */
 export function parameterDrift(parameters: Readonly<Record<string, string>>): ParameterDrift {
   const options = new Map(STACK_OPTIONS.map(option => [option.parameter, option]))
   const chosen = Object.entries(parameters).flatMap(([name, value]) => {

@@ -52,7 +52,6 @@ function replicasOf(description: Described): string[] {
   return regions.filter(region => region !== '' && region !== own).sort()
 }
 
-/** Reads the version record, and checks whether this zael is compatible with the table. */
 export async function readVersionPart(table: Table, ourVersion: string): Promise<VersionPart> {
   const {record, hasLegacyRecord} = await readVersion(table)
   const refusal = refusalOf(() => checkCompatibility(record, ourVersion, hasLegacyRecord))
@@ -67,7 +66,6 @@ export async function readVersionPart(table: Table, ourVersion: string): Promise
   }
 }
 
-/** What to do about a table that this zael refuses. */
 function fixOf({code, hint}: ZaelError): string | null {
   if (code === 'schema.needs-migration')
     return 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.'

@@ -5,7 +5,6 @@ export interface HealthFinding {
   readonly severity: 'problem' | 'note'
   readonly part: PartName
   readonly message: string
-  /** The next command, or what to change. */
   readonly fix: string | null
 }
 

@@ -5,7 +5,6 @@ import {StackArns, type UnnamedResources} from './resource-arns.js'
 import type {ResourceHandlers} from './resource-handlers.js'
 import {type StackPlace, type TemplateResource, templateResources} from './template-resources.js'
 
-/** What a stack consists of, and where. */
 export interface StackDescription {
   readonly place: StackPlace
   /** The parameters of the template that differ from their defaults. */
@@ -13,7 +12,6 @@ export interface StackDescription {
   readonly unnamed: UnnamedResources
 }
 
-/** The actions that CloudFormation calls for one resource of a stack. */
 export interface ResourceGrants {
   readonly resource: TemplateResource
   readonly grants: readonly PolicyGrant[]

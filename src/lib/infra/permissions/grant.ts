@@ -1,7 +1,6 @@
 /** Conditions of a policy statement: operator → condition key → value. */
 export type GrantConditions = Readonly<Record<string, Readonly<Record<string, string>>>>
 
-/** Actions that are needed on some resources. */
 export interface PolicyGrant {
   readonly actions: readonly string[]
   /** ARNs, with `*` where a part is not known; `*` alone for actions that IAM cannot restrict. */

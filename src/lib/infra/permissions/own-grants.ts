@@ -1,7 +1,6 @@
 import {type PolicyGrant, passedTo} from './grant.js'
 import type {StackPlace} from './template-resources.js'
 
-/** What the calls that zael makes itself depend on. */
 export interface OwnCalls extends StackPlace {
   /** Name of the archive's bucket, or a pattern for it. */
   readonly archiveBucket: string

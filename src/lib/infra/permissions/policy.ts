@@ -1,6 +1,5 @@
 import type {GrantConditions, PolicyGrant} from './grant.js'
 
-/** A statement of an IAM policy. */
 interface Statement {
   readonly Effect: 'Allow'
   readonly Action: readonly string[]
@@ -8,7 +7,6 @@ interface Statement {
   readonly Condition?: GrantConditions
 }
 
-/** An IAM policy. */
 export interface PolicyDocument {
   readonly Version: '2012-10-17'
   readonly Statement: readonly Statement[]
@@ -17,7 +15,6 @@ export interface PolicyDocument {
 /** Characters without white space; IAM's limit for a managed policy. */
 export const MAX_POLICY_LENGTH = 6144
 
-/** The length of a policy as IAM counts it. */
 export function policyLength(policy: PolicyDocument): number {
   return JSON.stringify(policy).length
 }
@@ -36,7 +33,6 @@ export function policiesOf(grants: readonly PolicyGrant[]): PolicyDocument[] {
   return open.length === 0 ? policies : [...policies, toPolicy(open)]
 }
 
-/** One statement for all actions that have the same resources and conditions. */
 function statementsOf(grants: readonly PolicyGrant[]): Statement[] {
   const resourcesOf = new Map<string, {action: string; resources: Set<string>; conditions: PolicyGrant['conditions']}>()
   for (const {actions, resources, conditions} of grants) {

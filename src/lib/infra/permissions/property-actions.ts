@@ -1,4 +1,3 @@
-/** Actions that a handler needs only for a property of its resource. */
 interface PropertyActions {
   readonly type: string
   /** Path of the property; `null`: the type has no such property, or the action concerns what a stack does not have. */
@@ -87,7 +86,6 @@ export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
   never('AWS::S3::Bucket', 's3:DeleteObject'),
 ]
 
-/** Whether an action is superfluous for a resource of this type with these properties. */
 export function isSuperfluous(type: string, action: string, properties: ReadonlySet<string>): boolean {
   return PROPERTY_ACTIONS.some(
     each =>

@@ -4,7 +4,6 @@ import type {StackPlace, TemplateResource} from './template-resources.js'
 /** ARNs by the kind of resource that IAM knows them as, such as `table`. */
 export type ArnsByKind = Readonly<Record<string, readonly string[]>>
 
-/** Names that neither the template nor its parameters contain. */
 export interface UnnamedResources {
   /** Name of the archive's bucket, which CloudFormation generates, or a pattern for it. */
   readonly archiveBucket: string
@@ -12,7 +11,6 @@ export interface UnnamedResources {
 
 type ArnsOf = (resource: TemplateResource, stack: StackArns) => ArnsByKind
 
-/** Builds ARNs of the resources of a stack. */
 export class StackArns {
   readonly #place: StackPlace
   readonly #resources: readonly TemplateResource[]
@@ -31,25 +29,21 @@ export class StackArns {
     this.bucket = `arn:${place.partition}:s3:::${archiveBucket}`
   }
 
-  /** A resource of a service with regions. */
   regional(service: string, rest: string): string {
     const {partition, region, account} = this.#place
     return `arn:${partition}:${service}:${region}:${account}:${rest}`
   }
 
-  /** A resource of a service without regions. */
   global(service: string, rest: string): string {
     const {partition, account} = this.#place
     return `arn:${partition}:${service}::${account}:${rest}`
   }
 
-  /** A role of the stack, by its logical id. */
   role(logicalId: string): string {
     const role = this.#resources.find(each => each.logicalId === logicalId)
     return this.global('iam', `role/${role?.text('RoleName')}`)
   }
 
-  /** The role of the function: a given one, or the stack's own. */
   get functionRole(): string {
     return this.#parameters.AggregatorRoleArn || this.role('AggregatorRole')
   }

@@ -6,7 +6,6 @@ export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'ta
 
 /** Facts about the resource types of the template, from CloudFormation's registry and IAM's reference. */
 export interface ResourceHandlers {
-  /** IAM actions by resource type and handler. */
   readonly handlers: Readonly<Record<string, Readonly<Record<HandlerName, readonly string[]>>>>
   /**
    * Kinds of resources that a policy can restrict an action to, such as `table`; none: only `*` is possible. Names in

@@ -9,13 +9,11 @@ export interface StackPlace {
   readonly stack: string
 }
 
-/** A resource that a template creates with given parameters. */
 export interface TemplateResource {
   readonly logicalId: string
   readonly type: string
   /** Paths of all properties that it can have, such as `SSESpecification.KMSMasterKeyId`, whatever the parameters are. */
   readonly paths: ReadonlySet<string>
-  /** The text of a property, such as its name. */
   text(property: string): string
   /** The resources that a property refers to, by logical id. */
   references(property: string): readonly string[]

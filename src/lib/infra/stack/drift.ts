@@ -10,7 +10,6 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 
-/** A property that differs from the template. */
 interface DriftedProperty {
   /** Such as `/MemorySize`. */
   readonly path: string
@@ -19,9 +18,7 @@ interface DriftedProperty {
   readonly actual: string | null
 }
 
-/** A resource that was changed or deleted without CloudFormation. */
 export interface DriftedResource {
-  /** Its name in the template. */
   readonly logicalId: string
   readonly physicalId: string | null
   readonly type: string

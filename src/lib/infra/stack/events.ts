@@ -6,7 +6,6 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import {readStack} from './reader.js'
 
-/** A CloudFormation event of a resource or of the stack itself. */
 export interface StackEvent {
   readonly id: string
   readonly at: Date
@@ -16,7 +15,6 @@ export interface StackEvent {
   /** Such as CREATE_IN_PROGRESS. */
   readonly status: string
   readonly reason: string | null
-  /** The event is about the stack as a whole. */
   readonly isOfStack: boolean
 }
 
@@ -26,7 +24,6 @@ const READS_BEFORE_STATUS_CHECK = 10
 // About 45 seconds, in addition to the SDK's own attempts for each read.
 const MAX_FAILED_READS = 20
 
-/** Errors that can go away by themselves. */
 const TRANSIENT = new Set(['aws.unavailable', 'aws.throttled'])
 
 /** The events of a changing stack can no longer be read; CloudFormation continues the change. */

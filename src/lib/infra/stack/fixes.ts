@@ -25,18 +25,15 @@ export function restreamCommand(stack: string): string {
   return `${off}, then ${repairCommand(stack)}`
 }
 
-/** Enables point-in-time recovery. */
 export function recoveryCommand(stack: string): string {
   const on = '--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true'
   return `aws dynamodb update-continuous-backups --table-name ${stack} ${on}`
 }
 
-/** Removes the maximum of read or write units of a table. */
 export function removeMaximum(stack: string, kind: 'Read' | 'Write'): string {
   return `aws dynamodb update-table --table-name ${stack} --on-demand-throughput Max${kind}RequestUnits=-1`
 }
 
-/** Shows the log of the function. */
 export function logsCommand(functionName: string): string {
   return `aws logs tail /aws/lambda/${functionName} --since 1d`
 }

@@ -7,7 +7,6 @@ import {zipOf} from './zip.js'
 /** CloudFormation puts inline code into a file named `index`, so the template's handler `index.handler` fits both. */
 const FILE_NAME = 'index.mjs'
 
-/** The deployment package of the aggregator. */
 export interface LambdaPackage {
   readonly zip: Buffer
   /** In the format of Lambda's `CodeSha256`. */

@@ -5,7 +5,6 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {type DeployedStack, deploymentOf, type StackOwner, toDeployedStack} from './reader.js'
 
-/** One limiter in an account or on a local engine. */
 export interface ListedStack {
   readonly name: string
   /** `null`: a table of a local engine. */
@@ -20,7 +19,6 @@ export interface ListedStack {
   readonly updatedAt: string | null
 }
 
-/** A region that could not be listed. */
 export interface RefusedRegion {
   readonly region: string
   readonly code: string
@@ -47,7 +45,6 @@ const DEFAULT_REGIONS = {
   'aws-us-gov': 'us-gov-east-1 us-gov-west-1',
 }
 
-/** Regions that an account has to enable first. */
 const OPT_IN_REGIONS =
   `af-south-1 ap-east-1 ap-east-2 ap-south-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6
   ap-southeast-7 ca-west-1 eu-central-2 eu-south-1 eu-south-2 il-central-1 me-central-1 me-south-1 mx-central-1`.split(

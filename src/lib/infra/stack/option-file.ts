@@ -5,7 +5,6 @@ import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {optionFileSchema} from './option-schema.js'
 import {STACK_OPTIONS, type StackOptionValues} from './options.js'
 
-/** The content of an option file. */
 interface OptionFile {
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
@@ -17,7 +16,6 @@ interface FileProblem {
   readonly message: string
 }
 
-/** The file as plain values. */
 type Content = Readonly<Record<string, unknown>>
 
 const KEYS = [...STACK_OPTIONS.map(({name}) => name), 'tags']

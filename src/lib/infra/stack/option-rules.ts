@@ -9,7 +9,6 @@ const MAX_ROLE_NAME_LENGTH = 64
 const MAX_POLICY_NAME_LENGTH = 128
 const MAX_FUNCTION_NAME_LENGTH = 64
 
-/** The parameters of a stack that its name and other parameters restrict. */
 const combinationSchema = z
   .object({
     stack: z.string(),

@@ -51,7 +51,6 @@ function optionSchema(option: StackOption): z.ZodType<OptionValue | undefined> {
 
 const shape = Object.fromEntries(STACK_OPTIONS.map(option => [option.name, optionSchema(option)]))
 
-/** Options by name. */
 const optionsSchema = z.strictObject(shape)
 
 /** Tags by key; every problem has the key as its path. Values that YAML takes for numbers or switches become texts. */
@@ -73,10 +72,8 @@ const tagsSchema = z
     return Object.fromEntries(pairs)
   })
 
-/** The content of an option file. */
 export const optionFileSchema = z.strictObject({...shape, tags: tagsSchema.optional()})
 
-/** Parses options from the command line, by name; reports all wrong ones at once. */
 export function parseTypedOptions(texts: Readonly<Record<string, string>>): StackOptionValues {
   const {data, error} = optionsSchema.safeParse(texts)
   if (data) return data as StackOptionValues

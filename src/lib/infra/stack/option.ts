@@ -1,13 +1,11 @@
 /** `null`: not set; only for options that have no default. */
 export type OptionValue = boolean | number | string | readonly string[] | null
 
-/** One option of a stack: a flag of `zael deploy` and a parameter of the template. */
 export interface StackOption {
   /** Name in option files and JSON. */
   readonly name: string
   /** Name on the command line, without `--`. */
   readonly flag: string
-  /** Name in the template. */
   readonly parameter: string
   readonly group: 'table' | 'aggregator' | 'archive' | 'alarms' | 'iam'
   readonly kind: 'boolean' | 'integer' | 'choice' | 'text' | 'list'
@@ -27,7 +25,6 @@ export interface StackOption {
   readonly description: string
 }
 
-/** The value in the form of a template parameter. */
 export function parameterText({spelled}: StackOption, value: OptionValue): string {
   if (value === null) return ''
   const text = Array.isArray(value) ? value.join(',') : String(value)

@@ -186,7 +186,6 @@ export const STACK_OPTIONS: readonly StackOption[] = [
 /** Options by name; absent ones keep their deployed value, or get their default on a new stack. */
 export type StackOptionValues = Readonly<Record<string, OptionValue>>
 
-/** The template's parameters for the given options. */
 export function parametersOf(values: StackOptionValues): Record<string, string> {
   const parameters = Object.entries(values).map(([name, value]) => {
     const option = STACK_OPTIONS.find(each => each.name === name)

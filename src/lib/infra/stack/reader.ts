@@ -3,10 +3,8 @@ import {isoSeconds} from '../../schema/instant.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** The tool that a stack belongs to, according to its tags. */
 export type StackOwner = 'zael' | 'zae-limiter' | 'other'
 
-/** A CloudFormation stack as it is now. */
 export interface DeployedStack {
   readonly name: string
   /** The ARN; it distinguishes successive stacks of the same name. */
@@ -26,9 +24,7 @@ export interface DeployedStack {
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** One resource of a stack. */
 export interface StackResource {
-  /** Its name in the template. */
   readonly logicalId: string
   /** Its name or ARN on AWS; `null` before it is created. */
   readonly physicalId: string | null
@@ -71,7 +67,6 @@ export async function readStackResources(aws: Aws, name: string): Promise<StackR
   })
 }
 
-/** Converts the SDK's description of a stack. */
 export function toDeployedStack(stack: Stack): DeployedStack {
   const tags = record(stack.Tags?.map(({Key, Value}) => [Key, Value]))
   return {
@@ -108,7 +103,6 @@ export function isStackMissing(error: unknown): boolean {
   return name === 'ValidationError' && /does not exist/.test(message)
 }
 
-/** The state of a stack and its last deployment, as far as its tags tell. */
 export function deploymentOf({status, tags, createdAt, updatedAt}: DeployedStack) {
   return {
     status,

@@ -1,4 +1,3 @@
-/** Applies a name format to the default name of a role or policy. */
 export function formattedName(format: string, name: string): string {
   return format.replace('{}', () => name)
 }

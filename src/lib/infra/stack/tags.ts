@@ -7,7 +7,6 @@ type Tags = Readonly<Record<string, string>>
 // AWS allows 50 per resource; zael sets five.
 export const MAX_USER_TAGS = 45
 
-/** The tags by which zael recognizes its stacks. */
 export function ownTags(stack: string): Tags {
   return {ManagedBy: 'zael', 'zael:name': stack, 'zael:type': 'limiter'}
 }
@@ -34,7 +33,6 @@ export function parseRemovedTags(keys: readonly string[], given: Tags): readonly
   return keys
 }
 
-/** The tags without those of the given keys. */
 export function omitTags(tags: Tags, removed: readonly string[]): Tags {
   return Object.fromEntries(Object.entries(tags).filter(([key]) => !removed.includes(key)))
 }

@@ -7,7 +7,6 @@ import type {Prices} from './prices.js'
 import type {CostSettings} from './stack-settings.js'
 import {type DayUnits, estimateUsage, sum} from './units.js'
 
-/** What an option of a stack would save. */
 export interface CostChange {
   /** Flags of `zael deploy`, or a name where it has none. */
   readonly option: string
@@ -17,7 +16,6 @@ export interface CostChange {
   readonly effect: string
 }
 
-/** A day from which savings are computed. */
 export interface KnownDay {
   readonly seconds: number
   readonly units: DayUnits
@@ -42,7 +40,6 @@ const LARGER_BATCH = {seconds: 30, records: 2600}
 const UTILISATION = 0.7
 const HOUR_SECONDS = 3600
 
-/** Options that would have made these days cheaper, the largest saving first. Only what the figures tell. */
 export function cheaperOptions(sources: ChangeSources): CostChange[] {
   return [
     ...usageChanges(sources),
@@ -141,7 +138,6 @@ function indexChange({days, table, settings, prices}: ChangeSources): CostChange
   ]
 }
 
-/** Provisioned capacity for the busiest hour, all day. */
 function capacityChange({days, parts, table, prices}: ChangeSources): CostChange[] {
   const measured = days.flatMap(day => day.measured ?? [])
   if (table.provisioned || measured.length < days.length || days.length === 0) return []

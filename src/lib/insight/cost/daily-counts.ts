@@ -5,7 +5,6 @@ import type {UsageSubject} from '../usage/usage-report.js'
 import {resourcesInUse} from '../usage/usage-top.js'
 import type {Day} from './days.js'
 
-/** What usage records say about one day. */
 export interface DayCounts {
   /** Requests that were admitted; one that is charged to a parent too counts once. */
   readonly admitted: number
@@ -15,7 +14,6 @@ export interface DayCounts {
   readonly perBucket: readonly number[]
 }
 
-/** What was found out about some days. */
 export interface CountedDays {
   /** By date; a day without any usage record is not there. */
   readonly days: ReadonlyMap<string, DayCounts>
@@ -25,7 +23,6 @@ export interface CountedDays {
   readonly hasAllResources: boolean
 }
 
-/** A namespace, and a resource in it that has limits or a live bucket. */
 interface CountedResource {
   readonly namespace: NamespaceRepository
   readonly resource: string

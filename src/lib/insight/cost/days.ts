@@ -7,7 +7,6 @@ export interface Day {
   readonly startMs: number
   /** Exclusive; of today, now. */
   readonly endMs: number
-  /** False for today, which is not over. */
   readonly isComplete: boolean
 }
 

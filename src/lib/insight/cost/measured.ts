@@ -8,13 +8,11 @@ import {ALARM_METRICS, FUNCTION_METRICS, type Monitoring} from './parts.js'
 import type {PricedTable} from './priced-table.js'
 import {type CostSettings, costSettings} from './stack-settings.js'
 
-/** A source that could not be read. */
 export interface UnreadSource {
   readonly source: 'stack' | 'metrics' | 'alarms'
   readonly error: ZaelError
 }
 
-/** What AWS says about a stack besides its table. */
 export interface MeasuredStack {
   /** `null`: a local engine. */
   readonly region: string | null
@@ -67,7 +65,6 @@ export async function readMeasured(
   return {region: await aws.region(), settings, monitoring, days: found, metrics, unread}
 }
 
-/** What a stack with these settings has, according to the template. */
 function expectedMonitoring({hasAlarms, hasDashboard, hasAggregator}: CostSettings): Monitoring {
   return {
     alarmMetrics: hasAlarms ? ALARM_METRICS : 0,

@@ -5,7 +5,6 @@ import type {MeasuredStack, UnreadSource} from './measured.js'
 import type {PricedTable} from './priced-table.js'
 import {LIST_REGION, type UsedPrices} from './prices.js'
 
-/** What a reader of the figures has to know, and the command that helps. */
 export interface CostNote {
   readonly message: string
   readonly fix: string | null
@@ -16,13 +15,11 @@ export interface NoteSources {
   readonly stack: MeasuredStack
   readonly counted: CountedDays
   readonly prices: UsedPrices
-  /** Days that the averages are made of. */
   readonly averaged: readonly Day[]
   /** Whether the local stack runs its aggregator; `undefined`: not known here. */
   readonly runsAggregator: boolean | undefined
 }
 
-/** All that the figures do not say by themselves, the most important first. */
 export function notesOn(sources: NoteSources): CostNote[] {
   const {stack} = sources
   return [
@@ -46,7 +43,6 @@ function unreadNote({source, error: {message, hint}}: UnreadSource): CostNote {
   return note(`${SOURCES[source]}: ${message}`, hint ?? null)
 }
 
-/** What is not known about decisions, and why. */
 function countNotes({facts, stack, counted, runsAggregator}: NoteSources): CostNote[] {
   const {days, unread, hasAllResources} = counted
   const notes: CostNote[] = []
@@ -66,7 +62,6 @@ function countNotes({facts, stack, counted, runsAggregator}: NoteSources): CostN
   return notes
 }
 
-/** What the figures are made of. */
 function basisNotes({stack, averaged}: NoteSources): CostNote[] {
   const isEstimated = averaged.some(({date}) => !stack.days.has(date))
   const notes: CostNote[] = []

@@ -25,7 +25,6 @@ export type CostPartName = (typeof COST_PARTS)[number]
  */
 export type CostSource = 'measured' | 'divided' | 'estimated'
 
-/** One part of the bill, as an average day has it. */
 export interface CostPart {
   readonly name: CostPartName
   /** `null` where nothing tells. */
@@ -56,7 +55,6 @@ export function unitPrices(prices: Prices, {provisioned}: Pick<PricedTable, 'pro
 export const runsCost = (runs: number, {runsPerMillion, logsPerGb}: Prices): number =>
   runs * (runsPerMillion / MILLION + (LOG_BYTES / GB) * logsPerGb)
 
-/** What the traffic of one day costs. */
 export function trafficParts(
   units: DayUnits,
   prices: Prices,
@@ -91,9 +89,7 @@ export function trafficParts(
   ]
 }
 
-/** What a stack has to watch it. */
 export interface Monitoring {
-  /** Metrics that alarms look at, dashboards, and metrics that the function reports. */
   readonly alarmMetrics: number
   readonly dashboards: number
   readonly functionMetrics: number
@@ -110,7 +106,6 @@ export function monitoringCost(monitoring: Monitoring, prices: Prices): number {
   return perMonth / DAYS_PER_MONTH
 }
 
-/** What a day costs without any traffic. */
 export function fixedParts(table: PricedTable, monitoring: Monitoring, prices: Prices): CostPart[] {
   const {tableBytes, indexBytes, hasRecovery, provisioned} = table
   const {alarmMetrics, dashboards, functionMetrics, isMeasured} = monitoring
@@ -139,7 +134,6 @@ export function fixedParts(table: PricedTable, monitoring: Monitoring, prices: P
   return [{name: 'provisioned', quantity: reads + writes, unit, dollars: perHour * 24, source: 'measured'}, ...parts]
 }
 
-/** The average of some days, part by part. */
 export function averageParts(days: readonly (readonly CostPart[])[]): CostPart[] {
   return COST_PARTS.flatMap(name => {
     const each = days.flatMap(parts => parts.find(part => part.name === name) ?? [])

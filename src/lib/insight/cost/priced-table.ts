@@ -3,7 +3,6 @@ import {retrying} from '../../dynamo/retry.js'
 import type {Table} from '../../repository/table/table.js'
 import {indexes} from '../../schema/attributes.js'
 
-/** What a table costs apart from requests, and what each of its writes costs. */
 export interface PricedTable {
   /** DynamoDB counts them about every six hours. */
   readonly tableBytes: number

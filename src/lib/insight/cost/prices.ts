@@ -9,13 +9,10 @@ export interface Prices {
   /** A GB in table and indexes, and a GB of table under point-in-time recovery, for a month. */
   readonly storedPerGbMonth: number
   readonly recoveryPerGbMonth: number
-  /** A million runs of the function, and a GB of its memory for a second, by processor. */
   readonly runsPerMillion: number
   readonly armPerGbSecond: number
   readonly x86PerGbSecond: number
-  /** A GB of logs. */
   readonly logsPerGb: number
-  /** For a month: a metric that an alarm looks at, a dashboard, a metric of the function's own. */
   readonly alarmMetricPerMonth: number
   readonly dashboardPerMonth: number
   readonly metricPerMonth: number
@@ -45,7 +42,6 @@ export const LIST_PRICES: Prices = {
   metricPerMonth: 0.3,
 }
 
-/** The prices that a report was made with. */
 export interface UsedPrices {
   readonly prices: Prices
   /** File with prices of one's own; `null`: list prices only. */

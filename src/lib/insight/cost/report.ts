@@ -26,24 +26,20 @@ export interface CostSources {
   readonly runsAggregator?: boolean | undefined
 }
 
-/** One day of a report. */
 export interface DayCost extends Day {
   /** `null`: no usage was recorded. */
   readonly counts: DayCounts | null
   /** What its traffic cost; `null`: there is no figure of that day. */
   readonly dollars: number | null
   readonly isMeasured: boolean
-  /** Its usage was not read, because there is too much of it. */
   readonly isUnread: boolean
 }
 
-/** A part of the average day. */
 export interface ReportedPart extends CostPart {
   /** Dollars per million decisions; `null` for what does not depend on traffic, or where decisions are not known. */
   readonly perMillion: number | null
 }
 
-/** What a stack costs, as plain data. */
 export interface CostReport {
   readonly stack: string
   /** `null`: a local engine. */
@@ -67,7 +63,6 @@ export interface CostReport {
   readonly read: {readonly units: number; readonly metrics: number}
 }
 
-/** A day with everything that is known about it. */
 interface FoundDay extends KnownDay {
   readonly day: Day
   readonly parts: readonly CostPart[]
@@ -125,7 +120,6 @@ interface Found {
   readonly prices: UsedPrices
 }
 
-/** A day that CloudWatch or the table knows anything about. */
 function foundDay(day: Day, {counted, stack, facts, prices}: Found): FoundDay[] {
   const counts = counted.days.get(day.date)
   const measured = stack.days.get(day.date)
@@ -149,7 +143,6 @@ function dayCost(day: Day, found: readonly FoundDay[], {unread}: CountedDays): D
 
 const decisionsOf = ({admitted, refused}: DayCounts): number => admitted + refused
 
-/** Of the days whose decisions are known. */
 function meanDecisions(days: readonly FoundDay[]): number | null {
   const known = days.flatMap(({counts}) => counts ?? [])
   return known.length === 0 ? null : sum(known.map(decisionsOf)) / known.length

@@ -2,10 +2,8 @@ import {WINDOWS, type Window} from '../../core/window.js'
 import {parameterText} from '../../infra/stack/option.js'
 import {STACK_OPTIONS} from '../../infra/stack/options.js'
 
-/** Options of a stack on which its cost depends. */
 export interface CostSettings {
   readonly hasAggregator: boolean
-  /** How long a batch of the stream fills, in seconds, and how many records it has at most. */
   readonly batchSeconds: number
   readonly batchRecords: number
   readonly usageWindows: readonly Window[]

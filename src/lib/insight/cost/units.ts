@@ -23,7 +23,6 @@ export interface DayUnits {
   readonly gbSeconds: number
 }
 
-/** How the arithmetic below depends on a stack. */
 export interface UnitSettings extends CostSettings {
   /** Whether every write of a bucket or a usage record is repeated in the index of resources. */
   readonly copiesToIndex: boolean
@@ -63,7 +62,6 @@ export function estimateUsage({perBucket}: DayCounts, seconds: number, settings:
   }
 }
 
-/** What a day should have consumed by its counts: nothing was measured. */
 export function estimateDay(counts: DayCounts, seconds: number, settings: UnitSettings): DayUnits {
   const usage = estimateUsage(counts, seconds, settings)
   const admissions = sum(counts.perBucket)

@@ -53,11 +53,9 @@ export async function* watchEvents(
   yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms), onOutage})
 }
 
-/** How to read events, and how to wait. */
 interface FollowOptions {
   /** Events that happened since, newest first. */
   readonly read: (sinceMs: number) => Promise<readonly AuditRecord[]>
-  /** Events that were shown already. */
   readonly shown: Iterable<AuditRecord>
   readonly clock: () => number
   readonly sleep: (ms: number) => Promise<void>

@@ -46,7 +46,6 @@ export async function bucketsFor(
   return {records, next: undefined}
 }
 
-/** The same without pages, as they are read: however many there are, only some are in memory. */
 export async function* walkBuckets(
   repository: NamespaceRepository,
   resource: string,

@@ -13,7 +13,6 @@ import type {ConfigRecord} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {type SharedCharge, sharedCharge} from './family-limits.js'
 
-/** The limits of an entity, and what is left of them. */
 export interface EntityOverview {
   readonly id: string
   /** `undefined` where only limits or buckets exist: an entity needs no record to be limited. */
@@ -24,7 +23,6 @@ export interface EntityOverview {
   readonly resources: readonly ResourceOverview[]
 }
 
-/** What applies to an entity on one resource, and what is left of it. */
 export interface ResourceOverview {
   /** `undefined` for all resources that are not listed. */
   readonly resource: string | undefined
@@ -37,13 +35,11 @@ export interface ResourceOverview {
   readonly shards: number
 }
 
-/** A limit in force. */
 export interface LimitOverview extends Limit {
   /** Whole tokens at this instant over all shards, negative in debt; `undefined` when the entity has no bucket here. */
   readonly available: number | undefined
 }
 
-/** Reads an entity, the limits that apply to it and its live buckets at an instant; writes nothing. */
 export async function entityOverview(
   {entities, configs, buckets}: NamespaceRepository,
   id: string,

@@ -8,13 +8,11 @@ import {type UnitsByLimit, withUnits} from '../../repository/limits/units.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {familyOf} from '../../schema/family.js'
 
-/** Which limits apply to an entity and, where every charge is shared, to its parent. */
 export interface FamilyLimits {
   readonly entity: string
   readonly resource: string
   /** Whether the entity has a record; limits apply without one too. */
   readonly isRegistered: boolean
-  /** The name of the entity; absent where it has none but its id. */
   readonly name?: string | undefined
   readonly own: Resolution
   /** `undefined` for an entity without a parent. */
@@ -23,7 +21,6 @@ export interface FamilyLimits {
   readonly parent: {readonly entity: string; readonly resolution: Resolution} | undefined
 }
 
-/** Whether requests are charged to the parent too, and what says so. */
 export interface SharedCharge {
   readonly charged: boolean
   /** `record`: no level has a policy, so the entity's own setting counts. */

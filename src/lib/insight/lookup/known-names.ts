@@ -23,14 +23,12 @@ export async function needResource(repository: NamespaceRepository, resource: st
   throw resourceMissing(resource, configured)
 }
 
-/** Resources with limits of their own, for all entities or for some, by name. */
 export async function configuredResources({configs}: NamespaceRepository): Promise<string[]> {
   const named = (await configs.resources()).flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
   const ofEntities = await configs.resourcesOfEntities()
   return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
 }
 
-/** What to tell about a name that a switch is set for and that nothing has used before; `undefined` for a known one. */
 export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
   const {resource} = scope
   try {

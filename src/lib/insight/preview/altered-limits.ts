@@ -3,7 +3,6 @@ import {formatLimit} from '../../core/limits/limit-text.js'
 import type {MeantChange} from './change-effect.js'
 import {type BucketPair, inForce, type LevelLimits} from './level-limits.js'
 
-/** A limit in force for an entity and a resource, before and after changes; `undefined` for none. */
 export interface LimitAlteration {
   readonly name: string
   readonly before: Limit | undefined
@@ -36,7 +35,6 @@ export function alterationsOf(
   })
 }
 
-/** Limits whose values in force differ, by name. */
 function changed(before: readonly Limit[], after: readonly Limit[]): Omit<LimitAlteration, 'isShown'>[] {
   const [was, is] = [before, after].map(limits => new Map(limits.map(limit => [limit.name, inForce(limit)])))
   return [...new Set([...before, ...after].map(({name}) => name))]
@@ -48,7 +46,6 @@ function changed(before: readonly Limit[], after: readonly Limit[]): Omit<LimitA
 const isSame = (a: Limit | undefined, b: Limit | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && formatLimit(a) === formatLimit(b))
 
-/** The same alteration of live buckets of one resource. */
 export interface AlteredLimit extends LimitAlteration {
   readonly resource: string
   readonly entities: number
@@ -56,14 +53,12 @@ export interface AlteredLimit extends LimitAlteration {
   readonly buckets: number
 }
 
-/** Adds up what happens to buckets in the same way. */
 export class AlterationCount {
   readonly #found = new Map<
     string,
     {readonly each: LimitAlteration & {resource: string}; entities: Set<string>; buckets: number}
   >()
 
-  /** `isLive` is false for an entity and a resource without a live bucket. */
   add({entity, resource}: BucketPair, alterations: readonly LimitAlteration[], isLive: boolean): void {
     for (const alteration of alterations) {
       const {name, before, after} = alteration

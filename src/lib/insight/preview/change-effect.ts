@@ -4,14 +4,12 @@ import {scopesBelow} from '../../repository/limits/inherited.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 
-/** The limits of a scope before and after a change. */
 export interface ScopeLimits {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
 }
 
-/** A change by somebody who has named limits. */
 export interface MeantChange extends ScopeLimits {
   /** Names of the limits that it is about; none where everything of the scope is removed. */
   readonly named: readonly string[]
@@ -23,7 +21,6 @@ export interface AppliedScope {
   readonly limits: readonly Limit[]
 }
 
-/** What a change means at the place where it is made. */
 export interface LevelEffect {
   /** What applies to the scope as a whole: its own limits, or those of another level. */
   readonly before: AppliedScope
@@ -34,7 +31,6 @@ export interface LevelEffect {
   readonly uncovers: readonly AppliedScope[]
 }
 
-/** What a change of one scope means there, and which levels it hides or uncovers; reads only. */
 export async function levelEffect(
   {configs}: Pick<NamespaceRepository, 'configs'>,
   {scope, before, after}: ScopeLimits,

@@ -10,7 +10,6 @@ import {AlterationCount, type AlteredLimit, alterationsOf} from './altered-limit
 import type {AppliedScope, MeantChange} from './change-effect.js'
 import {LevelLimits} from './level-limits.js'
 
-/** Whom a change concerns. */
 export interface ChangeReach {
   /** Entities with live buckets to which the changed limits apply. */
   readonly entities: number
@@ -30,7 +29,6 @@ export interface ChangeReach {
 /** Live buckets that are looked at; bounds the cost of a preview. */
 const MOST_BUCKETS = 1000
 
-/** Scopes whose buckets are looked for, when many change at once. */
 const MOST_SCOPES = 200
 
 const BUCKETS_PER_READ = 100
@@ -109,7 +107,6 @@ function namesLost(before: readonly Limit[], after: readonly Limit[]): string[] 
   return before.flatMap(({name}) => (kept.has(name) ? [] : [name]))
 }
 
-/** A bucket in use, and its shards. */
 interface LiveBucket {
   readonly bucket: ShardedBucket
   readonly records: readonly BucketRecord[]
@@ -131,7 +128,6 @@ class ReachCount {
     this.#changes = changes
   }
 
-  /** What becomes of the resources among levels that are hidden from an entity, or uncovered, whether it uses them or not. */
   async addResources(scope: ConfigScope, covered: readonly AppliedScope[]): Promise<void> {
     if (scope.level !== 'entity') return
     const {entity} = scope

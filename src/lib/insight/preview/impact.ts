@@ -13,14 +13,12 @@ import {LevelLimits} from './level-limits.js'
 /** Windows read altogether; the newest of each resource or entity are read first. */
 const MOST_WINDOWS = 100_000
 
-/** The usage that proposed limits are compared with. */
 export interface ImpactRange {
   readonly window: Window
   readonly sinceMs: number
   readonly untilMs: number
 }
 
-/** What one proposed limit would have done to one entity. */
 export interface EntityImpact extends LimitImpact {
   readonly entity: string
   readonly resource: string
@@ -36,17 +34,13 @@ export interface Impact {
   readonly entities: number
   /** Entities with usage to which they would not, because they have limits of their own. */
   readonly others: number
-  /** Windows with usage that were compared. */
   readonly windows: number
-  /** Proposed limits that are not as they are now, by name. */
   readonly changed: readonly string[]
   /** Those of them under whose name no usage is recorded: nothing can be said about them. */
   readonly unrecorded: readonly string[]
-  /** False when there was too much usage to read all of it. */
   readonly isComplete: boolean
 }
 
-/** What one entity has used of one resource. */
 interface UsedPair {
   readonly entity: string
   readonly resource: string
@@ -111,7 +105,6 @@ function windowsOf(records: readonly UsageRecord[], limit: string): RecordedWind
   }))
 }
 
-/** The usage of everyone whom the changes may concern, by entity and resource. */
 async function usedPairs(namespace: NamespaceRepository, changes: readonly ScopeLimits[], range: ImpactRange) {
   const pairs = new Map<string, UsedPair>()
   let windows = 0
@@ -142,7 +135,6 @@ interface Subject {
   readonly resource?: string
 }
 
-/** Whose usage has to be read for a scope. */
 async function subjectsOf(namespace: NamespaceRepository, scope: ConfigScope): Promise<Subject[]> {
   if (scope.level === 'resource') return [{resource: scope.resource}]
   if (scope.level === 'system') return (await resourcesInUse(namespace)).resources.map(resource => ({resource}))

@@ -9,7 +9,6 @@ export interface RecordedWindow {
   readonly tokens: number
 }
 
-/** How far recorded usage says what a limit would have done. */
 export interface LimitImpact {
   /**
    * `refused`: some of it cannot have been admitted. `possible`: depends on when it came within the windows, which is not
@@ -29,11 +28,9 @@ export interface LimitImpact {
 /** The part of what is possible above which a limit is called near. */
 const NEAR = 0.8
 
-/** What a limit would have done in one window. */
 interface WindowImpact {
   readonly refused: number
   readonly isPossible: boolean
-  /** The most that could have been admitted. */
   readonly allowed: number
 }
 

@@ -9,37 +9,30 @@ import {type ConfigScope, configKey} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import type {ScopeLimits} from './change-effect.js'
 
-/** Before or after the changes. */
 type When = 'before' | 'after'
 
-/** An entity and a resource. */
 export type BucketPair = Pick<ShardedBucket, 'entity' | 'resource'>
 
-/** The limits of one level before and after the changes. */
 interface KnownLimits extends Omit<ScopeLimits, 'scope'> {
   /** It has them only for the time of a boost, until then (epoch ms): those of another level apply again after it. */
   readonly copiedUntilMs?: number | undefined
 }
 
-/** Limits of an entity and a resource that changes bring. */
 export interface BroughtLimits {
   readonly limits: readonly Limit[]
   /** Until then (epoch ms) limits that were copied for a boost apply instead; `undefined` where there are none. */
   readonly boostedUntilMs: number | undefined
 }
 
-/** Limits that apply to a bucket. */
 interface AppliedLevel {
   readonly limits: readonly Limit[]
   /** The change of the level where they are set; `undefined` if it is not changed. */
   readonly change: number | undefined
 }
 
-/** The limits of all levels that were looked at, before and after the changes. */
 export class LevelLimits {
   readonly #namespace: Pick<NamespaceRepository, 'id' | 'configs'>
   readonly #known = new Map<string, KnownLimits>()
-  /** Which of the changes is that of a level. */
   readonly #changes = new Map<string, number>()
 
   constructor(namespace: Pick<NamespaceRepository, 'id' | 'configs'>, changes: readonly ScopeLimits[]) {
@@ -50,7 +43,6 @@ export class LevelLimits {
     }
   }
 
-  /** Reads the limits of scopes that are not known yet. */
   async load(scopes: readonly ConfigScope[]): Promise<void> {
     const missing = new Map<string, ConfigScope>()
     for (const scope of scopes) {

@@ -13,7 +13,6 @@ export interface SwitchExceptions {
   readonly found: readonly SwitchException[]
   /** Configurations of entities that were looked at. */
   readonly looked: number
-  /** False when there are more of them. */
   readonly isComplete: boolean
 }
 

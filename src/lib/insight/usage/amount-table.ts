@@ -7,12 +7,10 @@ export class AmountTable {
   /** Where the amounts of each row start and end. */
   readonly #bounds: number[] = []
 
-  /** All names that any row has. */
   get names(): readonly string[] {
     return this.#names
   }
 
-  /** Adds amounts to those that a row has. */
   add(row: number, amounts: ReadonlyMap<string, number>): void {
     while (this.#bounds.length <= 2 * row) this.#bounds.push(0, 0)
     for (const [name, amount] of amounts) {

@@ -5,7 +5,6 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 
 const HOUR_MS = 3_600_000
 
-/** Requests that were refused, as zael's limiters have counted them. */
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
@@ -17,7 +16,6 @@ export interface RefusedUsage {
   readonly lastAtMs: number | undefined
 }
 
-/** Requests that one limit had too little for. */
 export interface LimitRefused {
   readonly requests: number
   readonly tokens: number
@@ -27,14 +25,12 @@ export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
 
 const NOTHING_REFUSED: RefusedUsage = {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined}
 
-/** The refusals of several usage records together. */
 export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): RefusedUsage {
   let all: RefusedUsage | undefined
   for (const record of records) all = withRefused(all, record)
   return all ?? NOTHING_REFUSED
 }
 
-/** Refusals so far and those of one more record. */
 export function withRefused(
   soFar: RefusedUsage = NOTHING_REFUSED,
   {refused}: Pick<UsageRecord, 'refused'>,
@@ -56,7 +52,6 @@ function sum(known: LimitRefused = NOT_REFUSED, {limits}: RefusalCounts, name: s
   return {requests: known.requests + requests, tokens: known.tokens + Number(tokens)}
 }
 
-/** The names of all limits that were used or refused. */
 export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 'refused'>>): string[] {
   const names = new Set<string>()
   for (const {tokens, refused} of records) {
@@ -66,7 +61,6 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
   return [...names].sort()
 }
 
-/** What a bucket refused lately, by its usage records. */
 export interface RecentlyRefused {
   readonly refused: RefusedUsage
   /** Start of the hour before this one, UTC. */

@@ -59,7 +59,6 @@ export class AskedUsage {
     for (const asked of charged.asked(entity => parents.get(entity))) this.#take(asked, resource)
   }
 
-  /** The parents that the requests of entities are charged to as well. */
   async #parentsOf(entities: readonly string[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
     const known = this.#parents.get(resource) ?? new Map<string, string | undefined>()
     this.#parents.set(resource, known)
@@ -84,7 +83,6 @@ function* notIn(known: ReadonlyMap<string, unknown>, entities: readonly string[]
   for (const entity of entities) if (!known.has(entity)) yield entity
 }
 
-/** Reads the cascade policies that concern children; of all levels the most specific counts. */
 async function chargedParents(
   {configs}: NamespaceRepository,
   children: ReadonlyMap<string, EntityRecord>,

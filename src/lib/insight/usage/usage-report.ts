@@ -16,7 +16,6 @@ const CONCURRENT_READS = 8
 /** Windows that a total reads of one resource, or of one entity: bounds the cost of a very long range, at a unit each. */
 const MOST_WINDOWS = 1_000_000
 
-/** What to report on: one entity, one resource, or both; windows of one type in a time range. */
 export interface UsageSubject {
   readonly entity?: string | undefined
   readonly resource?: string | undefined
@@ -35,11 +34,9 @@ export interface LimitShare {
   readonly budget: number | null
   /** tokens / budget. */
   readonly share: number | null
-  /** Requests that this limit had too little for. */
   readonly refused: LimitRefused
 }
 
-/** Consumption in one window. */
 export interface UsageWindow {
   readonly entity: string
   readonly resource: string
@@ -50,10 +47,8 @@ export interface UsageWindow {
   readonly limits: readonly LimitShare[]
 }
 
-/** Requests that were refused, apart from the limits that refused them. */
 export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent'>
 
-/** Consumption of one limit of one resource over all windows of a range. */
 export interface LimitTotal {
   readonly resource: string
   readonly name: string
@@ -65,7 +60,6 @@ export interface LimitTotal {
   readonly average: number
   /** The largest window of one entity, including what it was charged for its children. */
   readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
-  /** Requests that it had too little for. */
   readonly refused: LimitRefused
 }
 
@@ -128,7 +122,6 @@ export async function walkUsage(
   return true
 }
 
-/** What is known of a limit while windows are added up; the average follows at the end. */
 type LimitSum = Omit<LimitTotal, 'average'>
 
 /** Adds up windows as they are listed; keeps none but those of the current instant. */
@@ -159,7 +152,6 @@ class UsageSum {
     return {requests: this.#requests, refused, totals}
   }
 
-  /** What an entity was charged, also for its children. */
   #addCharged(record: UsageRecord): void {
     const {entity, resource, start} = record
     const {limits} = refusedIn([record])
@@ -176,7 +168,6 @@ class UsageSum {
     }
   }
 
-  /** What it requested itself. */
   #addAsked({totalEvents, tokens}: AskedFigures, resource: string): void {
     this.#requests += totalEvents
     for (const [name, own] of tokens) {
@@ -203,7 +194,6 @@ async function needSubject(repository: NamespaceRepository, {entity, resource}: 
   if (resource !== undefined) await needResource(repository, resource)
 }
 
-/** The current limits for every entity and resource among the records. */
 async function limitsOf({configs}: NamespaceRepository, records: readonly UsageRecord[]) {
   const pairs = new Map(records.map(record => [pairOf(record), record]))
   const limits = new Map<string, readonly Limit[]>()

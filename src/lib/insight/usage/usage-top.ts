@@ -33,16 +33,13 @@ export interface TopConsumers {
   readonly complete: boolean
 }
 
-/** How to rank. */
 export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   /** `requests`, `refused`, or the name of a limit. */
   readonly by: string
   readonly most: number
-  /** Whether all resources of an entity are added up. */
   readonly isByEntity?: boolean
 }
 
-/** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(
   repository: NamespaceRepository,
   request: TopRequest,
@@ -100,7 +97,6 @@ class Tallies {
     for (const [name, writes] of record.overdrawn) overdrawn.set(name, (overdrawn.get(name) ?? 0) + writes)
   }
 
-  /** The largest, and how many there are in all. */
   ranked({by, whole, most}: {by: string; whole: number; most: number}): Pick<TopConsumers, 'consumers' | 'total'> {
     const isLimit = by !== 'requests' && by !== 'refused'
     if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)

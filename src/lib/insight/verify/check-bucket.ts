@@ -24,7 +24,6 @@ import {isJudged} from './referred.js'
 
 const names = attributes.bucket
 
-/** Checks one shard of a bucket against itself, its entity, its limits, the other shards and its usage. */
 export async function checkBucket(context: VerifyContext, item: Item): Promise<Finding[]> {
   const stored = decodeBucket(item)
   if (!stored) return []
@@ -51,7 +50,6 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<F
 type Live = Extract<StoredBucket, {kind: 'bucket'}>
 type BucketFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> & Partial<Pick<Finding, 'since'>>
 
-/** What one item tells by itself. */
 function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<BucketFinding> {
   const {record, incomplete} = stored
   const {namespace, state} = record

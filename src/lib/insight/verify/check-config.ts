@@ -97,7 +97,6 @@ async function countEntityConfigs(context: VerifyContext, namespace: string, res
   return count
 }
 
-/** Adds a resource to the registry while it has limits, or removes it while it has none. */
 async function changeRegistry(
   context: VerifyContext,
   {namespace, resource}: {readonly namespace: string; readonly resource: string},

@@ -12,10 +12,8 @@ import {repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
 import {wrongIndexKeys} from './index-keys.js'
 
-/** Whether an item is of an older layout, which `zael migrate` moves. */
 export const isOldItem = (item: Item): boolean => !parseItemKey(item) && parseLegacyKey(keyOf(item)) !== undefined
 
-/** Everything that is wrong with one item of the current layout. */
 export async function checkItem(context: VerifyContext, item: Item): Promise<Finding[]> {
   const key = parseItemKey(item)
   try {

@@ -21,7 +21,6 @@ export class VerifyContext {
   readonly namespaces: ReadonlyMap<string, NamespaceRecord>
   readonly referred: Referred
   readonly signal: AbortSignal | undefined
-  /** Whether the table had an older layout. */
   readonly isMigrated: boolean
   #rollups: Promise<RollupSchedule> | undefined
 
@@ -36,7 +35,6 @@ export class VerifyContext {
     this.isMigrated = isMigrated
   }
 
-  /** For a look at these items. */
   static async of(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
     const nowMs = table.clock()
     return new VerifyContext(table, nowMs, await Referred.by(items, table, {...options, nowMs}), options)
@@ -46,14 +44,12 @@ export class VerifyContext {
     return {...this.table, namespace}
   }
 
-  /** Which windows are rolled up. */
   rollups(): Promise<RollupSchedule> {
     this.#rollups ??= readRollups(this.table, this.signal)
     return this.#rollups
   }
 }
 
-/** The namespaces of a table, by id. */
 export async function readNamespaces(
   table: Table,
   signal: AbortSignal | undefined,

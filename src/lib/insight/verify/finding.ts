@@ -19,17 +19,14 @@ export const FINDING_KINDS = {
 
 export type FindingKind = keyof typeof FINDING_KINDS
 
-/** Records that disagree with each other or with themselves. */
 export interface Finding {
   readonly kind: FindingKind
-  /** Key of the record, spelled. */
   readonly key: string
   /** What of the record is concerned, such as a limit; tells apart several findings of one kind. */
   readonly subject: string
   readonly namespace: string | undefined
   readonly entity: string | undefined
   readonly resource: string | undefined
-  /** Which records disagree, and by how much. */
   readonly reason: string
   /** ISO instant since when, as far as the records tell. */
   readonly since: string | undefined

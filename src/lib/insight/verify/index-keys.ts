@@ -21,7 +21,6 @@ export function wrongIndexKeys(item: Item, key: ParsedKey): {[name: string]: Ite
   return Object.fromEntries(differing.map(name => [name, expected[name]]))
 }
 
-/** The record as it would be written today. */
 function encoded(item: Item, key: ParsedKey): Item {
   switch (key.record) {
     case 'entity':

@@ -12,7 +12,6 @@ import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {keyId, keys} from '../../schema/keys.js'
 
-/** What is judged by records elsewhere. */
 interface JudgedBy {
   /** Namespaces by id; what belongs to no other is not judged. */
   readonly namespaces: ReadonlyMap<string, unknown>
@@ -22,7 +21,6 @@ interface JudgedBy {
   readonly signal: AbortSignal | undefined
 }
 
-/** Entities and limits that the items of a page refer to. */
 export class Referred {
   readonly #entities: ReadonlyMap<string, Item>
   readonly #limits: ReadonlyMap<string, KnownResolutions>
@@ -32,7 +30,6 @@ export class Referred {
     this.#limits = limits
   }
 
-  /** Reads them, a hundred to a request. */
   static async by(items: readonly Item[], table: Table, judgedBy: JudgedBy): Promise<Referred> {
     const {namespaces, sinceMs, nowMs, signal} = judgedBy
     const entities: Key[] = []

@@ -30,13 +30,11 @@ const ITEMS_AT_ONCE = 8
 const MOST_FINDINGS = 10_000
 
 export interface VerifyTableOptions {
-  /** Only what concerns this entity. */
   readonly entity?: {readonly namespace: string; readonly entity: string} | undefined
   /** Leave out usage before this instant, and buckets that were not written since; epoch ms. */
   readonly sinceMs?: number | undefined
   /** Read units per second. */
   readonly rateLimit?: number | undefined
-  /** Where an interrupted run was. */
   readonly cursor?: string | undefined
   readonly signal?: AbortSignal | undefined
   /** Called after each page; `cursor` continues after it. */
@@ -101,13 +99,11 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
   return {items, oldItems, findings, counts}
 }
 
-/** A finding and the item that it was made from. */
 interface Seen {
   readonly item: Item
   readonly finding: Finding
 }
 
-/** Findings on a page that are still there at the last look. */
 async function confirmed(table: Table, page: readonly Item[], options: LookOptions): Promise<Seen[]> {
   let found = await look(table, page, options)
   for (let looks = 1; looks < LOOKS && found.length > 0; looks++) {
@@ -117,7 +113,6 @@ async function confirmed(table: Table, page: readonly Item[], options: LookOptio
   return found
 }
 
-/** Looks again at the records that findings are about. */
 async function stillThere(table: Table, found: readonly Seen[], options: LookOptions): Promise<Seen[]> {
   const concerned = new Map(found.map(({item}) => [keyId(keyOf(item)), keyOf(item)]))
   const before = new Set(found.map(({finding}) => findingId(finding)))
@@ -150,7 +145,6 @@ interface VerifyPage {
   readonly cursor: string | undefined
 }
 
-/** The whole table, or what belongs to one entity. */
 async function* pagesOf(table: Table, options: VerifyTableOptions): AsyncGenerator<VerifyPage, void> {
   const {entity, cursor, signal} = options
   if (entity) {

@@ -3,16 +3,13 @@ import type {RateLimiter} from '../../limiter/rate-limiter.js'
 import {type RefusalStatus, RequestTooLarge, ResourceDisabled} from '../../limiter/refusal/errors.js'
 import type {AcquireRequest} from '../../limiter/request/options.js'
 
-/** The outcome of a request. */
 export interface AcquireAttempt {
   readonly admitted: boolean
   /** False when the table was unavailable and the policy admitted the request: nothing was charged. */
   readonly isMetered: boolean
   /** A switch let the entity pass: the request was counted, and nothing taken from it. */
   readonly isBypassed: boolean
-  /** The parent that was charged too. */
   readonly parent: string | undefined
-  /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** 0 when admitted. */
   readonly retryAfterMs: number
@@ -48,7 +45,6 @@ async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): P
   }
 }
 
-/** What would happen now; consumes nothing. */
 export async function previewAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
   const {admitted, retryAfterMs, bypassed: isBypassed, statuses} = await limiter.check(request)
   const never = statuses.find(status => status.exceeded && status.requested > status.capacity)

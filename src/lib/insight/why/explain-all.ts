@@ -6,7 +6,6 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {needEntity} from '../lookup/known-names.js'
 import {type Explanation, explain} from './explain.js'
 
-/** Resources explained at a time. */
 const CONCURRENT_EXPLANATIONS = 4
 
 /**

@@ -32,7 +32,6 @@ import {
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
 
-/** Policies of children read at a time. */
 const CONCURRENT_READS = 8
 
 /** What one shard holds of a limit, in whole tokens. */
@@ -40,7 +39,6 @@ export interface ShardShare {
   readonly shard: number
   /** Negative in debt. */
   readonly available: number
-  /** The most this shard can hold. */
   readonly capacity: number
 }
 
@@ -50,10 +48,8 @@ export interface CapacityConsumer {
   readonly tokens: number
 }
 
-/** The state of one limit, where it is configured, and who used it up. */
 export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
-  /** As it is set there. */
   readonly configured: Limit
   /** Epoch ms at which the limits there end, copied for a boost; `undefined` for others. */
   readonly copiedUntilMs: number | undefined
@@ -72,20 +68,16 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly drainedBy: readonly CapacityConsumer[]
 }
 
-/** A switch that refuses or admits every request. */
 export interface SetSwitch {
   /** The caller, or the parent that every charge is shared with. */
   readonly entity: string
-  /** Where it is set. */
   readonly scope: ConfigScope
 }
 
-/** Why a request would be admitted or refused now. */
 export interface Explanation {
   readonly entity: string
   readonly resource: string
   readonly isRegistered: boolean
-  /** The name of the entity; absent where it has none but its id. */
   readonly name?: string | undefined
   /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
@@ -107,14 +99,11 @@ export interface Explanation {
    * token of every limit, where it has admitted none.
    */
   readonly basis: 'asked' | 'typical' | 'one-token'
-  /** Requests of the entity that were refused lately. */
   readonly refused: RefusedUsage
-  /** Start of the hour from which refusals are counted. */
   readonly refusedSince: string
   readonly limits: readonly ExplainedLimit[]
 }
 
-/** The request to explain. */
 export interface Question {
   readonly entity: string
   readonly resource: string
@@ -189,7 +178,6 @@ interface LevelQuestion {
   readonly state?: LevelState
 }
 
-/** What was read of the bucket of a level. */
 interface LevelState {
   readonly bucket: ShardedBucket | undefined
   readonly recent: RecentlyRefused
@@ -208,7 +196,6 @@ async function readLevel(
   return {bucket, recent}
 }
 
-/** Requests admitted by all shards since they exist. */
 const admittedBy = ({shards}: ShardedBucket): number =>
   shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
 
@@ -250,7 +237,6 @@ function configuredIn(
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
-/** The latest lesson that any shard has learnt about a limit. */
 function lastTold(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
   const told = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
   return told.sort((a, b) => b.atMs - a.atMs)[0]

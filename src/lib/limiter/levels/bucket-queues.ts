@@ -28,7 +28,6 @@ import {
   ShardGone,
 } from '../request/pending-request.js'
 
-/** What is asked of one bucket: the entity's own or its parent's. */
 export interface BucketRequest {
   readonly entity: string
   readonly resource: string
@@ -50,7 +49,6 @@ interface BucketQueuesOptions {
   readonly merge: boolean
 }
 
-/** The queues of all bucket items in a namespace, and the work that follows from what they see. */
 export class BucketQueues {
   readonly services: QueueServices
   readonly refusals: RefusalTally
@@ -130,22 +128,18 @@ export class BucketQueues {
     return queue
   }
 
-  /** The queue of one bucket item, if it has been used. */
   find(address: BucketAddress): BucketQueue | undefined {
     return this.#queues.get(queueKey(address))
   }
 
-  /** Queues that are kept. */
   get size(): number {
     return this.#queues.size
   }
 
-  /** Resources of which a bucket is remembered. */
   get resources(): number {
     return this.#lastOfResource.size
   }
 
-  /** Looks up which shards are known to refuse a request. */
   knownRefusals(request: BucketRequest): KnownRefusals {
     return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
   }
@@ -215,7 +209,6 @@ export class BucketQueues {
     }
   }
 
-  /** Remembers what an answer has shown, repairs a wrong number of shards and lets a hot bucket grow. */
   #onSeen(address: BucketAddress, {record, unitsPerSecond, isShared, largestRequestMilli}: SeenLoad): void {
     const {entities, settings} = this.#options
     const {shards} = this.services
@@ -252,7 +245,6 @@ export class BucketQueues {
     }
   }
 
-  /** A queue that is idle now, unless there are too many. */
   #keep(key: string): void {
     if (!this.#queues.has(key)) return
     if (this.#queues.size > this.#options.settings.cacheSize) this.#queues.delete(key)
@@ -285,7 +277,6 @@ export class KnownRefusals implements Demand {
     this.isStrict = request.isStrict
   }
 
-  /** The refusal of one shard. */
   by(shard: number): Refused | undefined {
     const known = this.#byShard[shard]
     if (known !== undefined) return known ?? undefined
@@ -314,7 +305,6 @@ export class KnownRefusals implements Demand {
   }
 }
 
-/** What answers have shown of entities: their parent, whether it is charged too, and the number of shards of their buckets. */
 export class EntityCache {
   readonly #families: Lru<Family>
   /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. Every answer shows it anew. */
@@ -352,7 +342,6 @@ export class EntityCache {
     return this.#shardCounts.get(`${entity}#${resource}`) ?? 1
   }
 
-  /** Learns from the state of a bucket. */
   notice(record: BucketRecord): void {
     const {entity, resource, shardCount} = record
     this.noticeFamily(record)
@@ -362,7 +351,6 @@ export class EntityCache {
     if (count !== before) this.setShardCount(entity, resource, count)
   }
 
-  /** Learns the family from the state of a bucket, and nothing else. */
   noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
     const known = this.#families.get(entity)
     if (isOlderGeneration(parentGeneration, known?.parentGeneration)) return

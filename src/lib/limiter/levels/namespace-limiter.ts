@@ -31,11 +31,9 @@ interface NamespaceLimiterOptions {
   /** Whether requests for one bucket share a write. */
   readonly merge: boolean
   readonly random: () => number
-  /** In force where nothing is configured. */
   readonly defaultLimits: readonly Limit[]
 }
 
-/** A request for an entity, and for its parent where the charge is shared. */
 export interface EntityRequest {
   readonly entity: string
   readonly resource: string
@@ -47,7 +45,6 @@ export interface EntityRequest {
   readonly deadline: Deadline
 }
 
-/** How many entries each cache has. */
 export interface CacheEntries {
   readonly queues: number
   readonly resources: number
@@ -60,7 +57,6 @@ export interface CacheEntries {
   readonly refusals: number
 }
 
-/** The grants of an entity and of its parent where that shares the charge, or the refusal. */
 export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
 /**
@@ -152,7 +148,6 @@ export class NamespaceLimiter {
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
   }
 
-  /** Whether the answer is no without a call. */
   isKnownToRefuse(request: EntityRequest): boolean {
     return levelsOf(request, this.#expectedParent(request)).some(
       level => this.queues.knownRefusals(level).byAll() !== undefined,
@@ -172,7 +167,6 @@ export class NamespaceLimiter {
     return chargedParent(this.#entities.family(entity, resource))
   }
 
-  /** Whether answers have shown another parent than the one that was asked. */
   #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
     const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
     return family !== undefined && chargedParent(family) !== asked
@@ -306,7 +300,6 @@ export class NamespaceLimiter {
   }
 }
 
-/** The buckets to charge, as far as the parent is known. */
 function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
   const own = atLevel(request, 'entity', request.entity)
   return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
@@ -321,7 +314,6 @@ function atLevel(
   return {entity, resource, amounts, requests, level, isStrict, deadline}
 }
 
-/** Of one level or of both. */
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
   const [first, second] = refusals as readonly [Refusal, Refusal?]
   const statuses = second ? [...first.statuses, ...second.statuses] : first.statuses

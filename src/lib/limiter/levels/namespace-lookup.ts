@@ -7,7 +7,6 @@ import type {Table} from '../../repository/table/table.js'
 import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from '../request/options.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
-/** Finds the namespace of a limiter, and finds it again from time to time. */
 export class NamespaceLookup {
   readonly #table: Table
   readonly #settings: LimiterSettings
@@ -29,7 +28,6 @@ export class NamespaceLookup {
     this.#cache = new ConfigCache({clock: table.clock, ttlMs, maxEntries, keepsAbsent})
   }
 
-  /** The last one that was found. */
   get found(): NamespaceLimiter | undefined {
     return this.#found
   }

@@ -31,7 +31,6 @@ export interface CheckResult {
   readonly unlimited: readonly string[]
 }
 
-/** A bucket and its parent's as they were read, from which several questions can be answered. */
 export interface Availability {
   available(): Record<string, number>
   /** With `isStrict`, throws for a limit that the entity lacks. */
@@ -43,11 +42,9 @@ interface Level {
   readonly applied: AppliedLimits
   /** All shards, brought up to now and in line with the limits in force. */
   readonly records: readonly BucketRecord[]
-  /** The bucket exists. */
   readonly isStored: boolean
 }
 
-/** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
 export async function readAvailability(
   limiter: NamespaceLimiter,
   entity: string,
@@ -128,7 +125,6 @@ async function readLevel(
   return {level, applied, isStored, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
 }
 
-/** A stored shard brought up to now and in line with the limits in force, if they are given. */
 export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
   return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
 }
@@ -188,7 +184,6 @@ export interface ResourceCapacity {
   readonly totals: Readonly<Record<string, CapacityOfLimit>>
 }
 
-/** Adds up the live buckets of a resource at this instant; writes nothing. */
 export async function resourceCapacity(table: NamespaceTable, resource: string): Promise<ResourceCapacity> {
   const nowMs = table.clock()
   const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []

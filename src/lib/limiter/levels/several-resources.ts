@@ -10,13 +10,11 @@ import type {EntityRequest, NamespaceLimiter} from './namespace-limiter.js'
 /** Resources in one request. The same bound as in the Python system. */
 const MOST_RESOURCES = 16
 
-/** What is asked of one resource. */
 export type ResourcePart = Pick<EntityRequest, 'entity' | 'resource' | 'amounts'>
 
 /** The resources of a request; the main one first. */
 export type RequestParts = readonly [ResourcePart, ...ResourcePart[]]
 
-/** The resources of a request, each found to be valid; the main one first. */
 export function partsOfRequest<Name extends string>(
   request: Pick<AcquireRequest<Name>, 'entity' | 'resource' | 'consume' | 'also'>,
 ): RequestParts {

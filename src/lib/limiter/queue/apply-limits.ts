@@ -29,7 +29,6 @@ import {type PendingRequest, requestCount} from '../request/pending-request.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 
-/** What a step that depends on the configuration is planned from. */
 export interface LimitStepInput {
   readonly state: KnownState
   readonly table: NamespaceTable
@@ -49,11 +48,9 @@ export interface LimitStepInput {
 interface LimitPlan {
   /** `undefined` when there is nothing to write. */
   readonly step: QueueStep | undefined
-  /** Requests that these limits can never admit, and why. */
   readonly impossible: ReadonlyMap<PendingRequest, Error>
 }
 
-/** Decides what to write once the limits in force are known. */
 export function planWithLimits(input: LimitStepInput): LimitPlan {
   const {state, address, inForce, isCertain} = input
   const impossible = new Map<PendingRequest, Error>()
@@ -73,7 +70,6 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   return {impossible, step: possible.length === 0 ? undefined : planCreation(state.residue, possible, input)}
 }
 
-/** Why these limits can never admit a request, if so. */
 export function impossibility(
   {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
   amounts: Amounts,
@@ -102,7 +98,6 @@ function largestCapacity(limit: Limit): bigint {
   return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
 }
 
-/** What was bought on top of quotas for their periods at an instant, over all shards of a bucket. */
 export function topUpsOf(records: readonly BucketRecord[], atMs: number): Map<string, bigint> {
   const sums = new Map<string, bigint>()
   for (const {state} of records) {

@@ -41,7 +41,6 @@ const FIRST_WAITING_ROUND = 3
 /** About two round trips: after a longer wait the tokens are gone and the queue has grown. */
 const LONGEST_WAIT_MS = 8
 
-/** Someone who waits for a write. */
 interface Deferred {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
@@ -71,7 +70,6 @@ export class BucketQueue {
   constructor(
     services: QueueServices,
     address: BucketAddress,
-    /** By which the queue is found. */
     readonly key: string,
   ) {
     this.#services = services
@@ -102,7 +100,6 @@ export class BucketQueue {
     return this.#isCurrent(nowMs) ? this.#bucket.refusal(demand, nowMs) : undefined
   }
 
-  /** Queues a request, which is answered in its turn. */
   ask(request: PendingRequest): void {
     const nowMs = this.#now()
     if (this.#isCurrent(nowMs)) this.#bucket.narrow(request, nowMs)
@@ -213,7 +210,6 @@ export class BucketQueue {
     if (this.#corrections.isEmpty) this.#services.onIdle(this.key)
   }
 
-  /** Writes the corrections that have to be written now, then decides the requests that have come until then. */
   async #writeApart(): Promise<void> {
     const corrections = this.#corrections.take({all: this.#mayRefuse()})
     if (corrections.length > 0) await this.#correct(corrections)
@@ -290,7 +286,6 @@ export class BucketQueue {
     if (requests.length > 0) this.#bucket.noteDecided()
   }
 
-  /** Decides step by step, until every request of the batch is settled. */
   async #decide(requests: readonly PendingRequest[]): Promise<void> {
     const {table, firstVisits} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
@@ -382,7 +377,6 @@ export class BucketQueue {
     }
   }
 
-  /** Creates the bucket, or brings it in line with the configuration, and admits what fits. */
   async #applyLimits(
     state: KnownState,
     requests: readonly PendingRequest[],
@@ -405,7 +399,6 @@ export class BucketQueue {
     if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs)
   }
 
-  /** Answers the requests of a write by its outcome. */
   #settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
     if (!outcome.applied) return
     if (!record) {

@@ -41,7 +41,6 @@ export class BucketTime {
     return reachedMs > clockMs && reachedMs < boundaryMs ? reachedMs : clockMs
   }
 
-  /** Follows the bucket as an answer has just shown it; `undefined` if there is none. */
   follow(record: BucketRecord | undefined, clockMs: number): void {
     if (!record || !isFollowed(record, clockMs) || this.#isOther(record)) this.#ahead = undefined
     else if (record.state.refilledAtMs > this.at(clockMs)) {

@@ -14,17 +14,14 @@ export interface SeenOutcome {
   readonly record: BucketRecord | undefined
 }
 
-/** The item, for those who write to it what is no request. */
 interface WrittenItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly ttlMultiplier: number
-  /** Shows the bucket as it is now. */
   readonly read: () => Promise<void>
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
-/** Sends the writes of one bucket item, and remembers the states that the answers show. */
 export class BucketWrites {
   readonly #services: QueueServices
   readonly #address: BucketAddress

@@ -16,7 +16,6 @@ export interface Correction {
   readonly reject: (error: unknown) => void
 }
 
-/** What a correction is besides its amounts. */
 export interface CorrectOptions {
   /** Change of the number of admitted requests. */
   readonly requests?: number
@@ -24,7 +23,6 @@ export interface CorrectOptions {
   readonly isBypassed?: boolean
   /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation?: string | undefined
-  /** And the periods of its quotas: nor to a later one. */
   readonly periods?: ReadonlyMap<string, QuotaPeriod>
 }
 

@@ -16,13 +16,11 @@ import {type KnownBucket, shareOfRecord} from './known-bucket.js'
 /** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
 const MOST_TRIES = 20
 
-/** The bucket item that corrections are written to. */
 interface CorrectedItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'isSlotKnown' | 'lastRecord'>
   readonly ttlMultiplier: number
-  /** Shows the bucket as it is now. */
   readonly read: () => Promise<void>
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
@@ -41,7 +39,6 @@ export async function writeCorrections(item: CorrectedItem, corrections: readonl
   }
 }
 
-/** The periods of the quotas of which a correction returns something. */
 function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, QuotaPeriod][] {
   if (isBypassed) return []
   return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)

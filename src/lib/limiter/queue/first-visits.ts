@@ -1,6 +1,5 @@
 import {Lru} from '../../repository/table/lru.js'
 
-/** Resources of which first visits are counted. */
 const MOST_RESOURCES = 1000
 
 /** First visits in vain, less the others, from which on buckets are read first; and the most that count. */
@@ -22,7 +21,6 @@ export class FirstVisits {
     return (this.#inVain.get(resource) ?? 0) >= ENOUGH_IN_VAIN
   }
 
-  /** Whether a first write was in vain, or would have been. */
   note(resource: string, isInVain: boolean): void {
     const count = (this.#inVain.get(resource) ?? 0) + (isInVain ? 1 : -1)
     this.#inVain.set(resource, Math.min(Math.max(0, count), MOST_IN_VAIN))

@@ -13,13 +13,11 @@ import type {LimiterSettings} from '../request/options.js'
 import {type Demand, leaveOutMissing, type Refused} from '../request/pending-request.js'
 import {BucketTime} from './bucket-time.js'
 
-/** The last state of a bucket item that an answer has shown. */
 export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
   /** There is no bucket, or only counters that a refund left behind. */
   | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
 
-/** A bucket as the answer to a write has shown it, and how much it is used. */
 export interface SeenLoad {
   readonly record: BucketRecord
   /** Write units, by all clients together; `undefined` until two readings are far enough apart. */
@@ -33,7 +31,6 @@ export interface SeenLoad {
 /** No state of that time is fresh. */
 const LONG_AGO_MS = 0
 
-/** What this process knows of one bucket item. */
 export class KnownBucket {
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
@@ -166,12 +163,10 @@ export class KnownBucket {
     return Math.max(nowMs, this.#latestAttemptMs + 1)
   }
 
-  /** Whether the limits were compared with the configuration before. */
   get hasCheckedLimits(): boolean {
     return this.#limitsCheckedAtMs !== undefined
   }
 
-  /** Whether one of the requests fits in the limits, as far as is known. */
   wouldAdmitAny(demands: readonly Demand[], clockMs: number): boolean {
     if (!this.#state?.exists) return false
     const {record} = this.#state.seen
@@ -181,7 +176,6 @@ export class KnownBucket {
     return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
   }
 
-  /** Whether all requests fit in the balances together, as far as a state tells that is young enough to tell. */
   wouldAdmitAll(demands: readonly Demand[], clockMs: number): boolean {
     if (!this.#state?.exists || !this.isFresh(clockMs)) return false
     const {record} = this.#state.seen
@@ -239,7 +233,6 @@ export class KnownBucket {
   }
 }
 
-/** Reads an answer; `item` is undefined when there was none. */
 function stateIn(item: Item | undefined, atMs: number): KnownState {
   const stored = item && decodeBucket(item)
   if (!stored) return {exists: false, atMs, residue: new Map()}
@@ -247,7 +240,6 @@ function stateIn(item: Item | undefined, atMs: number): KnownState {
   return {exists: true, atMs, seen: stored}
 }
 
-/** The part of a bucket's parameters that belongs to this shard. */
 export function shareOfRecord(record: BucketRecord): BucketState {
   return shareOfBucket(record.state, record.shard, record.shardCount)
 }
@@ -257,7 +249,6 @@ export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
   return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
 }
 
-/** Whether a shard would admit at an instant, by arithmetic alone. */
 export function shardWouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
   return wouldAdmit(shareOfRecord(record), amounts, nowMs)
 }

@@ -5,7 +5,6 @@ import {differsFrom, hasLimits, isUpToDate} from './apply-limits.js'
 import type {KnownBucket, KnownState} from './known-bucket.js'
 import type {QueueServices} from './queue-services.js'
 
-/** Limits that were read to be written to a bucket. */
 interface LimitsRead {
   readonly inForce: LimitsInForce
   /** Where they are bypassed: until this instant without another look at the configuration, in epoch ms. */
@@ -47,7 +46,6 @@ export class LimitChecks {
     return inForce
   }
 
-  /** Reads the limits in force for a bucket in this state, which is to be created or brought in line. */
   async read(state: KnownState): Promise<LimitsRead> {
     const {limits, settings} = this.#services
     const address = this.#address

@@ -40,7 +40,6 @@ import {
 } from './known-bucket.js'
 import type {Riders} from './riders.js'
 
-/** Refuses without a call, by the state in `record`. */
 export interface RefuseStep {
   readonly kind: 'refuse'
   readonly requests: readonly PendingRequest[]
@@ -48,7 +47,6 @@ export interface RefuseStep {
   readonly nowMs: number
 }
 
-/** A write that admits requests when it is applied. */
 export interface WriteStep {
   readonly kind: 'consume' | 'consume-from-full' | 'bypass' | 'create' | 'rewrite'
   readonly update: (mark: WriteMark) => BucketUpdate
@@ -59,13 +57,11 @@ export interface WriteStep {
   readonly nowMs: number
   /** As the bucket was last seen, it refuses: the write asks whether it still does. */
   readonly isProbe?: boolean
-  /** Refused before the write. */
   readonly refused?: RefuseStep
   /** To be judged by the state that the answer shows, at the instant of the decision. */
   readonly leftOver?: readonly PendingRequest[]
 }
 
-/** Reads the limits in force, then creates or rewrites the bucket. */
 interface ApplyLimitsStep {
   readonly kind: 'apply-limits'
   readonly state: KnownState
@@ -74,7 +70,6 @@ interface ApplyLimitsStep {
 /** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
 export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
 
-/** The bucket has what zael cannot honour: no request can be decided. */
 interface UnsupportedStep {
   readonly kind: 'unsupported'
   readonly record: BucketRecord
@@ -87,7 +82,6 @@ export interface SupposedBucket {
   readonly shardCount: number
 }
 
-/** What the next step follows from. */
 export interface StepInput {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
@@ -102,11 +96,9 @@ export interface StepInput {
   readonly supposed: () => SupposedBucket
   /** The state may refuse. */
   readonly isCertain: boolean
-  /** Other clients have written in between again and again. */
   readonly isContended: boolean
 }
 
-/** Decides the next step by what is known, without a call. */
 export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
   const {address, bucket, requests, nowMs, clockMs, isContended, settings} = input
   const {state} = bucket
@@ -212,7 +204,6 @@ function consume(
   return {kind: 'consume', update, basis, admits, nowMs}
 }
 
-/** A write on a bucket that was seen demands its revision. */
 export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
 
 /** For a bucket whose state is not known. Unless it is as supposed and has not overflowed, the write only shows it. */
@@ -233,13 +224,11 @@ function takenNames(amounts: Amounts): string[] {
   return names
 }
 
-/** Requests that a state refuses at the instant of a decision, in one step. */
 export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
   const misfits = requests.filter(({amounts}) => !shardWouldAdmit(record, amounts, nowMs))
   return {kind: 'refuse', requests: misfits, record, nowMs}
 }
 
-/** Stored balances, without the refill since. */
 function storedTokens({state}: BucketRecord, nowMs: number): Map<string, bigint> {
   const tokensMilli = new Map<string, bigint>()
   for (const [name, limit] of state.limits) tokensMilli.set(name, givableMilli(limit, nowMs))

@@ -9,7 +9,6 @@ import type {SeenLoad} from './known-bucket.js'
 import type {SupposedBucket} from './next-step.js'
 import type {ShardRepair} from './shard-repair.js'
 
-/** What all queues of a namespace share. */
 export interface QueueServices {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
@@ -24,11 +23,9 @@ export interface QueueServices {
     last: BucketRecord | undefined,
     applied: AppliedLimits | undefined,
   ) => SupposedBucket
-  /** The answer to a write has shown a state of the bucket. */
   readonly onSeen: (address: BucketAddress, seen: SeenLoad) => void
   /** The queue with this key was idle and has work: it must not be dropped. */
   readonly onBusy: (key: string) => void
-  /** It has no more work. */
   readonly onIdle: (key: string) => void
   /** A write has opened sessions of a bucket with several shards: their lengths in ms, and when. */
   readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void

@@ -21,14 +21,12 @@ import type {PendingRequest} from '../request/pending-request.js'
 import type {KnownState} from './known-bucket.js'
 import {basisOf} from './next-step.js'
 
-/** Why a request was not admitted at one level. */
 export interface Refusal {
   readonly statuses: readonly RefusalStatus[]
   /** Until all limits hold enough at once: longer than the longest of the statuses, where a schedule takes away meanwhile. */
   readonly retryAfterMs: number
 }
 
-/** What a refusal rests on: the states of one or several shards of a bucket. */
 interface RefusalGrounds {
   readonly records: readonly BucketRecord[]
   readonly amounts: Amounts
@@ -36,7 +34,6 @@ interface RefusalGrounds {
   readonly source: AppliedLimits['source'] | undefined
 }
 
-/** Turns the states that refuse into statuses and a true wait: available is what all of them hold together. */
 export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],

@@ -3,7 +3,6 @@ import {fillMissingShards, healShardCount, splitBucket} from '../../repository/b
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 
-/** How many shards buckets are known to have. */
 interface ShardCounts {
   shardCount(entity: string, resource: string): number
   setShardCount(entity: string, resource: string, count: number): void
@@ -17,7 +16,6 @@ interface ShardRepairOptions {
   readonly onShardsChanged: (bucket: Omit<BucketAddress, 'shard'>, count: number) => void
 }
 
-/** Changes the number of shards of a bucket: fills in missing ones, corrects a wrong count, splits a hot bucket. */
 export class ShardRepair {
   readonly #options: ShardRepairOptions
 

@@ -4,14 +4,12 @@ import type {Correction, CorrectOptions} from './correction.js'
 /** How long a correction that may be written soon waits for others of its bucket, in ms; what a crash loses is no older. */
 const LONGEST_WAIT_MS = 50
 
-/** The corrections of one bucket item that wait for a write: some for the next one, some for company. */
 export class WaitingCorrections {
   #due: Correction[] = []
   #soon: Correction[] = []
   #timer: NodeJS.Timeout | undefined
   readonly #onDue: () => void
 
-  /** `onDue` is called when something has to be written now. */
   constructor(onDue: () => void) {
     this.#onDue = onDue
   }
@@ -20,17 +18,14 @@ export class WaitingCorrections {
     return this.#due.length === 0 && this.#soon.length === 0
   }
 
-  /** All that wait. */
   get all(): readonly Correction[] {
     return [...this.#due, ...this.#soon]
   }
 
-  /** Whether something has to be written now. */
   get isDue(): boolean {
     return this.#due.length > 0
   }
 
-  /** Whether something waits for company. */
   get hasSoon(): boolean {
     return this.#soon.length > 0
   }
@@ -49,13 +44,11 @@ export class WaitingCorrections {
     return pushTo(this.#soon, amounts, options)
   }
 
-  /** What waits for company waits no longer. */
   hurry(): void {
     this.#moveSoon()
     if (this.isDue) this.#onDue()
   }
 
-  /** What has to be written now; with `all`, what waits for company as well. */
   take({all}: {readonly all: boolean}): readonly Correction[] {
     if (all) this.#moveSoon()
     const due = this.#due

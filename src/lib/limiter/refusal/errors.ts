@@ -27,7 +27,6 @@ function stated(status: RefusalStatus): RefusalStatus {
   return Number.isFinite(retryAfterMs) ? status : {...status, retryAfterMs: finiteWait(retryAfterMs)}
 }
 
-/** Of the limits that are exceeded, the one that makes the request wait longest. */
 export function longestWait(statuses: readonly RefusalStatus[]): RefusalStatus | undefined {
   let worst: RefusalStatus | undefined
   for (const status of statuses)
@@ -189,7 +188,6 @@ const AT_LEVEL: Readonly<Record<Level, string>> = {
   system: '',
 }
 
-/** The request names limits that do not apply to the entity. */
 export function unknownLimit(
   entity: string,
   resource: string,

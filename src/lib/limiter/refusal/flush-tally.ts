@@ -12,7 +12,6 @@ const MOST_TRIES = 5
 interface RefusingItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
-  /** As it was last seen. */
   readonly bucket: {readonly lastRecord: Pick<BucketRecord, 'limitsRevision'> | undefined}
   /** Takes the refusals that wait along. */
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>

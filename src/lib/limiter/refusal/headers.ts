@@ -28,7 +28,6 @@ interface Quota {
   readonly resetMs: number | null
 }
 
-/** `RateLimit` and `RateLimit-Policy` of an admitted request; none when nothing is known. */
 export function balanceHeaders(limits: LimitBalances): HeaderFields {
   return quotaHeaders(
     Object.entries(limits).flatMap(([name, limit]) => (limit ? [{...limit, name, resetMs: limit.fullAfterMs}] : [])),

@@ -35,18 +35,15 @@ const MOST_HASTENED = 4
  */
 const MOST_LATE = 10_000
 
-/** All shards of a bucket together. */
 interface BucketName {
   readonly entity: string
   readonly resource: string
 }
 
-/** A limit that a refused request asked for. */
 interface AskedLimit extends BucketName {
   readonly name: string
   /** Whole tokens. */
   readonly requested: number
-  /** It had too little. */
   readonly exceeded: boolean
 }
 
@@ -63,7 +60,6 @@ interface Waiting {
   readonly bucket: BucketName
   counts: MutableCounts
   sinceMs: number
-  /** When they were last written for their own sake. */
   flushedAtMs: number
 }
 
@@ -84,7 +80,6 @@ interface RefusalTallyOptions {
   readonly clock: () => number
   /** Buckets that refusals wait for; beyond that, those that have waited longest are written ahead of time. */
   readonly cacheSize: number
-  /** Writes what waits for a bucket, for its own sake. */
   readonly flush: (bucket: BucketName) => Promise<unknown>
 }
 
@@ -98,9 +93,7 @@ export class RefusalTally {
   readonly #waiting = new Map<string, Waiting>()
   /** Those whose turn has not been brought forward, in the order in which they began to wait. */
   readonly #patient = new Set<Waiting>()
-  /** When buckets were last written for their own sake. */
   readonly #flushed: Lru<number>
-  /** Buckets whose turn to be written has come, in this order. */
   readonly #due = new Set<Waiting>()
   #flushing = 0
   #timer: NodeJS.Timeout | undefined
@@ -121,7 +114,6 @@ export class RefusalTally {
     return sum
   }
 
-  /** Buckets whose refusals are not written yet. */
   get waiting(): number {
     return this.#waiting.size
   }
@@ -159,7 +151,6 @@ export class RefusalTally {
     this.#wakeAt(dueAtMs(waiting))
   }
 
-  /** Counts a request of an entity that a switch has refused, its own or that of its parent: no limit is to blame. */
   noteDisabled(entity: string, refusing: BucketName): void {
     const {resource} = refusing
     const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NO_LIMITS}
@@ -168,12 +159,10 @@ export class RefusalTally {
     this.#hasten()
   }
 
-  /** Whether anything waits for a bucket. */
   isWaiting(bucket: BucketName): boolean {
     return this.#waiting.has(keyOf(bucket))
   }
 
-  /** How many writes it takes to count what waits for a bucket. */
   writesFor(bucket: BucketName): number {
     const waiting = this.#waiting.get(keyOf(bucket))
     return Math.max(1, Math.ceil((waiting?.counts.limits.size ?? 0) / LIMITS_PER_WRITE))
@@ -198,7 +187,6 @@ export class RefusalTally {
     })
   }
 
-  /** Gives up what waits for a bucket that is gone. */
   drop(bucket: BucketName): void {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return
@@ -244,7 +232,6 @@ export class RefusalTally {
     if (oldest) this.drop(oldest.bucket)
   }
 
-  /** Has refusals written if too many buckets wait, those first that have waited longest. */
   #hasten(): void {
     const surplus = this.#patient.size - this.#options.cacheSize
     if (surplus <= 0) return
@@ -269,7 +256,6 @@ export class RefusalTally {
     return this.#options.flush(waiting.bucket)
   }
 
-  /** Writes what is due. */
   #wake(): void {
     this.#stopTimer()
     const nowMs = performance.now()
@@ -308,10 +294,8 @@ export class RefusalTally {
   }
 }
 
-/** What became of refusals that were taken along. */
 type RideOutcome = 'counted' | 'not-counted' | 'lost'
 
-/** Refusals that are counted with a write, unless it has no room for them. */
 export class RefusalRide implements GuardedWrite {
   readonly basis: GuardedWrite['basis']
   readonly #update: GuardedWrite['update']
@@ -346,7 +330,6 @@ export class RefusalRide implements GuardedWrite {
   }
 }
 
-/** What one write can count, and the limits that are left. */
 function divide(counts: MutableCounts): {taken: RefusalCounts; rest: MutableCounts['limits']} {
   if (counts.limits.size <= LIMITS_PER_WRITE) return {taken: counts, rest: new Map()}
   const limits = [...counts.limits]

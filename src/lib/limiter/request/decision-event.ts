@@ -59,5 +59,4 @@ export interface DecisionEvent {
   readonly calls: number
 }
 
-/** What an outcome comes to, without the request. */
 export type DecisionSummary = Pick<DecisionEvent, 'outcome' | 'reason' | 'refusedBy' | 'retryAfterMs' | 'error'>

@@ -22,13 +22,11 @@ export interface Holding {
 /** An admitted request at one level: the entity's own or its parent's. */
 export interface Grant {
   readonly holdings: Holding[]
-  /** The bucket after the charge. */
   record: BucketRecord
   /** All shards after the charge, where several were charged together. */
   shards?: readonly BucketRecord[] | undefined
   /** What the shards hold after corrections by this lease; absent as long as there were none. */
   shares?: readonly BucketState[] | undefined
-  /** Corrections that were accepted and are not in the books of the holdings yet. */
   accepted?: Accepted
 }
 
@@ -38,7 +36,6 @@ interface Accepted {
   readonly returns: Amounts
 }
 
-/** The grant of a request that one bucket item has admitted. */
 export function grantOf({address, amounts, requests, record, chargedAtMs, isBypassed}: Admitted): Grant {
   const {incarnation, state} = record
   const periods = periodsOf(state, chargedAtMs)
@@ -46,14 +43,12 @@ export function grantOf({address, amounts, requests, record, chargedAtMs, isBypa
   return {holdings: [holding], record}
 }
 
-/** Adds to what a holding holds. */
 export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   const held = new Map(holding.heldMilli)
   for (const [name, milli] of deltas) held.set(name, (held.get(name) ?? 0n) + sign * milli)
   holding.heldMilli = held
 }
 
-/** Adds to the corrections of a grant that were accepted, or takes them away once they are in the books. */
 export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   const charges = new Map(grant.accepted?.charges)
   const returns = new Map(grant.accepted?.returns)
@@ -71,7 +66,6 @@ export function takenBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
 }
 
-/** Whether a limit was charged by a grant. */
 export function isCharged({holdings}: Grant, name: string): boolean {
   return holdings.some(({heldMilli}) => heldMilli.has(name))
 }

@@ -8,27 +8,22 @@ import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {type Family, familyOf} from '../../schema/family.js'
 import {keys} from '../../schema/keys.js'
 
-/** The limits that apply to an entity and resource, and where they come from. */
 export interface AppliedLimits {
   readonly source: Level | 'default'
   readonly limits: readonly Limit[]
   /** Whether requests are charged to the parent too, where the configuration decides instead of the entity. */
   readonly cascade?: boolean | undefined
-  /** The level at which a switch refuses every request. */
   readonly disabledAt?: Level | undefined
-  /** A switch admits every request: it is counted, and nothing is taken. */
   readonly isBypassed?: boolean | undefined
   /** From this instant on, in epoch ms, others apply: these were copied for a boost. */
   readonly copiedUntilMs?: number | undefined
 }
 
-/** Everything that the configuration determines about a bucket. */
 export interface LimitsInForce {
   readonly applied: AppliedLimits
   readonly family: Family
 }
 
-/** Which limits are asked for. */
 interface AskedLimits {
   /** As `CachedReadOptions` has it: nothing older counts. */
   readonly after?: number | undefined
@@ -44,15 +39,11 @@ interface EntityAndResource {
 interface LimitSourceOptions {
   readonly table: NamespaceTable
   readonly resolver: ConfigResolver
-  /** In force where nothing is configured. */
   readonly defaultLimits: readonly Limit[]
-  /** How long an entity's record is cached, in ms. */
   readonly cacheMs: number
-  /** Most records that are cached. */
   readonly cacheSize: number
 }
 
-/** Looks up limits and families, through caches. */
 export class LimitSource {
   readonly #options: LimitSourceOptions
   readonly #entities: Lru<{readonly record: EntityRecord | undefined; readonly readFromMs: number}>
@@ -63,7 +54,6 @@ export class LimitSource {
     this.#entities = new Lru({clock: table.clock, ttlMs, maxEntries})
   }
 
-  /** Records that are cached. */
   get size(): number {
     return this.#entities.size
   }

@@ -92,22 +92,18 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly signal?: AbortSignal
 }
 
-/** Options that decide, with their defaults filled in. */
 export interface LimiterSettings {
   /** How long a refusal may rest on what is already known, in ms; 0: never. */
   readonly denyCacheMs: number
-  /** How often the limits of a bucket in use are compared with the configuration, in ms. */
   readonly configCheckMs: number
   /** Lifetime of an idle bucket in times it takes to fill up, seven days at least; 0: unlimited. */
   readonly bucketTtlMultiplier: number
   readonly maxShards: number
-  /** Most entries of each cache. */
   readonly cacheSize: number
   /** Bound of one write including its retries, in ms. */
   readonly writeTimeoutMs: number
 }
 
-/** Checks the options and fills in the defaults. */
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   const {namespace, namespaceId, timeoutMs, denyCacheMs, configCacheMs, bucketTtlMultiplier, maxShards, cacheSize} =
     options

@@ -6,11 +6,9 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {RefusalStatus} from '../refusal/errors.js'
 import type {AppliedLimits} from './limit-source.js'
 
-/** What is asked of one bucket. */
 export interface Demand {
   /** In full, also where the bucket lacks some of the limits. */
   readonly asked: Amounts
-  /** What is charged. */
   amounts: Amounts
   readonly level: RefusalStatus['level']
   /** A limit that the entity lacks is an error. */
@@ -39,9 +37,7 @@ export interface Admitted {
   /** What was charged; less than asked for where the bucket lacks a limit. */
   readonly amounts: Amounts
   readonly requests: number
-  /** Nothing was taken: a bypass admits every request, and counts it. */
   readonly isBypassed: boolean
-  /** The bucket after the charge. */
   readonly record: BucketRecord
   /** The instant of the charge, where others may have written between it and the record. */
   readonly chargedAtMs?: number | undefined
@@ -56,13 +52,11 @@ export interface Refused {
   readonly source: AppliedLimits['source'] | undefined
 }
 
-/** What a queue answers. */
 export type QueueAnswer = Admitted | Refused
 
 /** The shard that was asked no longer belongs to the bucket; never shown to callers. */
 export class ShardGone extends Error {}
 
-/** One request waiting in a queue. */
 export class PendingRequest implements Demand {
   /** The caller has given up; a charge that is written all the same must be returned. */
   isAbandoned = false
@@ -102,7 +96,6 @@ export class PendingRequest implements Demand {
     this.#reject(error)
   }
 
-  /** The caller gives up, now. */
   abandon(reason: unknown): void {
     if (this.isSettled) return
     this.isAbandoned = true
@@ -115,7 +108,6 @@ export class PendingRequest implements Demand {
     this.#cleanup = work
   }
 
-  /** The queue is done with the request. */
   finish(): void {
     this.#isDone = true
     if (this.#whenDone) for (const resolve of this.#whenDone) resolve()
@@ -132,14 +124,12 @@ export class PendingRequest implements Demand {
   }
 }
 
-/** How many requests several admissions or corrections count as. */
 export function requestCount(pending: Iterable<{readonly requests: number}>): number {
   let sum = 0
   for (const {requests} of pending) sum += requests
   return sum
 }
 
-/** How long one caller waits: until a timeout, or until it cancels by a signal. */
 export class Deadline {
   /** Made when they are needed: most callers wait for one request. */
   #requests: PendingRequest[] | undefined
@@ -187,12 +177,10 @@ export class Deadline {
     return this.#reason !== undefined
   }
 
-  /** Throws when the deadline has passed. */
   check(): void {
     if (this.#reason) throw this.#reason
   }
 
-  /** Stops the timer: a decision was made. */
   end(): void {
     clearTimeout(this.#timer)
     this.#unwatch?.()

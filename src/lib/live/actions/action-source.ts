@@ -1,7 +1,6 @@
 import {Writable} from 'node:stream'
 import type {NamespaceRepository} from '../../repository/repository.js'
 
-/** What the questions of actions are made from. */
 export interface ActionSource {
   readonly namespace: NamespaceRepository
   readonly nowMs: number

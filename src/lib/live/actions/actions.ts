@@ -26,7 +26,6 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
     const namespace = await repository.namespace(settings.namespace.value)
     return {namespace, nowMs: table.clock(), where: typedFlags(settings)}
   }
-  /** With the hints that a command would give. */
   const explained = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work()
@@ -56,7 +55,6 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
   }
 }
 
-/** Why requests would go on being refused all the same. */
 function otherReasons(kind: string, {entity, isDisabled, refusingParent}: ActionTarget): string[] {
   if (kind === 'block') return []
   const disabled =

@@ -75,7 +75,6 @@ function doubled(limit: Limit, nowMs: number): Limit {
 /** Separated by spaces, except inside of double quotes, which belong to crons. */
 const wordsOf = (text: string): string[] => text.match(/(?:"[^"]*"|\S)+/g) ?? []
 
-/** Limits, and an end as `zael limits set` takes it. */
 function boostWords(words: readonly string[]): {
   readonly limits: readonly string[]
   readonly flags: {readonly for: string} | {readonly until: string}

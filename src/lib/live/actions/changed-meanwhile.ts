@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import type {ActionTarget} from '../state/actions.js'
 
-/** What was asked about is not what would be done now. */
 export function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
   return new ZaelError(
     'conflict',

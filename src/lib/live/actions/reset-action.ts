@@ -6,7 +6,6 @@ import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ActionQuestion, ActionTarget} from '../state/actions.js'
 import type {ActionSource} from './action-source.js'
 
-/** `zael bucket reset`, with the balances before and after. */
 export async function askReset(
   {namespace, nowMs}: ActionSource,
   {entity, resource}: ActionTarget,

@@ -78,7 +78,6 @@ async function switched(
   return [...lines, ...warnings]
 }
 
-/** What a switch for all resources reaches besides the row, and what it does not. */
 async function entityNotes(namespace: NamespaceRepository, entity: string, resource: string): Promise<string[]> {
   const [{found}, children] = await Promise.all([
     switchExceptions(namespace, entityScope({id: entity, resource: undefined}), 'disabled'),

@@ -8,9 +8,7 @@ import type {MetricFamily, MetricSample} from './exposition.js'
 /** Resources that are told apart, those with most buckets first; the names may come from users of the service. */
 const MOST_RESOURCES = 200
 
-/** Besides the buckets. */
 interface MeasuredStack {
-  /** The name of the namespace. */
   readonly namespace: string
   /** Age of the oldest record of the stream that the aggregator has not seen, in ms; `undefined`: unknown. */
   readonly lagMs: number | undefined

@@ -1,6 +1,5 @@
 import {printableLines} from '../../core/text/printable.js'
 
-/** One time series of a metric. */
 export interface MetricSample {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
@@ -13,10 +12,8 @@ export interface MetricFamily {
   readonly samples: readonly MetricSample[]
 }
 
-/** What `text/plain` is here. */
 export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Metrics in Prometheus's text format; one without samples is left out. */
 export function expositionText(families: readonly MetricFamily[]): string {
   return families
     .filter(({samples}) => samples.length > 0)

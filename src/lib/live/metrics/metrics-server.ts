@@ -4,7 +4,6 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {EXPOSITION_TYPE} from './exposition.js'
 import type {MetricsSource} from './prometheus.js'
 
-/** Where to listen. */
 export interface ListenAddress {
   readonly host: string
   readonly port: number
@@ -25,17 +24,14 @@ const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-/** Whether only this machine can reach an address. */
 export function isOwnMachine(host: string): boolean {
   if (host === 'localhost') return true
   const version = isIP(host)
   return version !== 0 && LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')
 }
 
-/** A server of `GET /metrics` that listens. */
 export interface MetricsServer {
   readonly url: string
-  /** Ends scrapes under way. */
   close(): Promise<void>
 }
 
@@ -64,7 +60,6 @@ export async function serveMetrics(source: MetricsSource, {host, port}: ListenAd
   }
 }
 
-/** What went wrong and what to do, for those who look at the page. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error instanceof ZaelError && error.hint ? `${error.message}\n${error.hint}` : error.message

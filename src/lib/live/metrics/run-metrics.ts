@@ -5,20 +5,17 @@ import type {WatchRequest} from '../flags.js'
 import {isOwnMachine, listenAddress, serveMetrics} from './metrics-server.js'
 import {metricsSource} from './prometheus.js'
 
-/** Whose metrics. */
 interface MetricsPlace {
   readonly namespace: string
   readonly ourVersion: string
 }
 
-/** Where to listen, and how to tell. */
 interface ServerSurface {
   readonly listen: string
   readonly log: (line: string) => void
   readonly warn: (line: string) => void
 }
 
-/** Prints the metrics once. */
 export async function printMetrics(stack: StackContext, request: WatchRequest, place: MetricsPlace): Promise<void> {
   const text = await withinTime(request.forMs, async signal => (await metricsSource(stack, request, place, signal))())
   process.stdout.write(text)

@@ -2,7 +2,6 @@ import {ZaelError} from '../../core/errors.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {type Reading, ROW_STATUSES, type RowStatus} from './model.js'
 
-/** Whether a bucket matches a filter. */
 export type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
 
 /** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
@@ -67,5 +66,4 @@ export function filterProblem(filter: string): string | undefined {
   return `not a status: ${ROW_STATUSES.join(', ')}`
 }
 
-/** The filter for the buckets of exactly one resource. */
 export const resourceFilter = (resource: string): string => `resource:${resource}`

@@ -14,11 +14,9 @@ type VisitLevel = (
   isSoft: boolean,
 ) => void
 
-/** Common to all buckets with the same limits and number of shards. */
 interface Shape {
   /** Limit names, sorted. */
   readonly names: readonly string[]
-  /** Number of shards that have each limit. */
   readonly counts: readonly number[]
 }
 

@@ -4,7 +4,6 @@ import type {BucketView, LimitLevel} from '../../repository/buckets/view.js'
 import type {AuditRecord} from '../../schema/audit-record.js'
 import type {RequestCounts} from './request-counts.js'
 
-/** Which buckets are watched. */
 export type WatchScope = BucketScope
 
 /** Samples in a sparkline; one per reading of the bucket. */
@@ -22,13 +21,11 @@ export interface Reading {
   readonly readAtMs: number
   /** Tokens per second between the last two readings, net, by limit; empty after the first. */
   readonly ratePerSecond: ReadonlyMap<string, number>
-  /** Admitted and refused requests. */
   readonly requests: RequestCounts
   /** Whole tokens that its average request takes, at least one; in the order of the names of its limits. */
   readonly typical: readonly number[]
   /** Epoch ms until which a switch admits every request whatever is left; `undefined`: limits count. */
   readonly bypassUntilMs: number | undefined
-  /** Whether a switch refuses every request. */
   readonly isDisabled: boolean
   /** Base of the next rates, when this reading came too soon after it; `undefined`: this reading. */
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
@@ -55,12 +52,10 @@ export type FindReading = (id: string) => Reading | undefined
  */
 export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'disabled', 'gone'] as const
 
-/** As levels are named elsewhere. */
 export type RefusedBy = 'entity' | 'parent'
 
 export type RowStatus = (typeof ROW_STATUSES)[number]
 
-/** One line of the overview: a bucket at one instant, computed from its last reading. */
 export interface Row {
   readonly id: string
   readonly entity: string
@@ -76,7 +71,6 @@ export interface Row {
   readonly shardCount: number
   /** Difference of the fullest and the emptiest shard, as a fraction of a shard's capacity; 0 for one shard. */
   readonly imbalance: number
-  /** As of the last reading. */
   readonly writePressure: number
   readonly status: RowStatus
   /** Whose limits refuse, where it is over: its own or those of its parent; otherwise `undefined`. */
@@ -88,7 +82,6 @@ export interface Row {
   readonly emptyInMs: number | null
   /** Ms until the tightest limit is full at this rate; `null`: never, or unknown; 0: it is full. */
   readonly fullInMs: number | null
-  /** Ms since it was read. */
   readonly ageMs: number
 }
 
@@ -105,7 +98,6 @@ export const SORT_KEYS: readonly SortKey[] = [
   'resource',
 ]
 
-/** Filter and order of the rows. */
 export interface Selection {
   readonly sort: SortKey
   readonly reversed: boolean
@@ -113,7 +105,6 @@ export interface Selection {
   readonly filter: string
 }
 
-/** Facts about one successful poll. */
 export interface PollFacts {
   /** 1 for the first. */
   readonly number: number
@@ -125,7 +116,6 @@ export interface PollFacts {
   readonly bucketsRead: number
 }
 
-/** Why the last poll failed. Earlier data stays. */
 export interface PollProblem {
   readonly message: string
   readonly isThrottled: boolean
@@ -134,7 +124,6 @@ export interface PollProblem {
   readonly nextTryAtMs: number | undefined
 }
 
-/** Totals over all rows at one instant. */
 export interface Totals {
   readonly buckets: number
   readonly over: number
@@ -149,7 +138,6 @@ export interface Totals {
   readonly shards: number
 }
 
-/** Totals over all buckets of one resource. */
 export interface ResourceRow {
   readonly resource: string
   readonly entities: number
@@ -159,7 +147,6 @@ export interface ResourceRow {
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly over: number
   readonly near: number
-  /** As in the totals. */
   readonly refusedPerSecond: number
   /** The largest consumers of the limit with the highest rate. */
   readonly top: readonly {readonly entity: string; readonly ratePerSecond: number; readonly limit: string}[]
@@ -194,11 +181,9 @@ export interface Detail {
   }[]
   /** Newest first. */
   readonly audit: readonly AuditRecord[]
-  /** Parts that could not be loaded, with the reason. */
   readonly problems: readonly string[]
 }
 
-/** Explains a bucket, in lines of text; writes nothing. */
 export type WhySource = (
   bucket: {readonly entity: string; readonly resource: string},
   signal: AbortSignal,
@@ -211,10 +196,8 @@ export interface WhyText {
   readonly lines: readonly string[]
 }
 
-/** The buckets found in the index so far. */
 export interface Known {
   readonly count: number
-  /** The index was listed to its end. */
   readonly isComplete: boolean
   /** In addition to `count`: buckets whose items have no state, and therefore no levels. */
   readonly unreadable: number
@@ -258,6 +241,5 @@ export interface Watch {
   setDetail(id: string | undefined): void
   /** Loads the explanation of a bucket and keeps it fresh; `undefined` closes it. */
   setWhy(id: string | undefined): void
-  /** Loads health now and keeps it fresh until `false`. */
   watchHealth(isWatched: boolean): void
 }

@@ -7,7 +7,6 @@ import {type BucketConsumption, mostConsumed, totalConsumption} from './totals.j
 /** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
 type SortValue = number | string | undefined
 
-/** A bucket that matches the filter. */
 interface Candidate extends BucketStatus {
   readonly reading: Reading
 }
@@ -37,7 +36,6 @@ function refusedValue({requests}: Reading): number | undefined {
   return lastRefusedAtMs > 0 ? -lastRefusedAtMs / AFTER_ALL_INSTANTS : undefined
 }
 
-/** The buckets of a selection, by id. */
 export interface Ranked {
   /** In the order of the selection, then by id. */
   readonly ids: string[]
@@ -45,7 +43,6 @@ export interface Ranked {
   readonly rateLimit: string | undefined
 }
 
-/** What the order by rate needs of a bucket. */
 type Rated = BucketConsumption & Pick<Reading, 'isGone'>
 
 interface RankedBucket {
@@ -74,7 +71,6 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
   return {ids: ranked.map(({id}) => id), rateLimit}
 }
 
-/** The ids alone. */
 export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): string[] {
   return ranking(readings, nowMs, selection, find).ids
 }

@@ -24,10 +24,8 @@ interface ShardCounts extends BucketCounts {
   readonly shard: number
 }
 
-/** Refused requests per second, by who has refused them. */
 interface RefusalRates {
   readonly own: number
-  /** By the parent alone. */
   readonly byParent: number
 }
 
@@ -43,7 +41,6 @@ export interface RequestCounts {
   readonly lastRefusedAtMs: number
   /** Over the last ten seconds, or the time between two readings if that is longer; `undefined` after the first reading. */
   readonly refusedPerSecond: RefusalRates | undefined
-  /** As they were read. */
   readonly shards: readonly ShardCounts[]
   /** Oldest first: all of the window, and what was known at its start. */
   readonly samples: readonly RefusalSample[]
@@ -51,7 +48,6 @@ export interface RequestCounts {
 
 const NO_RATES: RefusalRates = {own: 0, byParent: 0}
 
-/** Before anything was counted. */
 export const NO_REQUESTS: RequestCounts = {
   admitted: 0,
   refused: 0,
@@ -62,7 +58,6 @@ export const NO_REQUESTS: RequestCounts = {
   samples: [],
 }
 
-/** The counts after another reading of the shards. */
 export function nextRequestCounts(
   previous: RequestCounts | undefined,
   stored: readonly CountedShard[],
@@ -123,7 +118,6 @@ function latest(before: BucketCounts | undefined, read: BucketCounts | undefined
   return isLess && !isNewItem(before, read) ? before : read
 }
 
-/** What was known at the start of the window, and all later samples. */
 function withinWindow(samples: readonly RefusalSample[]): RefusalSample[] {
   const fromMs = (samples.at(-1)?.untilMs ?? 0) - WINDOW_MS
   const first = samples.findLastIndex(({sinceMs}) => sinceMs <= fromMs)
@@ -143,7 +137,6 @@ export function refusedPerSecond({refusedPerSecond: rates}: RequestCounts): numb
   return rates ? rates.own + rates.byParent : null
 }
 
-/** Whether requests were refused shortly before the instant of the last reading. */
 export function isBeingRefused(requests: RequestCounts, readAtMs: number): boolean {
   const {lastRefusedAtMs} = requests
   const isRecent = lastRefusedAtMs > readAtMs - RECENT_MS && lastRefusedAtMs < readAtMs + MAX_AHEAD_MS

@@ -2,7 +2,6 @@ import {type BucketView, type LimitLevel, viewBucket} from '../../repository/buc
 import type {FindReading, Reading, Row} from './model.js'
 import {statusAt, typicalByName} from './status.js'
 
-/** A bucket at an instant, computed from its last reading and that of its parent. */
 export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row {
   const {id, bucket, used, writePressure, readAtMs, requests} = reading
   const view = viewBucket(bucket, nowMs)
@@ -30,7 +29,6 @@ export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row 
   }
 }
 
-/** Difference of the fullest and the emptiest shard. */
 function imbalanceOf({shards}: BucketView, {name}: LimitLevel): number {
   const fractions = shards.flatMap(({limits}) =>
     limits.flatMap(limit => (limit.name === name && limit.capacity > 0 ? [limit.level / limit.capacity] : [])),
@@ -38,7 +36,6 @@ function imbalanceOf({shards}: BucketView, {name}: LimitLevel): number {
   return fractions.length < 2 ? 0 : Math.max(...fractions) - Math.min(...fractions)
 }
 
-/** Ms until a limit is full at the current rate; `null`: never, or unknown; 0: it is full. */
 function fullInMs(limit: LimitLevel, ratePerSecond: number | null, nowMs: number): number | null {
   const {level, capacity, refillPerSecond, quota, resetsAt} = limit
   if (level >= capacity) return 0

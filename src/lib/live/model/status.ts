@@ -18,10 +18,8 @@ const SEVERITY: Readonly<Record<RowStatus, number>> = {
   gone: 5,
 }
 
-/** Without the readings of parents. */
 const NO_PARENTS: FindReading = () => undefined
 
-/** One limit of a bucket at an instant. */
 export interface LimitSummary {
   readonly name: string
   readonly status: RowStatus
@@ -31,7 +29,6 @@ export interface LimitSummary {
   readonly emptyInMs: number | null
 }
 
-/** The status of a bucket at an instant, and the limit in the worst state; `undefined` when it has no usable limit. */
 export interface BucketStatus {
   readonly status: RowStatus
   readonly refusedBy: RefusedBy | undefined
@@ -79,7 +76,6 @@ function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
   return fits
 }
 
-/** Whole tokens of the average request, by limit. */
 export function typicalByName({bucket, typical}: Reading, nowMs: number): Map<string, number> {
   const byName = new Map<string, number>()
   visitLevels(bucket, nowMs, name => byName.set(name, typical[byName.size] ?? 1))
@@ -149,7 +145,6 @@ export class WorstBucket {
   }
 }
 
-/** Ms until a limit is empty at the current rate; `null`: never, or unknown. */
 function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number | null): number | null {
   if (level <= 0) return 0
   if (ratePerSecond === null || ratePerSecond <= refillPerSecond) return null

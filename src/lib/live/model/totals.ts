@@ -7,10 +7,8 @@ import {statusAt} from './status.js'
 /** Levels of parents that are followed: other clients can store a cycle of parents. */
 const MAX_PARENT_LEVELS = 8
 
-/** Consumers listed per resource. */
 const TOP_CONSUMERS = 3
 
-/** What a bucket consumes. */
 export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
 /** Totals over all buckets at an instant; deleted buckets do not count. Keeps no reading. */
@@ -58,7 +56,6 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
   const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
   const parents = new Map(rated.flatMap(reading => (childrenOf.has(reading.id) ? [[reading.id, reading]] : [])))
-  /** Direct consumption of the cascading children of a bucket. */
   const ofChildren = (id: string, name: string, levels: number): number => {
     let sum = 0
     for (const child of levels > 0 ? (childrenOf.get(id) ?? []) : []) {
@@ -96,7 +93,6 @@ export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string
   return most?.name
 }
 
-/** Totals of each resource at an instant, by name; deleted buckets do not count. */
 export function resourcesAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): ResourceRow[] {
   const live = [...readings].filter(({isGone}) => !isGone)
   const groups = [...groupBy(live, ({bucket}) => bucket.resource)]
@@ -156,7 +152,6 @@ function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): Li
   }
 }
 
-/** The entities that consume most of the most consumed limit; idle ones are left out. */
 function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
   const limit = mostConsumed(rates) ?? ''
   return readings

@@ -42,14 +42,12 @@ class CatalogueEntry implements PollCandidate {
   }
 }
 
-/** All known buckets: the addresses of their shards and their last readings. */
 export class Catalogue {
   readonly #entries = new Map<string, CatalogueEntry>()
   readonly #gone = new Map<string, Reading>()
 
   readonly #form: typeof compactRecord
 
-  /** Begins with buckets that were read before. `form`: how the records of buckets are kept. */
   constructor(readings: Iterable<Reading> = [], form = compactRecord) {
     this.#form = form
     for (const reading of readings) {
@@ -60,14 +58,12 @@ export class Catalogue {
     }
   }
 
-  /** Known buckets, and in addition those that cannot be read. */
   size(): {count: number; unreadable: number} {
     let unreadable = 0
     for (const entry of this.#entries.values()) if (entry.unreadableAtMs !== undefined) unreadable++
     return {count: this.#entries.size - unreadable, unreadable}
   }
 
-  /** Adds shards found in an index. */
   addShards(addresses: readonly ShardAddress[]): void {
     for (const address of addresses) {
       const {shard} = address
@@ -85,7 +81,6 @@ export class Catalogue {
     return [...this.#entries.values()]
   }
 
-  /** The known shards of some buckets. */
   addressesOf(ids: readonly string[]): ShardAddress[] {
     return ids.flatMap(id => {
       const entry = this.#entries.get(id)
@@ -93,7 +88,6 @@ export class Catalogue {
     })
   }
 
-  /** Shards that must exist by the shard counts just read, but are not in the catalogue. */
   unknownShards(stored: readonly StoredBucket[]): ShardAddress[] {
     return [...byBucket(stored)].flatMap(([id, shards]) => {
       const entry = this.#entries.get(id)

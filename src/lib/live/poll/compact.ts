@@ -6,7 +6,6 @@ import type {BucketRecord, Residue, StoredBucket} from '../../schema/bucket-reco
 /** Sets of shared fields to keep: names, capacities and rates repeat, balances do not. */
 const MAX_SHARED = 10_000
 
-/** Fields that single-shard buckets with the same limits share. */
 interface SharedFields
   extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
   readonly limits: ReadonlyArray<readonly [name: string, rate: Rate]>

@@ -20,10 +20,8 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
   system: 'system',
 }
 
-/** What a detail is read from. */
 interface DetailSource {
   readonly table: NamespaceTable
-  /** The last reading of a bucket, by id. */
   readonly known: (id: string) => Reading | undefined
 }
 

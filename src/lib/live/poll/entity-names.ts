@@ -10,7 +10,6 @@ const NAMES_PER_POLL = 20
 /** The names of entities on the screen. Each is read once: names hardly ever change. */
 export class EntityNames {
   readonly #table: NamespaceTable
-  /** Entities that were looked up already. */
   readonly #known = new Set<string>()
   #names: ReadonlyMap<string, string> = new Map()
 
@@ -23,7 +22,6 @@ export class EntityNames {
     return this.#names
   }
 
-  /** Looks up some of the entities that were not looked up before. */
   async load(entities: Iterable<string>, signal: AbortSignal): Promise<void> {
     const unknown = [...new Set(entities)].filter(entity => !this.#known.has(entity)).slice(0, NAMES_PER_POLL)
     if (unknown.length === 0) return

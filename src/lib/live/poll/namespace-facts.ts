@@ -5,7 +5,6 @@ import {type NamespaceTable, untilAborted} from '../../repository/table/table.js
 /** They hardly ever change, and cost two reads. */
 const INTERVAL_MS = 30_000
 
-/** What a watch has to know about the namespace besides its buckets. */
 export class NamespaceFacts {
   readonly #table: NamespaceTable
   #loadedAtMs = Number.NEGATIVE_INFINITY
@@ -18,7 +17,6 @@ export class NamespaceFacts {
     this.#table = table
   }
 
-  /** Reads them anew, if that is due. */
   async load(signal: AbortSignal): Promise<void> {
     const nowMs = this.#table.clock()
     if (nowMs - this.#loadedAtMs < INTERVAL_MS) return

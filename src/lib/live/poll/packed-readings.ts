@@ -2,13 +2,11 @@ import type {Reading} from '../model/model.js'
 import {PackedValues} from './packed-values.js'
 import {sharedIfIdle} from './reading.js'
 
-/** All of a reading but its id. */
 type Packed = Omit<Reading, 'id'>
 
 /** Readings by id, each in less than half of the memory that it has otherwise; it is put together again whenever it is asked for. */
 export class PackedReadings implements ReadonlyMap<string, Reading> {
   readonly #values = new PackedValues()
-  /** Where the reading of a bucket is. */
   readonly #places = new Map<string, number>()
 
   get size(): number {

@@ -14,7 +14,6 @@ const Tag = {
   bigintText: 5,
   latin1: 6,
   utf16: 7,
-  /** A value that is kept once. */
   shared: 8,
   /** A text that this value has had before. */
   again: 9,
@@ -38,7 +37,6 @@ const LARGE_COUNT = 255
  */
 export class PackedValues {
   readonly #blocks: Buffer[] = []
-  /** Bytes in use of the last block. */
   #used = BLOCK_BYTES
   #scratch = Buffer.allocUnsafeSlow(1 << 14)
   #end = 0
@@ -46,10 +44,8 @@ export class PackedValues {
   readonly #places = new Map<unknown, number>()
   readonly #shapes: (readonly string[])[] = []
   readonly #shapeNumbers = new Map<string, number>()
-  /** Texts of the value at hand that are not shared. */
   #texts: string[] = []
 
-  /** Keeps a value; returns where it is. */
   add(value: unknown): number {
     this.#end = 0
     this.#texts = []
@@ -61,7 +57,6 @@ export class PackedValues {
     return (this.#blocks.length - 1) * BLOCK_BYTES + start
   }
 
-  /** A copy of the value that is kept there. */
   at(place: number): unknown {
     this.#texts = []
     this.#end = place % BLOCK_BYTES
@@ -160,7 +155,6 @@ export class PackedValues {
     this.#room(1)[this.#end++] = value
   }
 
-  /** The value at hand, with room for so many more bytes. */
   #room(bytes: number): Buffer {
     if (this.#end + bytes > this.#scratch.length) {
       const larger = Buffer.allocUnsafeSlow(2 * (this.#end + bytes))

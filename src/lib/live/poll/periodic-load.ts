@@ -1,4 +1,3 @@
-/** Node's timers, or those of a test. */
 export interface Timers {
   setTimeout(callback: () => void, ms: number): unknown
   clearTimeout(timer: unknown): void

@@ -17,10 +17,8 @@ export const MIN_UNITS_PER_SHARD = 0.5
 /** Pause between two listings of more than one page; a single page is listed with every poll. */
 const LISTING_PAUSE_MS = 30_000
 
-/** A bucket that may be read in this poll. */
 export interface PollCandidate {
   readonly id: string
-  /** Number of its items. */
   readonly shards: number
   /** Epoch ms; `undefined`: never. */
   readonly readAtMs: number | undefined
@@ -28,18 +26,15 @@ export interface PollCandidate {
   readonly isActive: boolean
 }
 
-/** Addresses to request from an index, given the read units per address of the last page. */
 export function pageSize(unitsPerAddress: number | undefined): number {
   if (unitsPerAddress === undefined || unitsPerAddress <= 0) return FIRST_PAGE
   return Math.max(MIN_PAGE, Math.min(MAX_PAGE, Math.floor(LISTING_UNITS / unitsPerAddress)))
 }
 
-/** Whether to list the index again after a complete listing. */
 export function isListingDue(last: {readonly pages: number; readonly endedAtMs: number}, nowMs: number): boolean {
   return last.pages <= 1 || nowMs - last.endedAtMs >= LISTING_PAUSE_MS
 }
 
-/** Items that can be read with the read units that the listing has left. */
 export function affordableShards(listingUnits: number, unitsPerShard: number): number {
   return Math.max(1, Math.floor((POLL_UNITS - listingUnits) / unitsPerShard))
 }

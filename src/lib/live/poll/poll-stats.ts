@@ -2,10 +2,8 @@ import {formatNumber} from '../../core/text/text.js'
 import {Throttled} from '../../dynamo/errors.js'
 import type {HealthLine, PollProblem} from '../model/model.js'
 
-/** The longest pause after throttling. */
 const MAX_PAUSE_MS = 60_000
 
-/** Counts the polls of a watch and their failures. */
 export class PollStats {
   #polls = 0
   #failed = 0
@@ -40,7 +38,6 @@ export class PollStats {
     }
   }
 
-  /** Lines for the health panel. */
   healthLines(readUnits: number, unreadable: number): HealthLine[] {
     const count = (value: number) => formatNumber(value, 'nearest', 1)
     const parts = [`${count(this.#polls)} done`, `${count(this.#failed)} failed`, `${count(this.#throttled)} throttled`]

@@ -15,21 +15,15 @@ import {bucketId, entityOf} from './reading.js'
 /** Buckets whose limits are looked up in one poll because a boost is over, at up to five read units each. */
 const COPIES_PER_POLL = 5
 
-/** The result of a poll. */
 export type PollResult = Pick<WatchData, 'readings' | 'known' | 'names'> & {readonly lastPoll: PollFacts}
 
-/** What a poll has read. */
 interface Polled {
   readonly readings: WatchData['readings']
-  /** Known buckets, and in addition those that cannot be read. */
   readonly size: {readonly count: number; readonly unreadable: number}
-  /** Of the buckets that were to be read, how many exist. */
   readonly existing: number
 }
 
-/** A listing of the index, one page per poll. */
 interface Listing {
-  /** Start key of the next page. */
   start: Item | undefined
   pages: number
   endedAtMs: number | undefined
@@ -62,17 +56,14 @@ export class BucketPoller {
     return this.#meter.snapshot()
   }
 
-  /** The currency of limits that are counted in money, by name. */
   get currencies(): WatchData['units'] {
     return this.#facts.units
   }
 
-  /** Reads what has to be known besides the buckets, if that is due: currencies, and limits that have ended. */
   loadFacts(signal: AbortSignal): Promise<void> {
     return this.#facts.load(signal)
   }
 
-  /** One poll: a page of the index if it is due, names that are new on the screen, then as many buckets as the budget allows. */
   async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
     return this.#counted(async before => {
       await this.#list(this.#catalogue, signal)
@@ -94,7 +85,6 @@ export class BucketPoller {
   async pollAll(signal: AbortSignal): Promise<PollResult> {
     return this.#counted(async () => {
       const readings = new PackedReadings()
-      /** Buckets that were read and have no reading. */
       const others = new Set<string>()
       let unreadable = 0
       do {
@@ -110,7 +100,6 @@ export class BucketPoller {
     })
   }
 
-  /** Reads all buckets again that a poll has read, and no others. */
   async pollAgain({readings: before, known}: PollResult, signal: AbortSignal): Promise<PollResult> {
     return this.#counted(async () => {
       const readings = new PackedReadings()
@@ -127,7 +116,6 @@ export class BucketPoller {
     })
   }
 
-  /** The result of work that reads buckets. */
   async #counted(work: (before: CapacityTotals) => Promise<Polled>): Promise<PollResult> {
     const {clock} = this.#table
     const startedAtMs = clock()
@@ -151,7 +139,6 @@ export class BucketPoller {
     }
   }
 
-  /** Adds the next page of the index to a catalogue, if it is due; the buckets on it. */
   async #list(catalogue: Catalogue, signal: AbortSignal): Promise<string[]> {
     const {pages, endedAtMs} = this.#listing
     if (endedAtMs !== undefined) {
@@ -172,7 +159,6 @@ export class BucketPoller {
     return addresses.map(bucketId)
   }
 
-  /** Reads these buckets of a catalogue, and the limits of so many for which a boost is over; resolves to how many of them exist. */
   async #read(
     catalogue: Catalogue,
     ids: readonly string[],

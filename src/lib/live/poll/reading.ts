@@ -37,10 +37,8 @@ export const bucketId = ({entity, resource}: {readonly entity: string; readonly 
   // A text that is put together otherwise keeps its parts.
   [entity, resource].join('#')
 
-/** The entity of such an id. */
 export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
 
-/** The reading of a bucket that was read again, or for the first time. */
 export function nextReading(
   previous: Reading | undefined,
   current: ShardedBucket,
@@ -84,7 +82,6 @@ function isSwitchedOff({shards}: ShardedBucket): boolean {
   return first?.kind === 'bucket' && first.record.isDisabled === true
 }
 
-/** The last instant until which a shard is bypassed. */
 function bypassEnd({shards}: ShardedBucket): number | undefined {
   const ends = shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.bypassUntilMs ?? []) : []))
   return ends.length === 0 ? undefined : Math.max(...ends)
@@ -162,10 +159,8 @@ function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number
   return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
 }
 
-/** The same rates; those of all idle buckets with the same limits are one object. */
 export const sharedIfIdle = (rates: Reading['ratePerSecond']): Reading['ratePerSecond'] => oneOfIdle(rates, idleRates)
 
-/** Maps of zeros with the same keys are one object. */
 function oneOfIdle<K>(
   figures: ReadonlyMap<K, number>,
   idle: Map<string, ReadonlyMap<K, number>>,

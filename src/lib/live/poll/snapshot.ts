@@ -3,7 +3,6 @@ import type {Table} from '../../repository/table/table.js'
 import type {WatchData, WatchScope} from '../model/model.js'
 import {BucketPoller, type PollResult} from './poller.js'
 
-/** How a snapshot is taken. */
 export interface SnapshotOptions {
   readonly signal: AbortSignal
   /** Reads the same buckets a second time after this pause, in ms: rates need two readings. `undefined`: reads once. */

@@ -24,7 +24,6 @@ export interface WatchOptions {
   readonly intervalMs: number
   /** Absent: the health panel shows only the state of the polls. */
   readonly health?: HealthSource | undefined
-  /** Absent: there are no explanations. */
   readonly why?: WhySource | undefined
   readonly timers?: Timers
 }

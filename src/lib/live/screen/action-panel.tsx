@@ -11,7 +11,6 @@ const TITLES: Readonly<Record<ActionKind, string>> = {
   unblock: 'Unblock',
 }
 
-/** The visible part of an open action; its title stays, and shows the scroll position. */
 export function Action({frame, action}: {readonly frame: Frame; readonly action: OpenAction}) {
   const lines = actionLines(frame, action)
   const height = actionHeight(frame)
@@ -36,7 +35,6 @@ function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
 /** Visible lines of an action, below its title and an empty line. */
 export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 2)
 
-/** What an action would do, and the question; the text that is edited for it; or what came of it. */
 export function actionLines(frame: Frame, action: OpenAction): Line[] {
   const {state, size} = frame
   const {columns} = size

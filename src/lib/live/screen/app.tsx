@@ -25,14 +25,12 @@ export interface LiveViewProps {
   readonly actions: BucketActions | undefined
 }
 
-/** How the view ended, and what is left in the scrollback: a line about it, and one for each action. */
 export interface LiveViewResult {
   readonly exitCode: ExitCode
   readonly summary: string
   readonly performed: readonly string[]
 }
 
-/** The live view: keys and data become a frame; effects bring the watch in line with the state of the screen. */
 export function LiveView({watch, feed, settings, palette, selection, forMs, actions}: LiveViewProps) {
   const {exit, suspendTerminal} = useApp()
   const {data, nowMs} = useSyncExternalStore(feed.subscribe, feed.current)
@@ -76,7 +74,6 @@ export function LiveView({watch, feed, settings, palette, selection, forMs, acti
   return <Screen frame={frame} palette={palette} />
 }
 
-/** Tells the watch what the screen needs. */
 function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
   const {detailId, whyId, tab, pausedAtMs, intervalMs, refreshes} = state
   const parent = data.detail?.parent
@@ -100,7 +97,6 @@ function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
   })
 }
 
-/** Does the steps of actions; each answer is an event. */
 function useActions(
   actions: BucketActions | undefined,
   {steps: step, mode, action}: ScreenState,

@@ -1,6 +1,5 @@
 import type {Reading, WatchData} from '../model/model.js'
 
-/** A child that shares the charge of a parent's bucket. */
 export interface DrainingChild {
   readonly entity: string
   /** Of what all watched children have used of the limit, 0 to 1. */
@@ -9,14 +8,12 @@ export interface DrainingChild {
   readonly ratePerSecond: number | null
 }
 
-/** The children of a bucket by what they use of one limit, most first. */
 export interface Drain {
   /** `rate`: shares of the current consumption. `total`: nothing is consumed now, so shares since the buckets exist. */
   readonly basis: 'rate' | 'total'
   readonly children: readonly DrainingChild[]
 }
 
-/** Who drains a bucket: the watched buckets that are charged to it, from their last readings. */
 export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string): Drain {
   const children = [...readings.values()].filter(({chargedTo, isGone}) => chargedTo === parentId && !isGone)
   const rates = children.map(({ratePerSecond}) => Math.max(0, ratePerSecond.get(limit) ?? 0))

@@ -1,11 +1,9 @@
-/** A column on the current screen. */
 export interface PanelColumn<K extends string> {
   readonly key: K
   readonly title: string
   readonly width: number
 }
 
-/** A column that a list can show. */
 export interface ColumnRule<K extends string> {
   readonly key: K
   readonly title: string
@@ -14,7 +12,6 @@ export interface ColumnRule<K extends string> {
   readonly from?: number
 }
 
-/** The columns of a list, and which of them a narrow screen shows. */
 export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRule<K>> {
   /** From left to right. Widths do not depend on the content, so columns never shift. */
   readonly rules: readonly R[]
@@ -22,7 +19,6 @@ export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRu
   readonly importance: readonly K[]
   /** Columns that get the remaining width, in turn, each up to a width. */
   readonly growth: readonly (readonly [K, width: number])[]
-  /** Characters before the first column. */
   readonly margin: number
 }
 

@@ -25,10 +25,8 @@ import {usageChart} from './usage-chart.js'
 const NAME_WIDTH = 12
 const SHARD_GAUGE_WIDTH = 10
 const GAP = '  '
-/** Width of the shard number. */
 const INDENT = 6
 
-/** The visible part of everything about one bucket. */
 export function DrillIn({frame}: {readonly frame: Frame}) {
   const lines = detailLines(frame)
   const {state, heights} = frame
@@ -36,7 +34,6 @@ export function DrillIn({frame}: {readonly frame: Frame}) {
   return <ScreenLines lines={lines.slice(top, top + heights.text)} />
 }
 
-/** Everything about one bucket. */
 export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
@@ -82,13 +79,11 @@ const LEAST_GAUGE_WIDTH = 8
 
 const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
 
-/** `age`: of its lines, where it is not shown elsewhere. */
 function section(title: string, lines: readonly Line[], age?: string): Line[] {
   if (lines.length === 0) return []
   return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
 }
 
-/** In one line, or the id alone in as many as it needs. */
 function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
   const {view, status, shardCount, refusedBy} = row
   const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
@@ -108,20 +103,15 @@ function titleLines(row: Row, name: string | undefined, age: string, columns: nu
   return [...parts.map((part, at): Line => [at === 0 ? mark : seg('  '), seg(part, 'title')]), rest]
 }
 
-/** A text in parts of at most `width` columns. */
 function textParts(text: string, width: number): string[] {
   const start = textStart(text, Math.max(1, width))
   return start === text || start === '' ? [text] : [start, ...textParts(text.slice(start.length), width)]
 }
 
-/** Where limits are drawn. */
 interface LimitSpace {
-  /** Columns of the names. */
   readonly nameWidth: number
-  /** Columns of the gauges. */
   readonly gaugeWidth: number
   readonly glyphs: GlyphSet
-  /** Currencies by limit. */
   readonly units: Detail['units']
 }
 
@@ -170,10 +160,8 @@ function parentLines(
   )
 }
 
-/** Children listed. */
 const MOST_CHILDREN = 8
 
-/** The children that are charged to this bucket, by their share of its tightest limit. */
 function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Line[] {
   if (!tightest) return []
   const {basis, children} = drainOf(data, id, tightest.name)
@@ -195,14 +183,12 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
   )
 }
 
-/** Where and for when the loaded parts are drawn. */
 interface LoadedSpace {
   readonly nowMs: number
   readonly width: number
   readonly glyphs: GlyphSet
 }
 
-/** The parts that polls do not read. */
 function loadedLines(
   {limits, units, usage, audit, problems, loadedAtMs}: Detail,
   {nowMs, width, glyphs}: LoadedSpace,
@@ -236,7 +222,6 @@ function loadedLines(
   ]
 }
 
-/** Windows listed below the chart. */
 const LISTED_HOURS = 6
 
 function usageText({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string {
@@ -247,7 +232,6 @@ function usageText({counters, requests, refused}: Detail['usage'][number], units
   return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])].join(', ')
 }
 
-/** Every shard of a bucket: its limits and its write pressure. */
 function shardLines(
   shards: readonly ShardView[],
   writePressures: Reading['writePressures'],

@@ -5,7 +5,6 @@ const SECOND_MS = 1000
 /** How long a tick waits for a poll that is due about now: one frame instead of two. */
 const POLL_GRACE_MS = 300
 
-/** The data of the watch, and the instant to show it at. */
 export interface Snapshot {
   readonly data: WatchData
   /** Server time. */
@@ -31,7 +30,6 @@ export class WatchFeed {
     this.#stats = countPoll(none, this.#snapshot.data.lastPoll)
   }
 
-  /** Polls since the feed was created. */
   get stats(): ViewStats {
     return this.#stats
   }
@@ -61,7 +59,6 @@ export class WatchFeed {
   }
 }
 
-/** Ms until the next tick. */
 function untilTick({data, nowMs}: Snapshot): number {
   const {lastPoll, intervalMs, isPaused} = data
   const untilPoll = lastPoll && !isPaused ? lastPoll.atMs + intervalMs - nowMs : 0

@@ -14,7 +14,6 @@ import {type Frame, listIds} from './frame.js'
 import {joinPieces, type Line, seg, withRightEnd} from './line.js'
 import {ScreenLine} from './screen-line.js'
 
-/** Totals and position, the filter, and the status line. */
 export function Footer({frame}: {readonly frame: Frame}) {
   const {size, settings, heights} = frame
   const totals = withRightEnd(totalsLine(frame), positionOf(frame), size.columns, settings.glyphs.ellipsis)
@@ -36,7 +35,6 @@ function positionOf({state, data, ranking, cursor, heights, settings}: Frame): L
   return [seg(`${formatCount(cursor.top + 1)}${settings.glyphs.dash}${formatCount(last)} of ${formatCount(length)}`)]
 }
 
-/** Totals over the selected buckets. */
 function totalsLine({ranking, settings, data}: Frame): Line {
   const {all, totals} = ranking
   const {buckets, over, near, overdrawn, disabled, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
@@ -61,7 +59,6 @@ function totalsLine({ranking, settings, data}: Frame): Line {
   )
 }
 
-/** The filter, while it is typed and while it is active. */
 function filterLine({state, ranking, settings}: Frame): Line {
   const {selection, mode} = state
   const problem = filterProblem(selection.filter)
@@ -76,7 +73,6 @@ function filterLine({state, ranking, settings}: Frame): Line {
   ]
 }
 
-/** Problem, pause and note; otherwise the most important keys. */
 function statusLine(frame: Frame): Line {
   const {state, settings} = frame
   const messages = [

@@ -4,19 +4,16 @@ import {type Cursor, resolveCursor} from '../state/cursor.js'
 import type {ScreenState} from '../state/screen-state.js'
 import type {GlyphSet} from './glyphs.js'
 
-/** The smallest usable screen. */
 export const MIN_SIZE: Size = {columns: 40, rows: 8}
 
 /** Header (2), totals and status. */
 const FIXED_LINES = 4
 
-/** Constant while the view is open. */
 export interface ViewSettings {
   readonly stack: string
   readonly namespace: string
   /** Region or endpoint. */
   readonly where: string
-  /** Flags of this command, for commands to suggest. */
   readonly typedFlags?: string
   /** Maximum number of rows; `undefined`: all. */
   readonly top: number | undefined
@@ -28,9 +25,7 @@ export interface Size {
   readonly rows: number
 }
 
-/** How the lines of the screen are divided. */
 export interface Heights {
-  /** Lines of the list in the middle. */
   readonly body: number
   /** Lines of a text in its place, which has no column titles. */
   readonly text: number
@@ -53,7 +48,6 @@ export interface Ranking {
   readonly resources: readonly ResourceRow[]
 }
 
-/** Everything that one frame shows. */
 export interface Frame {
   readonly settings: ViewSettings
   readonly size: Size
@@ -65,9 +59,7 @@ export interface Frame {
   /** Server time now; ages count up to it, also while the screen is paused. */
   readonly nowMs: number
   readonly heights: Heights
-  /** In the list of the open tab. */
   readonly cursor: Cursor
-  /** The visible rows of the overview. */
   readonly rows: readonly Row[]
 }
 
@@ -78,7 +70,6 @@ export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number
   return state.pausedAtMs === undefined ? nowMs : Math.max(state.pausedAtMs, data.lastPoll?.atMs ?? 0)
 }
 
-/** Computes a frame; only visible rows are computed. */
 export function buildFrame(input: FrameInput): Frame {
   const {size, state, data, ranking, nowMs} = input
   const isList = state.detailId === undefined && state.whyId === undefined
@@ -106,7 +97,6 @@ function knownRowAt(reading: Reading, atMs: number, {readings}: WatchData): Row 
   return row
 }
 
-/** Divides the lines of a screen. */
 export function heightsOf(rows: number, hasColumnTitles: boolean, hasFilterLine: boolean): Heights {
   const text = Math.max(0, rows - FIXED_LINES - (hasFilterLine ? 1 : 0))
   return {body: Math.max(0, text - (hasColumnTitles ? 1 : 0)), text, hasColumnTitles, hasFilterLine}
@@ -116,7 +106,6 @@ export function isTooSmall({columns, rows}: Size): boolean {
   return columns < MIN_SIZE.columns || rows < MIN_SIZE.rows
 }
 
-/** Ids of the lines of the open tab. */
 export function listIds({tab}: ScreenState, data: WatchData, ranking: Ranking): readonly string[] {
   if (tab === 'overview') return ranking.ids
   if (tab === 'resources') return ranking.resources.map(({resource}) => resource)

@@ -1,7 +1,6 @@
 import {BLOCKS, type GaugeGlyphs} from '../../core/text/gauge.js'
 import type {RowStatus} from '../model/model.js'
 
-/** Every character of the view that is more than plain text. */
 export interface GlyphSet extends GaugeGlyphs {
   readonly status: Readonly<Record<RowStatus, string>>
   readonly cursor: string
@@ -19,7 +18,6 @@ export interface GlyphSet extends GaugeGlyphs {
   readonly old: string
   readonly arrows: string
   readonly times: string
-  /** Between a value before and after a change. */
   readonly becomes: string
 }
 

@@ -6,10 +6,8 @@ import type {Frame} from './frame.js'
 import {columnsOf, joinPieces, type Line, seg, withRightEnd} from './line.js'
 import {ScreenLine} from './screen-line.js'
 
-/** Data older than this many polls is stale. */
 const STALE_POLLS = 3
 
-/** Stack and tab; age and cost of the data. */
 export function Header({frame}: {readonly frame: Frame}) {
   return (
     <>
@@ -44,7 +42,6 @@ function dataLine(frame: Frame): Line {
   )
 }
 
-/** Whether the last successful poll is too long ago. */
 function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
   const {lastPoll, intervalMs} = data
   return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
@@ -60,7 +57,6 @@ function ageOf(frame: Frame) {
   return isStale(frame) ? seg(`${frame.settings.glyphs.status.near} stale: ${age}`, 'near') : seg(age)
 }
 
-/** Shown and known buckets; if the poll sampled, how many it read. */
 function bucketsOf({data, ranking}: Frame): Line {
   const {known, lastPoll} = data
   const all = `${formatCount(known.count)}${known.isComplete ? '' : '+'}`

@@ -6,7 +6,6 @@ import {ScreenLines} from './screen-line.js'
 
 const NAME_WIDTH = 20
 
-/** Health uses the symbols of the rows. */
 const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   ok: 'ok',
   warn: 'near',
@@ -14,7 +13,6 @@ const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   unknown: 'gone',
 }
 
-/** Health of stream, aggregator and table. */
 export function Health({frame}: {readonly frame: Frame}) {
   return <ScreenLines lines={healthLines(frame)} />
 }

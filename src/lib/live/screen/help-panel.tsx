@@ -5,10 +5,8 @@ import {cell, type Line, seg, wrapPieces} from './line.js'
 import {ScreenLines} from './screen-line.js'
 
 const COLUMN_WIDTH = 40
-/** Between the entries of a legend. */
 const GAP = '  '
 
-/** The visible part of the help; its title stays, and shows the scroll position. */
 export function Help({frame}: {readonly frame: Frame}) {
   const lines = helpLines(frame)
   const height = helpHeight(frame)
@@ -22,7 +20,6 @@ export function Help({frame}: {readonly frame: Frame}) {
 /** Visible lines of the help, below its title. */
 export const helpHeight = ({heights}: Frame): number => Math.max(0, heights.text - 1)
 
-/** The keys that are valid where the help was opened, the filter syntax, and the symbols. */
 export function helpLines({state, settings, size}: Frame): Line[] {
   const valid = bindingsOf(state.canAct).filter(({isValid}) => isValid(state.helpOver, state.tab))
   const columns = Math.max(1, Math.min(3, Math.floor(size.columns / COLUMN_WIDTH)))

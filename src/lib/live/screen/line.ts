@@ -4,13 +4,11 @@ import {textStart, textWidth} from '../../core/text/text-width.js'
 /** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
 export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'disabled' | 'history' | 'chosen'
 
-/** Text of one tone. */
 export interface Segment {
   readonly text: string
   readonly tone: Tone
 }
 
-/** One line of the screen. */
 export type Line = readonly Segment[]
 
 /** A segment, `plain` by default. Stored text may contain anything; no control character of it gets past here. */
@@ -26,15 +24,12 @@ export function cell(stored: string, width: number, ellipsis: string, align: 'le
   return head + ' '.repeat(Math.max(0, width - textWidth(head)))
 }
 
-/** Text of at most `width` columns: truncated with `ellipsis`. */
 export function shortened(stored: string, width: number, ellipsis: string): string {
   return cell(stored, Math.min(width, textWidth(printableText(stored))), ellipsis)
 }
 
-/** Columns of a line. */
 export const columnsOf = (line: Line): number => line.reduce((sum, {text}) => sum + textWidth(text), 0)
 
-/** A line truncated to a number of columns. */
 export function clip(line: Line, width: number, ellipsis: string): Line {
   if (columnsOf(line) <= width) return line
   let room = width - textWidth(ellipsis)
@@ -54,7 +49,6 @@ export function withRightEnd(left: Line, right: Line, width: number, ellipsis: s
   return [...head, seg(' '.repeat(Math.max(0, width - columnsOf(head) - columnsOf(right)))), ...right]
 }
 
-/** Whether two lines look the same. */
 export function isSameLine(a: Line, b: Line): boolean {
   return (
     a === b || (a.length === b.length && a.every(({text, tone}, at) => text === b[at]?.text && tone === b[at].tone))
@@ -75,7 +69,6 @@ export function wrapPieces(pieces: readonly Line[], width: number, separator: st
   return rows.map(row => joinPieces(row, separator))
 }
 
-/** Pieces in one row, with separators; empty ones are left out. */
 export function joinPieces(pieces: readonly Line[], separator: string): Line {
   return pieces
     .filter(piece => piece.length > 0)

@@ -35,7 +35,6 @@ type OverviewKey =
   | 'pressure'
   | 'eta'
 
-/** A column of the overview on the current screen. */
 interface OverviewColumn extends PanelColumn<OverviewKey> {
   readonly sort?: SortKey
 }
@@ -47,7 +46,6 @@ const WIDE = 120
 export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
 /** An arrow and a span. */
 const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
-/** Its title. */
 export const REFUSED_WIDTH = 9
 /** The cursor, the status, a space. */
 export const MARGIN = 3
@@ -97,7 +95,6 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
   margin: MARGIN,
 }
 
-/** Names as long as the screen allows, in place of some columns. */
 const WIDE_NAMES_PLAN: typeof PLAN = {
   ...PLAN,
   importance: ['entity', 'resource', 'level', 'refused', 'eta', 'rate'],
@@ -108,17 +105,14 @@ const WIDE_NAMES_PLAN: typeof PLAN = {
   ],
 }
 
-/** The columns for a screen width. */
 export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewColumn[] =>
   fitColumns(isWide ? WIDE_NAMES_PLAN : PLAN, screenWidth)
 
 /** Write pressure at which a bucket is about to be split. */
 const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
 
-/** Sorts that are descending by default. */
 const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'refused', 'pressure', 'shards'])
 
-/** The colour of a status; its symbol conveys the same. */
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
   ok: 'ok',
   overdrawn: 'near',
@@ -128,7 +122,6 @@ export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {
   gone: 'dim',
 }
 
-/** The column titles; the sorted column has an arrow. */
 function overviewTitles({state, settings, ranking}: Frame, columns: readonly OverviewColumn[]): Line {
   const {glyphs} = settings
   const {sort, reversed} = state.selection
@@ -148,16 +141,13 @@ function rateTitle({title}: OverviewColumn, limit: string | undefined, room: num
   return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
 }
 
-/** Number columns. */
 const ALIGNED_RIGHT: ReadonlySet<OverviewKey> = new Set(['rate', 'refused', 'shards', 'pressure', 'eta'])
 
-/** Aligned like the cells below. */
 function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
   const isRight = ALIGNED_RIGHT.has(key)
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
-/** The visible rows below the column titles. */
 export function Overview({frame}: {readonly frame: Frame}) {
   const {rows, cursor, size, state, settings, data, ranking} = frame
   const columns = useMemo(() => overviewColumns(size.columns, state.isWide), [size.columns, state.isWide])
@@ -208,7 +198,6 @@ interface RowProps {
   readonly rateUnit: string | undefined
   readonly columns: readonly OverviewColumn[]
   readonly glyphs: GlyphSet
-  /** Of the entity; `undefined`: none but its id. */
   readonly name: string | undefined
   readonly isSelected: boolean
   /** Several polls did not read it: its figures lack what was consumed since. */
@@ -237,16 +226,13 @@ function rowLine(props: RowProps): Line {
   return [...margin, ...cells.flatMap((each, at) => (at === 0 ? each : [seg(' '), ...each]))]
 }
 
-/** What decides about requests where the level of the bucket does not: a switch, or the parent. */
 function reasonBesidesLevel({view, refusedBy}: Row, {fills}: GlyphSet): string | undefined {
   return switchWord(view) ?? (refusedBy === 'parent' ? `${fills} parent` : undefined)
 }
 
-/** Where the list says so. */
 const reasonColumn = (columns: readonly OverviewColumn[]): OverviewKey =>
   columns.some(({key}) => key === 'gauge') ? 'gauge' : 'level'
 
-/** The id, and the name of the entity in what room is left beside it. */
 function entityCell(
   entity: string,
   name: string | undefined,
@@ -260,7 +246,6 @@ function entityCell(
   return [seg(entity, tone), seg(` ${cell(name, room, ellipsis)}`, 'dim')]
 }
 
-/** Less of a name says nothing. */
 const LEAST_NAME_WIDTH = 3
 
 function cellOf(

@@ -1,12 +1,10 @@
 import type {Tone} from './line.js'
 
-/** How a tone begins and ends on the terminal. */
 export interface Style {
   readonly open: string
   readonly close: string
 }
 
-/** The style of each tone; empty: the terminal's default. */
 export type Palette = Readonly<Record<Tone, Style>>
 
 type Colour = 'ok' | 'near' | 'over' | 'disabled' | 'history'
@@ -32,7 +30,6 @@ const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
 /** Cyan, yellow, red, magenta, blue: never red against green. */
 const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', disabled: '35', history: '34'}
 
-/** The palette for a terminal's colour depth in bits. Without colours, symbols alone convey the meaning. */
 export function paletteFor(colourBits: number): Palette {
   if (colourBits >= 24) return palette(colour => `38;2;${OKABE_ITO[colour].join(';')}`)
   if (colourBits >= 8) return palette(colour => `38;5;${nearestOf256(...OKABE_ITO[colour])}`)

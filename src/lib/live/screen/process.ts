@@ -1,6 +1,5 @@
 import type {ExitCode} from '../state/screen-state.js'
 
-/** Calls `end` when the process is asked to end, until the returned function is called. */
 export function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
   const onInterrupt = () => end(130)
   const onTerminate = () => end(143)

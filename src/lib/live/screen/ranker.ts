@@ -6,7 +6,6 @@ import type {Ranking} from './frame.js'
 
 const SECOND_MS = 1000
 
-/** All matching buckets, and the first of them that are shown. */
 type Order = Ranked & {readonly first: Pick<Ranking, 'ids' | 'shown'>}
 
 /** Ranks all buckets, memoized: with ten thousand of them it is too expensive for every frame. */
@@ -46,7 +45,6 @@ export class Ranker {
 const readingsOf = (ids: readonly string[], readings: WatchData['readings']): Reading[] =>
   ids.flatMap(id => readings.get(id) ?? [])
 
-/** Keeps the last value while all dependencies are identical. */
 function memoized<T>(): (dependencies: readonly unknown[], compute: () => T) => T {
   let last: {readonly dependencies: readonly unknown[]; readonly value: T} | undefined
   return (dependencies, compute) => {

@@ -16,9 +16,7 @@ type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate
 
 /** The cursor and a space. */
 const MARGIN = 2
-/** A mark and a count. */
 const MARK_WIDTH = 6
-/** The start of a name, and its rate. */
 const TOP_WIDTH = 20
 
 const PLAN: ColumnPlan<ResourceKey> = {
@@ -49,13 +47,10 @@ const PLAN: ColumnPlan<ResourceKey> = {
   margin: MARGIN,
 }
 
-/** The columns for a screen width. */
 export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[] => fitColumns(PLAN, screenWidth)
 
-/** Number columns. */
 const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'refused', 'over', 'near'])
 
-/** One line per resource below the column titles. */
 export function Resources({frame}: {readonly frame: Frame}) {
   return (
     <>
@@ -70,7 +65,6 @@ function resourceTitles({settings, size}: Frame): Line {
   return [seg(`  ${titles.join(' ')}`, 'dim')]
 }
 
-/** Its tightest limit over all buckets, and its largest consumers. */
 function resourceLines({ranking, cursor, heights, settings, data, size}: Frame): Line[] {
   const {glyphs} = settings
   if (ranking.resources.length === 0) return [[seg(data.lastPoll ? '  No resources in use.' : '  Loading.', 'dim')]]

@@ -3,7 +3,6 @@ import {createContext, memo, use} from 'react'
 import {clip, columnsOf, isSameLine, type Line} from './line.js'
 import {type Palette, paletteFor} from './palette.js'
 
-/** What every line of the screen needs to be drawn. */
 export interface Canvas {
   readonly columns: number
   readonly palette: Palette
@@ -31,7 +30,6 @@ export const ScreenLine = memo(
   (a, b) => isSameLine(a.line, b.line),
 )
 
-/** Lines one below the other. */
 export function ScreenLines({lines}: {readonly lines: readonly Line[]}) {
   return lines.map((line, at) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: a line of text has no other identity than its place

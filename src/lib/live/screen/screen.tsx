@@ -52,7 +52,6 @@ function Body({frame}: {readonly frame: Frame}) {
   return tab === 'health' ? <Health frame={frame} /> : <Overview frame={frame} />
 }
 
-/** What the keys of a frame depend on. */
 export function extentOf(frame: Frame): Extent {
   const {state, data, ranking, heights, settings, levelsAtMs} = frame
   const ids = listIds(state, data, ranking)
@@ -63,7 +62,6 @@ export function extentOf(frame: Frame): Extent {
   return {ids, height: heights.body, text: textExtent(frame), typedFlags: settings.typedFlags ?? '', rowOf}
 }
 
-/** Length of the open text, and how many of its lines the screen shows. */
 function textExtent(frame: Frame): Extent['text'] {
   const {state, heights, size} = frame
   if (isTooSmall(size)) return {length: 0, height: 0}

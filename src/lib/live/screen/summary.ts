@@ -2,22 +2,18 @@ import {formatCount, formatPlural, formatShortNumber} from '../../core/text/text
 import type {PollFacts} from '../model/model.js'
 import type {Ranking} from './frame.js'
 
-/** Polls and their cost since the view was opened, for its closing line. */
 export interface ViewStats {
   readonly startedAtMs: number
   readonly polls: number
   readonly readUnits: number
-  /** Number of the last poll that was counted. */
   readonly lastPoll: number
 }
 
-/** Counts a poll, once. */
 export function countPoll(stats: ViewStats, poll: PollFacts | undefined): ViewStats {
   if (!poll || poll.number === stats.lastPoll) return stats
   return {...stats, polls: stats.polls + 1, readUnits: stats.readUnits + poll.readUnits, lastPoll: poll.number}
 }
 
-/** The line that stays in the scrollback when the view is closed. */
 export function summaryLine({totals, all}: Pick<Ranking, 'totals' | 'all'>, stats: ViewStats, nowMs: number): string {
   const {buckets, over, near} = totals
   const watched =

@@ -10,7 +10,6 @@ const NAME_WIDTH = 12
 /** From here on, an hour is two columns wide. */
 const ROOMY = 100
 
-/** Where, for when and in which currencies usage is drawn. */
 interface ChartSpace {
   readonly nowMs: number
   readonly width: number

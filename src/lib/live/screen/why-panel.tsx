@@ -4,7 +4,6 @@ import type {Frame} from './frame.js'
 import {type Line, seg} from './line.js'
 import {ScreenLines} from './screen-line.js'
 
-/** The visible part of an explanation. */
 export function Why({frame}: {readonly frame: Frame}) {
   const lines = explanationLines(frame)
   const {state, heights} = frame
@@ -12,7 +11,6 @@ export function Why({frame}: {readonly frame: Frame}) {
   return <ScreenLines lines={lines.slice(top, top + heights.text)} />
 }
 
-/** Why the average request of a bucket is admitted or refused: what `zael why` prints. */
 export function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
   const [entity = '', resource = ''] = (state.whyId ?? '').split('#')
   const title = seg(`Why ${entity} ${settings.glyphs.dot} ${resource}`, 'title')

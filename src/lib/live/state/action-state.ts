@@ -28,7 +28,6 @@ export function openAction(
   return started(state, 'looking', action)
 }
 
-/** The state after a key, while an action is open. */
 export function reduceAction(
   state: ScreenState,
   key: Exclude<ActOnAction, {type: 'act'}>,
@@ -48,7 +47,6 @@ export function reduceAction(
   }
 }
 
-/** Scrolls the open action. */
 export function scrolledAction(
   state: ScreenState,
   how: Parameters<typeof scroll>[1],
@@ -79,7 +77,6 @@ export function answered(state: ScreenState, event: ActionEvent): ScreenState {
   }
 }
 
-/** What to print about an action that was still running when the view was left. */
 export function unansweredText({mode, action}: ScreenState): string[] {
   if (mode !== 'running' || !action?.question) return []
   const command = action.question.command.join(' ')
@@ -117,5 +114,4 @@ function finished(state: ScreenState, action: OpenAction, atMs: number): ScreenS
   }
 }
 
-/** The text of a boost that is being edited or looked up. */
 export const boostTextOf = ({input}: OpenAction): string | undefined => input && textOf(input)

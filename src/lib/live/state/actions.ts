@@ -1,16 +1,13 @@
 import type {TextEdit, TextInput} from './text-input.js'
 
-/** What can be done about the bucket of a row. */
 export type ActionKind = 'reset' | 'boost' | 'block' | 'unblock'
 
 /** The row that an action is about, as it was when its key was pressed; it does not follow the cursor. */
 export interface ActionTarget {
   readonly entity: string
   readonly resource: string
-  /** The limit that the row shows; `undefined`: none. */
   readonly limit: string | undefined
   readonly isDisabled: boolean
-  /** The parent, where it refuses the requests; otherwise `undefined`. */
   readonly refusingParent: string | undefined
 }
 
@@ -18,21 +15,17 @@ export interface ActionTarget {
 export interface ActionQuestion {
   /** The same as a command of a shell, word by word. */
   readonly command: readonly string[]
-  /** What it will change. */
   readonly lines: readonly string[]
-  /** Writes; returns what has changed. */
   readonly perform: () => Promise<readonly string[]>
 }
 
 /** Changes that a view may make. Only `perform` of a question writes. Errors tell what is wrong, in their message. */
 export interface BucketActions {
-  /** What a boost starts from, to be edited. */
   boostText(target: ActionTarget): Promise<string>
   /** `text`: limits and an end, for a boost. */
   ask(kind: ActionKind, target: ActionTarget, text: string | undefined): Promise<ActionQuestion>
 }
 
-/** Lines about an error: what is wrong, and what helps. */
 export function problemLines(error: unknown): string[] {
   if (!(error instanceof Error)) return [String(error)]
   const hint = 'hint' in error && typeof error.hint === 'string' ? [error.hint] : []
@@ -49,18 +42,14 @@ const ACTION_MODES: ReadonlySet<string> = new Set<ActionMode>(['looking', 'editi
 
 export const isActionMode = (mode: string): mode is ActionMode => ACTION_MODES.has(mode)
 
-/** The action that is open over the view. */
 export interface OpenAction {
   readonly kind: ActionKind
   readonly target: ActionTarget
-  /** The mode below it. */
   readonly over: 'list' | 'detail' | 'why'
-  /** First visible line. */
   readonly top: number
   /** Of a boost, once there is something to edit. */
   readonly input: TextInput | undefined
   readonly question: ActionQuestion | undefined
-  /** What came of it, or what is wrong with the text. */
   readonly outcome: readonly string[]
   readonly isFailed: boolean
 }
@@ -68,7 +57,6 @@ export interface OpenAction {
 /** What a key asks for; `switch` blocks or unblocks. */
 export type ActionKey = 'reset' | 'boost' | 'switch'
 
-/** A change of the open action by a key. */
 export type ActOnAction =
   | {readonly type: 'act'; readonly kind: ActionKey}
   | {readonly type: 'act-edit'; readonly edit: TextEdit}

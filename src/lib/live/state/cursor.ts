@@ -21,14 +21,12 @@ export function resolveCursor(cursor: Cursor, ids: readonly string[], height: nu
   return index === cursor.index && top === cursor.top ? cursor : {id: cursor.id, index, top}
 }
 
-/** The cursor after a move; selects the line it ends on. */
 export function move(cursor: Cursor, how: Move, ids: readonly string[], height: number): Cursor {
   const from = resolveCursor(cursor, ids, height).index
   const index = within(targetOf(how, from, ids.length, height), ids.length - 1)
   return {id: ids[index], index, top: windowTop(cursor.top, index, ids.length, height)}
 }
 
-/** The first visible line of a text of `length` lines after a move. */
 export function scroll(top: number, how: Move, length: number, height: number): number {
   return within(targetOf(how, top, length, height), length - height)
 }

@@ -20,10 +20,8 @@ const NAMED_KEYS = [
   'delete',
 ] as const
 
-/** What Ink reports about a key besides its character. */
 export type KeyPress = Readonly<Partial<Record<(typeof NAMED_KEYS)[number] | 'ctrl' | 'meta', boolean>>>
 
-/** One line of the help, which lists those that are valid where it was opened. */
 export interface KeyBinding {
   readonly label: string
   readonly description: string
@@ -62,7 +60,6 @@ const END = moveBy({to: 'end'})
 const PAUSE: ScreenAction = {type: 'pause'}
 const ERASE: ScreenAction = {type: 'filter-erase'}
 
-/** Keys that move the cursor or scroll a text. */
 const MOVE_BINDINGS: readonly Omit<KeyBinding, 'isValid'>[] = [
   {label: '{arrows} j k', description: 'move', keys: {upArrow: UP, downArrow: DOWN, k: UP, j: DOWN}},
   {label: 'g G', description: 'first, last', keys: {g: START, G: END, home: START, end: END}},
@@ -119,7 +116,6 @@ export const BINDINGS: readonly KeyBinding[] = [
 
 const act = (kind: ActionKey): ActOnAction => ({type: 'act', kind})
 
-/** Further keys of a view that may write. Each opens a question. */
 const ACTION_BINDINGS: readonly KeyBinding[] = [
   {label: 'R', description: 'reset the bucket (asks)', isValid: hasBucket, keys: {R: act('reset')}},
   {label: 'B', description: 'boost limits for a time (asks)', isValid: hasBucket, keys: {B: act('boost')}},
@@ -130,7 +126,6 @@ const CLOSE: ActOnAction = {type: 'act-close'}
 const QUIT: ScreenAction = {type: 'quit', exitCode: 0}
 const edit = (edit: TextEdit): ActOnAction => ({type: 'act-edit', edit})
 
-/** Keys while an action is open. */
 const ACTION_KEYS: Readonly<Record<ActionMode, Readonly<Record<string, ScreenAction>>>> = {
   looking: {escape: CLOSE, q: QUIT},
   editing: {
@@ -152,7 +147,6 @@ const ACTION_KEYS: Readonly<Record<ActionMode, Readonly<Record<string, ScreenAct
   over: {...SCROLL_KEYS, escape: CLOSE, return: CLOSE, q: QUIT},
 }
 
-/** One key, as Ink reports it. */
 interface KeyStroke {
   readonly input: string
   readonly key: KeyPress
@@ -192,7 +186,6 @@ export function actionOf(
   return mode === 'filter' && isText(name, input) ? {type: 'filter-type', text: input} : undefined
 }
 
-/** Every key of a view, and in a view that may write those of its actions. */
 export const bindingsOf = (canAct: boolean): readonly KeyBinding[] =>
   canAct ? [...BINDINGS, ...ACTION_BINDINGS] : BINDINGS
 

@@ -7,10 +7,8 @@ import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 import {intervalText} from './interval.js'
 import {type Layer, type ScreenAction, type ScreenState, TABS, type Tab, type ViewContext} from './screen-state.js'
 
-/** Poll intervals that `+` and `-` step through. */
 const INTERVALS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_000]
 
-/** The state after an action. Few actions need the context. */
 export function reduce(before: ScreenState, action: ScreenAction, context: () => ViewContext): ScreenState {
   const state = before.note === undefined ? before : {...before, note: undefined}
   switch (action.type) {
@@ -79,7 +77,6 @@ function moved(state: ScreenState, how: Move, {ids, height, text}: ViewContext):
   return withCursor(state, move(state.cursors[state.tab], how, ids, height))
 }
 
-/** Opens the detail of a bucket; opening a resource filters the overview by it. */
 function opened(state: ScreenState, {ids, height}: ViewContext): ScreenState {
   const selected = move(state.cursors[state.tab], {by: 0}, ids, height)
   if (selected.id === undefined) return state
@@ -91,7 +88,6 @@ function opened(state: ScreenState, {ids, height}: ViewContext): ScreenState {
   return {...withCursor(state, selected), mode: 'detail', detailId: selected.id, detailTop: 0}
 }
 
-/** Explains the selected bucket, or that of the open detail. */
 function explained(state: ScreenState, {ids, height}: ViewContext): ScreenState {
   if (state.detailId !== undefined) return {...state, mode: 'why', whyId: state.detailId, whyTop: 0}
   const selected = move(state.cursors[state.tab], {by: 0}, ids, height)
@@ -124,7 +120,6 @@ function reordered(state: ScreenState, order: Partial<Selection>): ScreenState {
   return {...state, cursors, selection: {...state.selection, ...order}}
 }
 
-/** The next shorter or longer interval; unchanged at either end. */
 function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
   const {intervalMs} = state
   const next =
@@ -132,7 +127,6 @@ function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
   return {...state, intervalMs: next ?? intervalMs, note: `polling every ${intervalText(next ?? intervalMs)}`}
 }
 
-/** Opens an action for the selected bucket, or that of the open detail or explanation, which stays selected. */
 function acted(state: ScreenState, kind: ActionKey, context: ViewContext): ScreenState {
   const open = state.whyId ?? state.detailId
   if (open !== undefined) return openAction(state, kind, open, context)

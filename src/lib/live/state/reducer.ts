@@ -5,13 +5,10 @@ import {actionOf, type KeyPress, keyStrokesOf} from './keys.js'
 import {reduce} from './reduce.js'
 import type {ExitCode, ScreenState, ViewContext} from './screen-state.js'
 
-/** What happens to the view. */
 export type ScreenEvent =
   /** A key as Ink reports it, or several that arrived together; `atMs`: server time. */
   | {readonly type: 'press'; readonly input: string; readonly key: KeyPress; readonly atMs: number}
-  /** New data has moved the selected line. */
   | {readonly type: 'settled'; readonly cursor: Cursor}
-  /** A signal, or the time limit. */
   | {readonly type: 'end'; readonly exitCode: ExitCode}
   | ActionEvent
 

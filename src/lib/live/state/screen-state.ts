@@ -9,7 +9,6 @@ export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 /** Determines the meaning of keys. `help` and an action are overlays over one of the others. */
 export type Mode = 'list' | 'filter' | Layer | 'help' | ActionMode
 
-/** A text about one bucket, over the list. */
 export type Layer = 'detail' | 'why'
 
 export type ExitCode = 0 | 130 | 143
@@ -17,35 +16,26 @@ export type ExitCode = 0 | 130 | 143
 /** The state of the view, apart from the data. Effects of the view bring the watch and the terminal in line with it. */
 export interface ScreenState {
   readonly mode: Mode
-  /** Whether the view may write: there are keys for actions. */
   readonly canAct: boolean
   readonly action: OpenAction | undefined
   /** Steps of actions that the view has to start; the number of the last one. */
   readonly steps: number
-  /** Lines about actions that were made, or tried, since the view was opened. */
   readonly performed: readonly string[]
-  /** The mode below the help. */
   readonly helpOver: 'list' | Layer
-  /** First visible line of the help. */
   readonly helpTop: number
   readonly tab: Tab
   readonly selection: Selection
   /** The filter before a resource was opened; `undefined`: the current filter was typed. */
   readonly filterBefore: string | undefined
   readonly cursors: Readonly<Record<Tab, Cursor>>
-  /** The bucket whose detail is open. */
   readonly detailId: string | undefined
   readonly detailTop: number
-  /** The bucket that is explained. */
   readonly whyId: string | undefined
   readonly whyTop: number
   readonly isWide: boolean
-  /** The instant at which the screen is frozen; `undefined`: not paused. */
   readonly pausedAtMs: number | undefined
   readonly intervalMs: number
-  /** How often a poll was asked for by key. */
   readonly refreshes: number
-  /** How often the view was suspended. */
   readonly suspensions: number
   /** Set when the view is to end; while an action runs, it first waits for the answer. */
   readonly exitCode: ExitCode | undefined
@@ -55,7 +45,6 @@ export interface ScreenState {
   readonly note: string | undefined
 }
 
-/** A change of the screen. */
 export type ScreenAction =
   | {readonly type: 'move'; readonly move: Move}
   | {readonly type: 'open'}
@@ -80,23 +69,16 @@ export type ScreenAction =
   | {readonly type: 'quit'; readonly exitCode: ExitCode}
   | ActOnAction
 
-/** What actions depend on besides the state: the extent of what is on the screen, and the time. */
 export interface ViewContext {
-  /** Ids of the lines of the tab. */
   readonly ids: readonly string[]
-  /** How many of them the screen shows. */
   readonly height: number
-  /** Lines of the help or the detail, if one is open, and how many of them the screen shows. */
   readonly text: {readonly length: number; readonly height: number}
   /** Server time of the action. */
   readonly atMs: number
-  /** Flags of this command, for commands to suggest. */
   readonly typedFlags: string
-  /** A bucket as the screen shows it, by id; `undefined` when it is not there any more. */
   readonly rowOf: (id: string) => Row | undefined
 }
 
-/** The state when the view opens. */
 export function initialState(selection: Selection, intervalMs: number, canAct = false): ScreenState {
   return {
     mode: 'list',

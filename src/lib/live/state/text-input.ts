@@ -1,17 +1,14 @@
-/** A line of text that is being edited: what is before the cursor and what is behind it. */
 export interface TextInput {
   readonly before: string
   readonly after: string
 }
 
-/** An edit by one key. */
 export type TextEdit =
   | {readonly type: 'insert'; readonly text: string}
   | {readonly type: 'erase'}
   | {readonly type: 'empty'}
   | {readonly type: 'go'; readonly to: 'left' | 'right' | 'start' | 'end'}
 
-/** A text with the cursor at its end. */
 export const inputOf = (text: string): TextInput => ({before: text, after: ''})
 
 export const textOf = ({before, after}: TextInput): string => before + after

@@ -32,7 +32,6 @@ export const dynoxide: EngineKind = {
   },
 }
 
-/** The executable for a platform, from the package that a module at `from` can import. */
 export async function findBinary(
   {platform, arch}: {platform: string; arch: string} = process,
   from: string = import.meta.url,

@@ -29,13 +29,11 @@ export interface Engine {
   readonly dataDir: string | undefined
   /** Resolves when the process has ended, for any reason. */
   readonly exited: Promise<ProcessExit>
-  /** The last lines that it wrote to stderr. */
   stderrTail(): string
   /** Resolves when the process has exited; may be called again. */
   stop(): Promise<void>
 }
 
-/** Dependencies of a start that tests replace. */
 export interface EngineSeams {
   choosePort(): Promise<number>
   /** From the start of the process to its first successful response. */
@@ -108,7 +106,6 @@ const PROBE_HEADERS = {
     'AWS4-HMAC-SHA256 Credential=local/20200101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature=0',
 }
 
-/** Whether the endpoint answers ListTables with success; false when it refuses, fails or the signal aborts. */
 function answersListTables(endpoint: string, signal: AbortSignal): Promise<boolean> {
   return new Promise(resolve => {
     // No agent: a keep-alive connection would outlast the probe and delay the engine's shutdown.

@@ -4,13 +4,11 @@ import {dynamodbLocal} from './dynamodb-local.js'
 import {dynoxide} from './dynoxide.js'
 import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
 
-/** Whether an engine can run here; `problem`: why not, and what to do. */
 interface EngineAvailability {
   readonly name: EngineName
   readonly problem: ZaelError | undefined
 }
 
-/** An engine that can run here, with its command line. */
 interface RunnableEngine extends LocatedEngine {
   readonly kind: EngineKind
 }
@@ -18,7 +16,6 @@ interface RunnableEngine extends LocatedEngine {
 /** All engines, in order of preference. */
 export const ENGINE_KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal, docker]
 
-/** Looks for every engine, in order of preference. */
 export async function findEngines(): Promise<EngineAvailability[]> {
   return Promise.all(
     ENGINE_KINDS.map(async kind => {
@@ -28,7 +25,6 @@ export async function findEngines(): Promise<EngineAvailability[]> {
   )
 }
 
-/** The named engine, or the first of the candidates that can run here. */
 export async function pickEngine(
   name: EngineName | undefined,
   candidates: readonly EngineKind[] = ENGINE_KINDS,

@@ -3,7 +3,6 @@ import {join, resolve} from 'node:path'
 import {InvalidInput} from '../../core/errors.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
 
-/** Mode of folders that only their owner may use. */
 export const PRIVATE_MODE = 0o700
 
 /** Makes sure that the folder exists and is writable; returns its absolute path. */

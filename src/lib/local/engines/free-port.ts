@@ -6,7 +6,6 @@ export async function findFreePort(): Promise<number> {
   return bindOnce(0)
 }
 
-/** Whether another process listens on this loopback port. */
 export async function isPortTaken(port: number): Promise<boolean> {
   try {
     await bindOnce(port)

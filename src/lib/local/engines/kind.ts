@@ -1,16 +1,13 @@
-/** The DynamoDB-compatible engines that `zael local` can run, in order of preference. */
 export type EngineName = 'dynoxide' | 'dynamodb-local' | 'docker'
 
 /** Builds the command line (program first) that serves on a loopback port; without a data folder the data is in memory. */
 type EngineCommand = (port: number, dataDir: string | undefined) => readonly string[]
 
-/** An engine that is installed on this machine. */
 export interface LocatedEngine {
   readonly command: EngineCommand
   readonly version: string
 }
 
-/** What `startEngine` needs to know about one engine. */
 export interface EngineKind {
   readonly name: EngineName
   /**

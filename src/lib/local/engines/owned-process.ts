@@ -2,7 +2,6 @@ import {spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {Writable} from 'node:stream'
 
-/** How a process ended: its exit code, or the signal that killed it. */
 export interface ProcessExit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -13,7 +12,6 @@ export interface OwnedProcess {
   readonly pid: number
   /** Resolves when the process and its watcher have exited; never rejects. */
   readonly exited: Promise<ProcessExit>
-  /** The last lines that the process wrote to stderr. */
   stderrTail(): string
   /** Sends SIGTERM, then SIGKILL after the grace time; resolves once the process has exited. */
   stop(graceMs: number): Promise<void>

@@ -7,11 +7,9 @@ import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
 import {checkOwnUser} from './owner.js'
 
-/** Names of what a stack keeps beside the engine's tables. */
 export const DATA_NAMES = {
   /** Lock file, held by the supervisor while it uses the folder. */
   lock: 'zael.lock',
-  /** How far the aggregator has read the stream. */
   checkpoint: 'stream-checkpoint.json',
   /** Expired audit events. */
   archive: 'zael-archive',
@@ -29,7 +27,6 @@ export async function enginesForData(folder: string): Promise<readonly EngineKin
   return owners.length === 0 ? ENGINE_KINDS : owners
 }
 
-/** A data folder that this process has locked. */
 interface OpenDataDir {
   readonly folder: string
   readonly engine: EngineName
@@ -69,7 +66,6 @@ async function lockFolder(folder: string, stateDir: string): Promise<Lock> {
   throw dataInUse(folder, lock.pid)
 }
 
-/** Whether a folder holds data of a local stack. */
 export async function hasData(folder: string): Promise<boolean> {
   return (await listNames(folder)).some(isStackFile)
 }
@@ -83,7 +79,6 @@ export async function wipeData(folder: string): Promise<void> {
   await rmdir(folder).catch(() => {}) // does not exist, or another process has written to it meanwhile
 }
 
-/** Throws when a folder holds files that are not part of a local stack. */
 export async function checkNoForeignFiles(folder: string): Promise<void> {
   const foreign = (await listNames(folder)).filter(name => !isStackFile(name))
   if (foreign.length === 0) return
@@ -94,7 +89,6 @@ export async function checkNoForeignFiles(folder: string): Promise<void> {
   })
 }
 
-/** Throws when an engine cannot use the data in a folder: tables of another engine, or a file that is not a database. */
 export async function checkData(folder: string, engine: EngineKind): Promise<void> {
   const owners = await enginesForData(folder)
   if (!owners.includes(engine)) {

@@ -6,12 +6,10 @@ import {cannotWrite, ignoreDamage, readPrivateJson} from './private-file.js'
 import {isProcessRunning, ownIdentity} from './process-identity.js'
 import type {lockHolderSchema} from './schemas.js'
 
-/** A lock that this process holds. */
 export interface Lock extends AsyncDisposable {
   release(): Promise<void>
 }
 
-/** The process that holds a lock; this is the content of the lock file. */
 type LockHolder = Readonly<z.infer<typeof lockHolderSchema>>
 
 const POLL_INTERVAL_MS = 25

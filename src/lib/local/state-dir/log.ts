@@ -4,7 +4,6 @@ import {setTimeout as sleep} from 'node:timers/promises'
 
 export type LogLevel = 'info' | 'warn' | 'error'
 
-/** Writes one line of the stack's log. */
 export type WriteLog = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void
 
 /** One line of the log; lines that Node wrote while crashing have no time and level. */
@@ -20,7 +19,6 @@ export interface LogEntry {
 const FILE_BYTES = 5 * 1024 * 1024
 const POLL_INTERVAL_MS = 200
 
-/** Name of the older of the two files. */
 export function rotatedLog(file: string): string {
   return `${file}.1`
 }
@@ -84,7 +82,6 @@ export async function* followLog(
   }
 }
 
-/** Parses a line of the log. */
 export function parseLine(line: string): LogEntry {
   try {
     const {time = null, level = null, message, ...fields} = JSON.parse(line)
@@ -95,7 +92,6 @@ export function parseLine(line: string): LogEntry {
   return {time: null, level: null, message: line, fields: {}}
 }
 
-/** The lines that end in a newline, and the incomplete rest. */
 function completeLines(text: string): {lines: string[]; rest: string} {
   const lines = text.split('\n')
   const rest = lines.pop() ?? ''

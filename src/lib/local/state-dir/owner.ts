@@ -1,6 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** As `stat` returns it. */
 interface Ownership {
   readonly uid: number
   readonly mode: number

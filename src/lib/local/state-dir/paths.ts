@@ -6,12 +6,10 @@ export interface StateDir {
   readonly folder: string
   /** The running stack; exists only while a supervisor runs, or after one was killed. */
   readonly stateFile: string
-  /** How the last stack ended. */
   readonly endFile: string
   /** Held by a command that starts or stops the stack. */
   readonly lockFile: string
   readonly logFile: string
-  /** The engine's data, unless another folder is named. */
   readonly dataDir: string
   /** Files of a stack in memory; worthless after it has ended. */
   readonly volatileDir: string
@@ -24,7 +22,6 @@ export function findStateDir(env: Environment = process.env): StateDir {
   return stateDirAt(join(dataFolder(env), 'local'))
 }
 
-/** The state directory in a given folder. */
 export function stateDirAt(folder: string): StateDir {
   return {
     folder,

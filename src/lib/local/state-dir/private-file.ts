@@ -35,7 +35,6 @@ export async function writePrivateJson(file: string, value: object): Promise<voi
   }
 }
 
-/** A file of zael's own that a crash or another program has damaged. */
 export class DamagedFile extends ZaelError {
   constructor(
     readonly path: string,
@@ -48,7 +47,6 @@ export class DamagedFile extends ZaelError {
   }
 }
 
-/** Turns a damaged file into none. */
 export function ignoreDamage(error: unknown): undefined {
   if (error instanceof DamagedFile) return undefined
   throw error
@@ -56,7 +54,6 @@ export function ignoreDamage(error: unknown): undefined {
 
 type Schemas = typeof import('./schemas.js')
 
-/** The content of a JSON file that zael wrote; `undefined` when there is none. */
 export async function readPrivateJson<T>(
   file: string,
   schemaOf: (schemas: Schemas) => z.ZodType<T>,
@@ -92,7 +89,6 @@ function parseJson(file: string, text: string): unknown {
   }
 }
 
-/** The error for a path of the state directory that cannot be written. */
 export function cannotWrite(path: string, cause: unknown): ZaelError {
   const hint = 'Set XDG_DATA_HOME or ZAEL_DATA_DIR to a folder that you may write to.'
   return pathError('write', path, cause, hint)

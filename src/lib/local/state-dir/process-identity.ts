@@ -12,22 +12,18 @@ export interface ProcessIdentity {
 
 const POLL_INTERVAL_MS = 20
 
-/** The identity of this process. */
 export async function ownIdentity(): Promise<ProcessIdentity> {
   return {pid: process.pid, began: (await readStartTime(process.pid)) ?? ''}
 }
 
-/** Whether exactly this process is still running. */
 export async function isProcessRunning({pid, began}: ProcessIdentity): Promise<boolean> {
   return isPidInUse(pid) && (began === '' || (await readStartTime(pid)) === began)
 }
 
-/** Resolves with true once the process has exited, or with false when it still runs after the time limit. */
 export function waitForExit(identity: ProcessIdentity, limitMs: number): Promise<boolean> {
   return waitUntil(async () => !(await isProcessRunning(identity)), limitMs)
 }
 
-/** Checks a condition at short intervals; resolves with true once it holds, or with false after the time limit. */
 export async function waitUntil(condition: () => Promise<boolean>, limitMs: number): Promise<boolean> {
   const limit = AbortSignal.timeout(limitMs)
   while (!(await condition())) {

@@ -7,7 +7,6 @@ const pidSchema = z.int32().min(1)
 
 const portSchema = z.int().min(1).max(65_535)
 
-/** One line that can be printed. */
 const lineSchema = z
   .string()
   .max(4_096)
@@ -32,7 +31,6 @@ export const lockHolderSchema = processIdentitySchema.extend({
   stateDir: z.string().optional(),
 })
 
-/** Name of the local stack, and of its table. */
 const stackName = z.literal('local')
 
 export const stackStateSchema = processIdentitySchema.extend({
@@ -50,7 +48,6 @@ export const stackStateSchema = processIdentitySchema.extend({
   /** As it was asked for; absent: the default of a new table, or what an existing one has. */
   resourceIndex: z.enum(['KEYS_ONLY', 'ALL']).optional(),
   startedAt: instantSchema,
-  /** Version of zael that started it. */
   version: lineSchema,
 })
 

@@ -10,7 +10,6 @@ export const LOCAL_STACK = 'local'
 /** The state file of a started stack; it does not prove that the stack still runs. */
 export type StackState = Readonly<z.infer<typeof stackStateSchema>>
 
-/** How a stack ended. */
 export type StackEnd = Readonly<z.infer<typeof stackEndSchema>>
 
 /** The stored state; `undefined` when there is none. Throws `DamagedFile` when it cannot be used. */

@@ -4,14 +4,12 @@ import type {RawRecord} from '../../dynamo/transports/stream.js'
 /** Processes records of a stream; `failures` are the sequence numbers of those to deliver again. */
 export type StreamHandler = (event: StreamEvent) => Promise<{readonly failures: readonly string[]}>
 
-/** The outcome of one batch. */
 export interface Delivery {
   /** The records before the first one that failed; the rest must be delivered again. */
   readonly delivered: readonly RawRecord[]
   readonly failure: Error | undefined
 }
 
-/** Passes records of one shard to the handler. */
 export async function deliver(
   handler: StreamHandler,
   streamArn: string,

@@ -17,7 +17,6 @@ export interface PollerOptions {
   readonly stream: StreamTransport
   /** Must be idempotent: a record may be delivered more than once. The same code that Lambda runs. */
   readonly handler: StreamHandler
-  /** Called when there is nothing to read. */
   readonly idle?: () => Promise<void>
   /** Records how far the stream has been read; for one poller only. */
   readonly checkpointFile: string
@@ -34,7 +33,6 @@ export interface PollerOptions {
 
 interface PollerStatus {
   readonly streamArn: string | undefined
-  /** Records delivered. */
   readonly records: number
   readonly batches: number
   readonly errors: number
@@ -64,7 +62,6 @@ export class StreamPoller {
   #running: Promise<void> | undefined
   #shards: readonly ShardDescription[] = []
   #nextDiscoveryMs = 0
-  /** Iterators at which to continue, by shard. */
   readonly #iterators = new Map<string, string>()
 
   #records = 0
@@ -135,7 +132,6 @@ export class StreamPoller {
     return hasMore
   }
 
-  /** Finds the table's current stream and its shards. */
   async #discover(): Promise<void> {
     const {tableName, transport, stream, checkpointFile, clock, log} = this.#options
     const {signal} = this.#stopping

@@ -13,12 +13,10 @@ export type ShardProgress = Readonly<z.infer<typeof progressSchema>>
 const checkpointSchema = z.object({streamArn: z.string(), shards: z.record(z.string(), progressSchema)})
 export type Checkpoint = Readonly<z.infer<typeof checkpointSchema>>
 
-/** Why a checkpoint file cannot be used. */
 interface Unreadable {
   readonly problem: string
 }
 
-/** The progress of a poller, in memory and in its checkpoint file. */
 export class StreamProgress {
   readonly #file: string
   #checkpoint: Checkpoint = {streamArn: '', shards: {}}
@@ -81,14 +79,12 @@ export class StreamProgress {
     this.#checkpoint = checkpoint
   }
 
-  /** Makes a shard start over. */
   reset(shardId: string): void {
     const {[shardId]: _, ...shards} = this.shards
     this.#checkpoint = {streamArn: this.streamArn, shards}
   }
 }
 
-/** `undefined` when there is no file. */
 async function readCheckpoint(file: string): Promise<Checkpoint | Unreadable | undefined> {
   try {
     const {data, error} = checkpointSchema.safeParse(JSON.parse(await readFile(file, 'utf8')))

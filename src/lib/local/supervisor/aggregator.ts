@@ -11,7 +11,6 @@ import type {WriteLog} from '../state-dir/log.js'
 import {StreamPoller} from '../stream/poller.js'
 import type {AggregatorStatus} from './control.js'
 
-/** A running aggregator. */
 export interface StackAggregator {
   status(): AggregatorStatus
   /** Resolves when the batch in flight is finished. */

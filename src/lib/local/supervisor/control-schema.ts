@@ -26,7 +26,6 @@ const aggregatorStatusSchema = z
 export const liveStatusSchema = z.object({
   uptimeMs: z.number().min(0),
   enginePid: z.int(),
-  /** How often the engine crashed and was restarted. */
   engineRestarts: count,
   /** `null`: the stack runs without. */
   aggregator: aggregatorStatusSchema.nullable(),

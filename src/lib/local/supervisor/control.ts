@@ -5,12 +5,10 @@ import type {AddressInfo} from 'node:net'
 import type {z} from 'zod'
 import type {liveStatusSchema} from './control-schema.js'
 
-/** What a supervisor knows about itself at this moment. */
 export type LiveStatus = Readonly<z.infer<typeof liveStatusSchema>>
 
 export type AggregatorStatus = NonNullable<LiveStatus['aggregator']>
 
-/** The port on which a supervisor serves its status. */
 export interface ControlServer {
   readonly port: number
   close(): Promise<void>
@@ -51,7 +49,6 @@ export async function serveStatus(startToken: string, status: () => LiveStatus):
   }
 }
 
-/** The live status, if the supervisor with this token answers on that port. */
 export async function fetchStatus(port: number, startToken: string): Promise<LiveStatus | undefined> {
   const nonce = randomUUID()
   try {
@@ -65,14 +62,12 @@ export async function fetchStatus(port: number, startToken: string): Promise<Liv
   }
 }
 
-/** Of a request without a body, or of an answer. */
 function proofOf(startToken: string, nonce: string, body?: string): string {
   return createHmac('sha256', startToken)
     .update(JSON.stringify(body === undefined ? ['request', nonce] : ['answer', nonce, body]))
     .digest('hex')
 }
 
-/** The nonce of a request whose sender knows the token. */
 function provenNonce(authorization: string, startToken: string): string | undefined {
   const [, nonce, proof] = /^zael ([\w-]{16,64}) ([0-9a-f]{64})$/.exec(authorization) ?? []
   return nonce !== undefined && isSame(proof ?? '', proofOf(startToken, nonce)) ? nonce : undefined

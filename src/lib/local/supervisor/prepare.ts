@@ -54,7 +54,6 @@ async function checkResourceIndex(table: Table, {resourceIndex}: Pick<TableOptio
   })
 }
 
-/** `undefined` when there is no table. */
 async function storedVersion(table: Table): Promise<StoredVersion | undefined> {
   try {
     return await readVersion(table)

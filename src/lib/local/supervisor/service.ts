@@ -20,12 +20,10 @@ interface StackServiceOptions {
   readonly folder: string
   readonly aggregator: boolean
   readonly resourceIndex?: TableOptions['resourceIndex']
-  /** Version of zael. */
   readonly version: string
   readonly log: WriteLog
 }
 
-/** What runs on the engine: the table, and the aggregator that follows its stream. */
 export class StackService {
   readonly #options: StackServiceOptions
   readonly #transport: ClosableTransport
@@ -57,7 +55,6 @@ export class StackService {
     return this.#aggregator?.status() ?? null
   }
 
-  /** Resolves when the aggregator has finished the batch in flight. */
   async stop(): Promise<void> {
     const aggregator = this.#aggregator
     this.#aggregator = undefined

@@ -15,7 +15,6 @@ import {watchEngine} from './engine-watchdog.js'
 
 /** Options of a supervisor; passed to its process as JSON. */
 export interface SupervisorOptions {
-  /** Path of the state directory. */
   readonly stateDir: string
   /** Absent: the first that can run here and read the data. */
   readonly engine?: EngineName
@@ -27,20 +26,15 @@ export interface SupervisorOptions {
   readonly aggregator: boolean
   /** Projection of the resource index of a new table; absent: the default, and any for an existing one. */
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
-  /** Version of zael. */
   readonly version: string
 }
 
-/** How a supervisor is connected to the process it runs in. */
 interface SupervisorHooks {
   readonly log: WriteLog
-  /** Aborted to stop the stack. */
   readonly signal: AbortSignal
-  /** Called once the stack can be used. */
   onReady(state: StackState): void
   /** How often to check that the state directory still belongs to this stack, in ms. */
   readonly watchIntervalMs?: number
-  /** Waits before a restart of the engine. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 

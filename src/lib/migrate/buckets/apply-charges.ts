@@ -50,7 +50,6 @@ function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): Exp
   return e.set(MIGRATION_MARK, s(encodeBucketMarks(marks)))
 }
 
-/** One update per old item. */
 function chargeOld(context: MigrationContext, old: OldBucket, {toOld}: Charges): TransactItem[] {
   const charged = [...toOld].map(([name, milli]) => ({name, milli, limit: old.limits.get(name) as OldLimit}))
   return [...groupBy(charged, ({limit}) => JSON.stringify(keyOf(limit.item))).values()].map(parts => {

@@ -17,13 +17,11 @@ export interface Charges {
   readonly toNew: ReadonlyMap<string, bigint>
   /** Consumption of the new bucket to charge to the old one, in the location used last. */
   readonly toOld: ReadonlyMap<string, bigint>
-  /** The marks once both are charged. */
   readonly marks: BucketMarks
   /** Whether a charge was computed from the refill instant of the new bucket, and is wrong at any other. */
   readonly dependsOnRefill: boolean
 }
 
-/** What each replica has to be charged since the marks were written. */
 export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks): Charges {
   const toNew = new Map<string, bigint>()
   const toOld = new Map<string, bigint>()
@@ -89,7 +87,6 @@ function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption,
   return couldBeNew ? consumedMilli : missing
 }
 
-/** A limit of the new bucket over all its shards. */
 interface CurrentLimit extends ChargedBucket {
   readonly refilledAtMs: number
   readonly capacityMilli: bigint
@@ -139,7 +136,6 @@ function createdAtMs(
   return earned > 0n ? refilledAtMs - Number((earned * BigInt(refillPeriodMs)) / refillAmountMilli) : refilledAtMs
 }
 
-/** What the new limit has consumed since it was charged to the old one. */
 function consumedFromNew(charged: ChargedBucket | undefined, current: CurrentLimit, limit: OldLimit): bigint {
   if (charged && current.shards >= charged.shards) {
     const consumed = current.consumedMilli - charged.consumedMilli

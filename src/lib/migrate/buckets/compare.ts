@@ -28,7 +28,6 @@ import {readOldBucketItems} from './old-bucket-items.js'
 /** A larger shard count is an error of another client. */
 const MAX_SHARDS = 1024
 
-/** The old items of one entity and resource, and the namespace that they move to. */
 interface BucketSources {
   readonly namespace: string
   readonly entity: string
@@ -55,7 +54,6 @@ export async function compareBuckets(
   return buckets.map(bucket => compareBucket(context, bucket, {firstShards, related}))
 }
 
-/** The buckets that start among the items of a page, each with all its old items. */
 export async function gatherBuckets(
   context: MigrationContext,
   items: readonly OldItem<'bucket'>[],
@@ -66,7 +64,6 @@ export async function gatherBuckets(
   return all.filter(({sources}) => startsHere(sources))
 }
 
-/** The buckets of one entity, each with all its old items. */
 async function gatherSources(
   context: MigrationContext,
   members: readonly OldItem<'bucket'>[],
@@ -145,7 +142,6 @@ function furtherShards(first: BucketRecord, related: ReadonlyMap<string, Item>):
   })
 }
 
-/** An old bucket and the new one. */
 interface Replicas {
   readonly sources: readonly OldItem[]
   readonly old: OldBucket
@@ -167,12 +163,10 @@ function compareReplicas(context: MigrationContext, {sources, old, current, shar
   return {...common, state: 'same', onDelete, ...(charges.toOld.size > 0 ? {write} : {})}
 }
 
-/** Whether there are old items in a location that the marks of the new bucket do not have yet. */
 function hasNewLocation(marks: BucketMarks, before: BucketMarks): boolean {
   return [...marks].some(([limit, locations]) => [...locations.keys()].some(each => !before.get(limit)?.has(each)))
 }
 
-/** The item of a new bucket, with the counters that refunds left of an earlier one. */
 function encodeCopy(
   context: MigrationContext,
   bucket: BucketSources,

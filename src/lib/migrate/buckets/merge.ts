@@ -4,10 +4,8 @@ import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration
 import type {OldBucket, OldResidue} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 
-/** Which new bucket is made, and the settings of its entity. */
 type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
 
-/** A new bucket made of an old one, and its marks. */
 interface MergedBucket {
   readonly record: BucketRecord
   readonly marks: BucketMarks
@@ -40,7 +38,6 @@ export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket 
   return {record, marks}
 }
 
-/** Records that the new bucket contains an old limit as it is, and that `charged` was charged to the old one. */
 export function markOf(
   {state, refilledAtMs, countsConsumption}: OldLimit,
   charged: ChargedBucket | undefined,

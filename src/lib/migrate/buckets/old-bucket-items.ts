@@ -5,7 +5,6 @@ import {LITERAL_DEFAULT, legacyKeys, legacySortKeys} from '../../schema/legacy-k
 import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/reads.js'
 
-/** All old bucket items of an entity for some resources, by resource. */
 export async function readOldBucketItems(
   context: MigrationContext,
   namespace: string,

@@ -7,7 +7,6 @@ import {type BucketRecord, decodeBucket, limitAttribute, type Residue} from '../
 import {decodeCompositeBucket, decodePerLimitBucket} from '../layouts/old-limit-parts.js'
 import type {OldItem} from '../records/finding.js'
 
-/** One limit of an old bucket in one location. */
 export interface OldLimit {
   readonly state: LimitState
   /** The limit over all shards, whether all of them still exist or not. */
@@ -19,11 +18,9 @@ export interface OldLimit {
   readonly location: string
   /** The item that is charged. */
   readonly item: Item
-  /** Whether the item holds this limit only. */
   readonly isPerLimit: boolean
 }
 
-/** Content of one item. */
 interface BucketParts {
   /** `undefined` for the item of a single limit, and for counters that are left of a bucket. */
   readonly record: BucketRecord | undefined

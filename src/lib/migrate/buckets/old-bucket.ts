@@ -10,7 +10,6 @@ export interface OldResidue {
   readonly tokensMilli: bigint
 }
 
-/** All old items of one entity and resource, taken together. */
 export interface OldBucket {
   /** Of a limit stored in several locations, the one that was used last. */
   readonly limits: ReadonlyMap<string, OldLimit>

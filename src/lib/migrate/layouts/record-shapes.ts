@@ -5,7 +5,6 @@ import type {ParsedKey} from '../../schema/keys.js'
 import {flatten} from '../../schema/legacy-item.js'
 import {readNumber, readString} from '../../schema/read.js'
 
-/** What kind of record an item is, and which one of its kind. */
 export type RecordIdentity =
   | {readonly type: 'entity'; readonly entity: string}
   /** `limit` is `undefined` when the item holds all limits; `shard` when it is in its entity's partition. */
@@ -86,11 +85,9 @@ export function hasBalance(item: Item): boolean {
   return Object.keys(item).some(name => /^b_.+_tk$/.test(name) && readNumber(item, name) !== undefined)
 }
 
-/** Whether a flat item is the bucket of a single limit. */
 export const isPerLimitBucket = (item: Item): boolean =>
   hasNumbers(item, 'tokens_milli', 'last_refill_ms', 'refill_amount_milli', 'refill_period_ms')
 
-/** Whether a flat item is a single configured limit. */
 export const isLimitConfig = (item: Item): boolean =>
   hasNumbers(item, 'capacity', 'refill_amount', 'refill_period_seconds')
 
@@ -100,7 +97,6 @@ export const knowsCascade = (item: Item): boolean => 'cascade' in item
 /** Whether the window type is part of the key of a usage record, as in releases with namespaces. */
 export const hasWindowInKey = (item: Item): boolean => /#(daily|monthly)$/.test(readString(item, 'SK') ?? '')
 
-/** The layout version that a version record of any layout names. */
 export const readSchemaVersion = (item: Item): string | undefined => readString(flatten(item), 'schema_version')
 
 const hasStrings = (item: Item, ...names: string[]): boolean =>

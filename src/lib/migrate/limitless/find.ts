@@ -16,9 +16,7 @@ import {hasOldLimits} from '../records/limits.js'
 import {isOfType, readItems} from '../records/reads.js'
 import {type LimitlessBucket, limitsInBucket} from './bucket-limits.js'
 
-/** What is looked at besides the records of the current layout. */
 interface FinderOptions {
-  /** Also buckets that are not copied yet. */
   readonly oldBuckets?: boolean
   /** Limits that are not copied yet count as configured. */
   readonly oldLimits?: boolean
@@ -33,7 +31,6 @@ const MOST_REMEMBERED = 10_000
  */
 export class LimitlessFinder {
   readonly #options: FinderOptions
-  /** Keys of configurations with limits that many buckets share. */
   readonly #shared = new Set<string>()
   #active: Promise<ReadonlySet<string>> | undefined
 
@@ -56,7 +53,6 @@ export class LimitlessFinder {
     return found.filter(({namespace}) => active.has(namespace))
   }
 
-  /** Those for which none of the scopes has limits. */
   async #lacking(
     context: MigrationContext,
     buckets: readonly LimitlessBucket[],
@@ -76,7 +72,6 @@ export class LimitlessFinder {
     return this.#options.oldLimits ? this.#lackingOld(context, lacking, scopesOf) : lacking
   }
 
-  /** Those for which none of the scopes has limits in an old place either. */
   async #lackingOld(
     context: MigrationContext,
     buckets: readonly LimitlessBucket[],
@@ -135,7 +130,6 @@ function currentBuckets({table}: MigrationContext, {all}: ClassifiedPage): Limit
   })
 }
 
-/** Buckets that are not copied yet. */
 async function oldBuckets(context: MigrationContext, {old}: ClassifiedPage): Promise<LimitlessBucket[]> {
   const gathered = await gatherBuckets(context, (old.get('bucket') ?? []).filter(isOfType('bucket')))
   const targetOf = ({namespace, entity, resource}: LimitlessBucket): Key => keys.bucket(namespace, entity, resource, 0)

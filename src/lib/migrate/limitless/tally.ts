@@ -7,20 +7,17 @@ const MOST_RESOURCES = 5_000
 /** Different sets of limits that are counted, over all resources: about 20 MB. */
 const MOST_SETS = 20_000
 
-/** Entities listed of each resource, and of each set of limits. */
 const MOST_ENTITIES = 10
 const MOST_EXAMPLES = 3
 
 /** A set of limits is that of the whole resource if at least so many buckets have it. */
 const LEAST_COMMON = 2
 
-/** An entity with the limits in its bucket. */
 export interface EntityLimits {
   readonly entity: string
   readonly limits: readonly Limit[]
 }
 
-/** The buckets of one resource without configured limits, and what can be configured instead. */
 export interface LimitlessResource {
   readonly namespace: string
   readonly resource: string
@@ -29,25 +26,19 @@ export interface LimitlessResource {
   readonly entities: readonly string[]
   /** The limits that most of them have, for the whole resource; `undefined` if no two buckets have the same. */
   readonly common: readonly Limit[] | undefined
-  /** Buckets that need limits of their own. */
   readonly exceptions: number
-  /** The first of them. */
   readonly shownExceptions: readonly EntityLimits[]
-  /** Buckets whose limits cannot be configured as they are. */
   readonly underivable: number
 }
 
-/** Buckets without configured limits at any level. */
 export interface Limitless {
   readonly buckets: number
   readonly resources: readonly LimitlessResource[]
-  /** Buckets of resources beyond those that are listed. */
   readonly unlisted: number
 }
 
 export const NOTHING_LIMITLESS: Limitless = {buckets: 0, resources: [], unlisted: 0}
 
-/** One set of limits, and who has it. */
 interface LimitSet {
   readonly limits: readonly Limit[]
   readonly examples: string[]

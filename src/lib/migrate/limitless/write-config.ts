@@ -15,7 +15,6 @@ import type {MigrationContext} from '../records/finding.js'
 import {readItems} from '../records/reads.js'
 import {definesLimits} from './find.js'
 
-/** How often a write is tried while other clients change the same configuration. */
 const ATTEMPTS = 20
 
 /**

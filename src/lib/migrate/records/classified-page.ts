@@ -4,12 +4,9 @@ import {keyOf, partitionOf} from '../../schema/keys.js'
 import type {ClassifiedRecord, OldRecordType} from './classify.js'
 import type {MigrationContext, OldItem} from './finding.js'
 
-/** The items of a page, each with what it is. */
 export interface ClassifiedPage {
   readonly all: readonly {readonly item: Item; readonly record: ClassifiedRecord}[]
-  /** Old items by kind of record. */
   readonly old: ReadonlyMap<OldRecordType, readonly OldItem[]>
-  /** Keys of items of unknown shape. */
   readonly unknown: readonly Key[]
 }
 

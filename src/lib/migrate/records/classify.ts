@@ -71,7 +71,6 @@ export function classifyItem(item: Item, options: ClassifyOptions = {}): Classif
   return old ?? {kind: 'unknown', key}
 }
 
-/** Key of a record of an older layout in the current one. */
 export function targetKey(record: OldRecord, namespace: string): Key {
   switch (record.type) {
     case 'entity':
@@ -157,7 +156,6 @@ function classifyLegacy(stored: Item, legacy: LegacyKey): OldRecord | undefined 
   }
 }
 
-/** The generation that introduced the flat shape of a record without a namespace. */
 function firstGenerationOf(identity: RecordIdentity): OldGeneration {
   if (identity.type === 'usage') return 1
   if (identity.type === 'limits') return 4

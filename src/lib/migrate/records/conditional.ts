@@ -43,7 +43,6 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
   }
 }
 
-/** All or nothing; `false` when a condition does not hold. */
 export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
   for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
   try {
@@ -62,7 +61,6 @@ function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; reado
     throw new Error(`there is no namespace yet for ${partition}`)
 }
 
-/** Writes a new item where there is none. */
 export async function putAbsent(context: MigrationContext, item: Item): Promise<boolean> {
   const {TableName: _, ...input} = putNew(context.table, item).Put as OperationInput<'PutItem'>
   return sendConditional(context, 'PutItem', input)
@@ -75,14 +73,12 @@ export async function putAll({table, signal}: MigrationContext, items: readonly 
   await batchWrite(table.transport, table.name, requests, {backoff: table.backoff, signal})
 }
 
-/** Replaces an item that is unchanged since it was read. */
 export async function replaceSeen(context: MigrationContext, seen: Item, item: Item): Promise<boolean> {
   const e = new ExpressionBuilder()
   requireUnchanged(e, seen)
   return sendConditional(context, 'PutItem', {Item: item, ...e.write()})
 }
 
-/** Sets the mark of a new item that is unchanged since it was read. */
 export async function setMark(context: MigrationContext, seen: Item, mark: AttributeValue): Promise<boolean> {
   const e = new ExpressionBuilder()
   requireUnchanged(e, seen)
@@ -106,7 +102,6 @@ export function digest(items: readonly Item[]): string {
   return hash.digest('base64url').slice(0, 16)
 }
 
-/** The content of a new item without the migration mark. */
 export function contentOf({[MIGRATION_MARK]: _, ...content}: Item): Item {
   return content
 }

@@ -20,7 +20,6 @@ import {
 import {copyMarkOf} from './marks.js'
 import {oldItemOf, readItems, readMarks} from './reads.js'
 
-/** Compares entities with their copies. */
 export async function compareEntities(
   context: MigrationContext,
   entities: readonly OldItem<'entity'>[],
@@ -49,7 +48,6 @@ function isSameEntity(current: Item, copy: Item): boolean {
   return ENTITY_INDEX_KEYS.every(name => readString(current, name) === readString(wanted, name))
 }
 
-/** Compares provisioner records of the Python system with their copies. */
 export function compareProvisioner(
   context: MigrationContext,
   settings: readonly OldItem<'settings'>[],
@@ -88,7 +86,6 @@ export async function compareVersions(
   return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not moved yet'}))
 }
 
-/** Whether current clients accept a table with this version record. */
 export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
   try {
     checkCompatibility(record, '', false)
@@ -99,7 +96,6 @@ export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
 }
 
 interface CopyRules {
-  /** The copy of an old item in a namespace. */
   readonly convert: (namespace: string, item: Item) => Item
   /** A newer old item of the same record, which is copied instead. */
   readonly newerItemOf?: (old: OldItem) => OldItem | undefined

@@ -6,14 +6,10 @@ import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.
 import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'
 import {copyMarkOf} from './marks.js'
 
-/** A record that is copied as a whole. */
 interface RecordCopy {
   readonly type: OldRecordType
-  /** The old items it is made of. */
   readonly sources: readonly OldItem[]
-  /** The new item as it should be. */
   readonly copy: Item
-  /** The new item as it is. */
   readonly current: Item | undefined
   /** Whether a new item that the migration did not write is equivalent; by default if all attributes are equal. */
   readonly isEquivalent?: (current: Item) => boolean

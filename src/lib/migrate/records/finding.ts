@@ -9,13 +9,11 @@ import type {OldLocations, ScatteredKind} from './old-locations.js'
 
 const CONCURRENT_COMPARISONS = 16
 
-/** What comparing and copying records depends on. */
 export interface MigrationContext {
   readonly table: Table
   readonly signal: AbortSignal | undefined
   /** Id of the namespace `default`, the target of everything without a namespace; `undefined` until it is registered. */
   readonly defaultNamespace: string | undefined
-  /** Whether items under the literal id `default` move to that namespace too. */
   readonly literalDefaultMoves: boolean
   /** Called once for each item read; the result stays with the item as an {@link OldItem}. */
   readonly classify: (item: Item) => ClassifiedRecord
@@ -23,11 +21,9 @@ export interface MigrationContext {
   readonly locations?: OldLocations | undefined
 }
 
-/** An old item and what it is. */
 export interface OldItem<T extends OldRecordType = OldRecordType> {
   readonly item: Item
   readonly record: OldRecord & {readonly type: T}
-  /** Whether all items of its partition are on the same page. */
   readonly isPartitionOnPage?: boolean
 }
 
@@ -40,25 +36,20 @@ type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
 /** How an old record compares with its copy. Several old items may become one record. */
 export interface MigrationFinding {
   readonly type: OldRecordType
-  /** The old items as they were read. */
   readonly sources: readonly OldItem[]
   /**
    * `behind`: the copy has to be written; `expired`: the record need not be copied any more; `unknown`: its content cannot be
    * read, so it is left alone like an item of unknown shape; `unmovable`: the current layout cannot hold it.
    */
   readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown' | 'unmovable'
-  /** What differs, for display. */
   readonly reason?: string | undefined
   readonly decision?: MigrationDecision | undefined
-  /** Whether there is no copy at all. */
   readonly isAbsent?: boolean
-  /** The copy to be written where there is none. */
   readonly firstCopy?: Item
   /** Brings the copy up to date. `false`: another client changed an item meanwhile, so it has to be compared again. */
   readonly write?: () => Promise<boolean>
   /** Changes to the copy when the old items are deleted. */
   readonly onDelete?: readonly TransactItem[]
-  /** Resolves a conflict by keeping the old record or the new one. */
   readonly keep?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
 }
 
@@ -83,7 +74,6 @@ export function oldPrefixes(context: MigrationContext, kind: ScatteredKind, name
 
 export const LITERAL_PREFIX = partitionPrefix(LITERAL_DEFAULT)
 
-/** Whether every old record of a kind that moves to `namespace` is known to be a single item. */
 export function isSingleItem(context: MigrationContext, kind: ScatteredKind, namespace: string): boolean {
   return context.locations?.mayHaveParts(kind) === false && oldPrefixes(context, kind, namespace).length === 1
 }
@@ -94,7 +84,6 @@ export function startsAmong(page: readonly OldItem[]): (sources: readonly OldIte
   return ([first]) => first !== undefined && onPage.has(keyId(keyOf(first.item)))
 }
 
-/** Maps each element, several at a time; the results are in the order of the elements. */
 export async function mapConcurrently<T, R>(elements: readonly T[], work: (element: T) => Promise<R>): Promise<R[]> {
   const results = new Map<T, R>()
   await forEachConcurrently(chunksOf(elements, 1), CONCURRENT_COMPARISONS, async chunk => {

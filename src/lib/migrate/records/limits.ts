@@ -33,10 +33,8 @@ import {
 } from './finding.js'
 import {oldItemOf, queryOldItems, readItems} from './reads.js'
 
-/** Configured limits, including the settings of the system level. */
 type OldConfigItem = OldItem<'limits'> | OldItem<'settings'>
 
-/** The old items of one scope. */
 interface OldConfig {
   readonly namespace: string
   readonly scope: ConfigScope
@@ -65,7 +63,6 @@ export async function compareLimits(
     .map(config => compareConfig(context, config, seen.get(keyId(configKey(config.namespace, config.scope)))))
 }
 
-/** Whether a scope has limits in an old place. */
 export async function hasOldLimits(context: MigrationContext, namespace: string, scope: ConfigScope): Promise<boolean> {
   const anywhere = {...context, locations: undefined}
   const seen = await readItems(anywhere, compositeKeys(anywhere, namespace, scope))

@@ -56,10 +56,8 @@ const copyMarkSchema = z
 /** What a new bucket got from the old ones; empty without a mark. Throws for a mark that is damaged, like the others. */
 export const bucketMarksOf = (item: Item | undefined): BucketMarks => readMark(item, bucketMarksSchema) ?? new Map()
 
-/** What a new usage record got from the old ones; empty without a mark. */
 export const usageMarksOf = (item: Item | undefined): UsageMarks => readMark(item, usageMarksSchema) ?? {}
 
-/** Which old items a new one was copied from; `undefined` without a mark. */
 export const copyMarkOf = (item: Item | undefined): CopyMark | undefined => readMark(item, copyMarkSchema)
 
 /** A damaged mark must not count as none: what the old record had counted would be counted twice. */

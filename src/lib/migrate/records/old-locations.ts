@@ -31,7 +31,6 @@ export class OldLocations {
     }
   }
 
-  /** The whole table was read: every location is known. */
   markComplete(): void {
     this.#isComplete = true
   }
@@ -51,7 +50,6 @@ export class OldLocations {
     return !this.#isComplete || this.#prefixes.has(entryOf(kind, prefix))
   }
 
-  /** Whether a record of that kind may consist of several items in one partition. */
   mayHaveParts(kind: ScatteredKind): boolean {
     return !this.#isComplete || this.#kindsWithParts.has(kind)
   }

@@ -15,7 +15,6 @@ export function readMarks({table, signal}: MigrationContext, wanted: Iterable<Ke
   return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, projection, signal})
 }
 
-/** The old items of one partition, or of a range of its sort keys. */
 export async function* queryOldItems(context: MigrationContext, range: RangeQuery): AsyncGenerator<OldItem, void> {
   for await (const item of readAll(context.table, range, undefined, context.signal)) {
     const old = oldItemOf(context, item)
@@ -23,13 +22,11 @@ export async function* queryOldItems(context: MigrationContext, range: RangeQuer
   }
 }
 
-/** Classifies an item that was just read; `undefined` when it is not an old one. */
 export function oldItemOf(context: MigrationContext, item: Item): OldItem | undefined {
   const record = context.classify(item)
   return record.kind === 'old' ? {item, record} : undefined
 }
 
-/** Narrows an old item to one kind of record. */
 export const isOfType =
   <T extends OldItem['record']['type']>(type: T) =>
   (old: OldItem): old is OldItem<T> =>

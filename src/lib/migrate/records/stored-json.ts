@@ -1,6 +1,5 @@
 import {z} from 'zod'
 
-/** JSON in a text attribute, as an unchecked value. */
 export const storedJson = z.string('expected text').transform((text, context): unknown => {
   try {
     return JSON.parse(text)

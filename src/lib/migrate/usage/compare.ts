@@ -99,11 +99,9 @@ function keepDecision(day: OldDay, seen: ReadonlyMap<string, Item>): OldDay {
 
 const isEmpty = (counters: Counters): boolean => Object.keys(counters).length === 0
 
-/** What a new record got from the old ones of this series. */
 const shareOf = (series: UsageSeries, current: Item | undefined): UsageShare | undefined =>
   usageMarksOf(current)[shareName(series)]
 
-/** Name of a series' share in the mark of a new record. */
 const shareName = ({origin}: UsageSeries): string => origin ?? ''
 
 function compareDay(context: MigrationContext, day: OldDay, seen: ReadonlyMap<string, Item>): MigrationFinding {
@@ -125,9 +123,7 @@ function compareDay(context: MigrationContext, day: OldDay, seen: ReadonlyMap<st
 
 interface UsageChange {
   readonly target: UsageTarget
-  /** Added to each counter. */
   readonly additions: readonly (readonly [string, AttributeValue])[]
-  /** The record as it was read. */
   readonly current: Item | undefined
 }
 

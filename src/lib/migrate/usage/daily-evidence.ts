@@ -15,7 +15,6 @@ export class DailyEvidence {
 
   constructor(readonly nowMs: number) {}
 
-  /** Adds the existing records of one day. */
   add(records: readonly UsageRecord[]): void {
     const {midnight, others} = separateMidnight(records)
     const [first, another] = midnight

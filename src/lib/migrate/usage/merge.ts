@@ -5,7 +5,6 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 /** Counters of one window: whole tokens per limit, and the number of events. */
 export type Counters = Readonly<Record<string, number>>
 
-/** One new usage record, as computed from the old records of a day. */
 export interface UsageTarget {
   readonly window: Window
   readonly start: string
@@ -21,14 +20,12 @@ export interface UsageTarget {
  */
 export type DailyWindows = 'counted' | 'not counted' | 'unknown'
 
-/** The new records for one entity, resource and day. */
 export interface UsageDay {
   readonly targets: readonly UsageTarget[]
   /** Whether a record that counted several windows could be split; `undefined` if there was none. */
   readonly decision: 'split' | 'kept as labelled' | undefined
 }
 
-/** The records of a day's first instant, and those of its other hours. */
 export function separateMidnight(records: readonly UsageRecord[]): {midnight: UsageRecord[]; others: UsageRecord[]} {
   const isMidnight = ({start}: UsageRecord) => start.endsWith('T00:00:00Z')
   return {midnight: records.filter(isMidnight), others: records.filter(record => !isMidnight(record))}

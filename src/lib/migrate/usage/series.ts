@@ -7,7 +7,6 @@ import {isOfType, queryOldItems} from '../records/reads.js'
 import {DailyEvidence} from './daily-evidence.js'
 import type {DailyWindows} from './merge.js'
 
-/** The old usage records of one entity and resource. */
 export interface UsageSeries {
   /** The namespace that they move to. */
   readonly namespace: string
@@ -17,20 +16,17 @@ export interface UsageSeries {
   readonly resource: string
 }
 
-/** An old usage record, decoded in its new namespace. */
 export interface OldUsage {
   readonly old: OldItem
   readonly record: UsageRecord
 }
 
-/** Some days of a series, and whether days were counted in it. */
 export interface SeriesDays {
   /** By `YYYY-MM-DD`, in the order of their keys. */
   readonly days: ReadonlyMap<string, readonly OldUsage[]>
   readonly daily: DailyWindows
 }
 
-/** What reading a whole series has shown. */
 interface SeriesSummary {
   readonly daily: DailyWindows
   /** `keyId` of its first item. */
@@ -110,7 +106,6 @@ async function readWhole(
   return {days, daily: evidence.conclusion, first}
 }
 
-/** The records whose window begins with a date, in order. */
 async function* liveRecords(
   context: MigrationContext,
   series: UsageSeries,

@@ -6,7 +6,6 @@ import type {MigrationContext} from '../records/finding.js'
 
 const POLL_MS = 2_000
 
-/** Parts of the table template that a table does not have. */
 export interface MissingParts {
   readonly indexes: readonly string[]
   readonly stream: boolean
@@ -48,7 +47,6 @@ export async function addMissingParts(context: MigrationContext, options: AddInd
   return added
 }
 
-/** Finds the missing parts; writes nothing. */
 export async function findMissingParts(context: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
   const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: context.table.name}))
   const {Table} = await send(context, 'DescribeTable', {TableName: context.table.name})

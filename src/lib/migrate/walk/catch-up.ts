@@ -8,7 +8,6 @@ const MAX_PASSES = 8
 /** Pause between two passes with `--follow`. */
 const PAUSE_MS = 2_000
 
-/** Repeats passes until one finds every copy up to date; returns the last one. */
 export async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {
   await follow(step, run, followMs)
   const last = run.lease.record.pass + MAX_PASSES - 1
@@ -20,7 +19,6 @@ export async function catchUp(step: MigrationStep, run: RunContext, followMs = 0
   }
 }
 
-/** Repeats passes for a time, even if there is nothing to catch up with. */
 async function follow(step: MigrationStep, run: RunContext, followMs: number): Promise<void> {
   const {table, signal} = await run.open()
   const {lease} = run

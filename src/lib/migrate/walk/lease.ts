@@ -23,15 +23,12 @@ const LEASE_MS = 60_000
 const RELEASE_TIMEOUT_MS = 2_000
 
 interface LeaseOptions {
-  /** Who runs the migration, for display. */
   readonly owner: string
   /** Aborts requests; the lease is held until it is released. */
   readonly signal?: AbortSignal | undefined
-  /** How long other runs have to wait if this one crashes. */
   readonly leaseMs?: number | undefined
 }
 
-/** The migration record of a table; `undefined` if it was never migrated. */
 export async function readMigration(table: Table, signal?: AbortSignal): Promise<MigrationRecord | undefined> {
   const item = await getItem(table, migrationRecordKey, {signal})
   return item && decodeMigration(item)
@@ -97,12 +94,10 @@ export class MigrationLease {
     return lease
   }
 
-  /** The record as last saved, or about to be. */
   get record(): MigrationRecord {
     return this.#record
   }
 
-  /** Aborts when another run has taken over the lease. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
@@ -113,7 +108,6 @@ export class MigrationLease {
     await this.#store(this.#signal)
   }
 
-  /** Releases the lease, so that the next run need not wait. */
   async release(change: Partial<MigrationRecord> = {}): Promise<void> {
     await this.#end(change, this.#signal)
   }

@@ -13,30 +13,21 @@ import {MigrationReport} from './report.js'
 import {type TablePage, tablePages} from './scan.js'
 import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKeysLeftOut} from './steps.js'
 
-/** Progress of a step. */
 export interface StepProgress {
   readonly step: StepId
-  /** Items scanned in this pass. */
   readonly scanned: number
   /** Estimated number of items in the table; `undefined` if the engine does not report one. */
   readonly total: number | undefined
-  /** Number of the pass over the table. */
   readonly pass: number
-  /** The part of the table that is being built, while the step waits for it. */
   readonly waitingFor: string | undefined
 }
 
-/** One scan of the table for the records of a step. */
 export interface Pass {
-  /** What remains to be done. */
   readonly report: MigrationReport
-  /** Whether every copy was up to date already. */
   readonly isUpToDate: boolean
-  /** Copied buckets for which no limits are configured; of steps that copy buckets. */
   readonly limitless: Limitless
 }
 
-/** What the passes of one run share. */
 export interface RunContext {
   /** Reads the namespace registry again. */
   readonly open: () => Promise<MigrationContext>
@@ -103,7 +94,6 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
   return {report, isUpToDate: lease.record.passWrites === 0 && !hasNewLocations, limitless: tally.limitless}
 }
 
-/** Registers the namespace of all data that has none. */
 export async function registerDefault(context: MigrationContext, lease: MigrationLease): Promise<void> {
   const {created} = await new Namespaces(context.table).register(DEFAULT_NAMESPACE)
   if (created) await countStep(lease, 'namespaces', {written: 1})
@@ -147,7 +137,6 @@ async function writePage(context: MigrationContext, {copied, data}: ComparedPage
   return outcomes
 }
 
-/** What is left of a finding after the write. */
 const remaining = (outcome: CopyOutcome): MigrationFinding =>
   outcome.state === 'behind' && outcome.written ? {...outcome, state: 'same'} : outcome
 

@@ -36,7 +36,6 @@ const CONCURRENT_WRITES: Readonly<Record<OldRecordType, number>> = {
   settings: 1,
 }
 
-/** Copies in one request, and such requests at once. */
 const COPIES_PER_BATCH = 25
 const CONCURRENT_BATCHES = 4
 
@@ -101,10 +100,8 @@ function unmovable({type, sources}: Pick<MigrationFinding, 'type' | 'sources'>, 
   return {type, sources, state: 'unmovable', reason: `cannot be moved: ${message}`}
 }
 
-/** A finding, and whether its copy was written. */
 export type CopyOutcome = MigrationFinding & {readonly written: boolean}
 
-/** Brings the copies of compared records of one kind up to date. */
 export async function writeGroup(
   context: MigrationContext,
   type: OldRecordType,
@@ -159,7 +156,6 @@ async function writeCopy(context: MigrationContext, first: MigrationFinding): Pr
   })
 }
 
-/** Reads and compares the old items of a finding again; `undefined` when they are gone. */
 export async function compareAgain(
   context: MigrationContext,
   {sources}: MigrationFinding,

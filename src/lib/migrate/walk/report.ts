@@ -6,7 +6,6 @@ import {findingKey, type MigrationFinding} from '../records/finding.js'
 /** Keys listed of each kind, unless all are requested. All of them are counted. */
 const LISTED = 20
 
-/** A record that differs from its copy. */
 export interface RecordDifference {
   readonly type: OldRecordType | 'table'
   /** Key of the old item, as `zael migrate resolve` accepts it; of several that become one, the first. */
@@ -15,13 +14,11 @@ export interface RecordDifference {
   readonly reason: string
 }
 
-/** The first of many, and how many there are. */
 export interface Sample<T> {
   readonly count: number
   readonly shown: readonly T[]
 }
 
-/** How many ambiguous records were decided in which way. */
 export interface Decisions {
   /** Days whose first hour could be separated from the whole day (D-11). */
   readonly split: number
@@ -31,7 +28,6 @@ export interface Decisions {
   readonly superseded: number
 }
 
-/** Collects the findings of one pass over the table. */
 export class MigrationReport {
   readonly #differences: RecordDifference[] = []
   readonly #unknown: string[] = []
@@ -44,7 +40,6 @@ export class MigrationReport {
     this.#maxListed = all ? Infinity : LISTED
   }
 
-  /** Counts old items of one kind. */
   addChecked(type: OldRecordType, items: number): void {
     this.#checked.set(type, (this.#checked.get(type) ?? 0) + items)
   }
@@ -82,7 +77,6 @@ export class MigrationReport {
     return {count: this.#counts.differences, shown: this.#differences}
   }
 
-  /** How many of the differences are records that cannot be moved. */
   get unmovable(): number {
     return this.#counts.unmovable
   }
@@ -99,7 +93,6 @@ export class MigrationReport {
     return this.#counts.expired
   }
 
-  /** Old items by kind. */
   get checked(): Partial<Record<OldRecordType, number>> {
     return Object.fromEntries(this.#checked)
   }

@@ -11,21 +11,16 @@ import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} fro
 interface StepOptions {
   readonly ourVersion: string
   readonly stream?: boolean | undefined
-  /** How long passes are repeated after everything is copied, in ms. */
   readonly followMs?: number | undefined
-  /** Configures limits from what the buckets say where none are configured. */
   readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
-/** Result of a step besides its counts. */
 export interface StepOutcome {
-  /** Parts that were added to the table. */
   readonly added: readonly string[]
   readonly lastPass?: Pass
   readonly limitsWritten?: LimitsWritten
 }
 
-/** Runs one step, from the position in the migration record. */
 export async function runStep(step: MigrationStep, run: RunContext, options: StepOptions): Promise<StepOutcome> {
   const {open, lease, onProgress} = run
   switch (step.id) {

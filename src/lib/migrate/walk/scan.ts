@@ -8,7 +8,6 @@ import type {MigrationContext} from '../records/finding.js'
 /** Items per page; at most so many are processed again after a crash. */
 const ITEMS_PER_PAGE = 500
 
-/** A page of a scan, and where the next one starts. */
 export interface TablePage {
   readonly items: readonly Item[]
   /** Items scanned, including those filtered out. */
@@ -19,7 +18,6 @@ export interface TablePage {
 }
 
 interface ScanOptions {
-  /** Where an earlier scan stopped. */
   readonly position?: Key | undefined
   /** Items whose sort key begins with one of these are filtered out. */
   readonly leaveOut?: readonly string[]
@@ -27,7 +25,6 @@ interface ScanOptions {
   readonly ahead?: boolean
 }
 
-/** Scans the whole table, page by page. */
 export async function* tablePages(
   {table, signal}: MigrationContext,
   {position, leaveOut = [], ahead}: ScanOptions = {},

@@ -6,7 +6,6 @@ import type {MigrationLease} from './lease.js'
 /** One step of a migration. Every step is idempotent. */
 export interface MigrationStep {
   readonly id: StepId
-  /** What it does, for display. */
   readonly title: string
   /** Kinds of old records that it copies; none for steps that change the table as a whole. */
   readonly moves: readonly OldRecordType[]
@@ -38,13 +37,11 @@ export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 /** In place of a step in the migration record while old items are deleted. */
 export const CLEANUP_STEP = 'cleanup'
 
-/** Sort-key prefixes of numerous records that a step does not need. */
 export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>
   id === 'configuration' || id === 'limits' ? [sortPrefix.usage(), keyParts.sort.audit] : []
 
 export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
 
-/** Adds to the counts of a step, and saves them together with other progress. */
 export async function countStep(
   lease: MigrationLease,
   step: StepId,

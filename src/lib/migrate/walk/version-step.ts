@@ -14,7 +14,6 @@ import {isAcceptedVersion} from '../records/copied-records.js'
 import type {MigrationContext} from '../records/finding.js'
 import {readItems} from '../records/reads.js'
 
-/** Layout version of tables with local indexes. */
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
 
 /** Reads the version record. Throws if it names a layout newer than this zael knows; an older one is what migrations are for. */

@@ -10,15 +10,12 @@ import type {RunContext} from './pass.js'
 import {tablePages} from './scan.js'
 import {countStep, type MigrationStep, sortKeysLeftOut} from './steps.js'
 
-/** How limits are written from what the buckets say. */
 export interface WriteLimitsOptions {
   /** What was shown to a person; without it the buckets are counted first. */
   readonly agreed?: Limitless | undefined
-  /** Who acts, for the audit. */
   readonly principal?: Principal | undefined
 }
 
-/** Configurations that were written. */
 export interface LimitsWritten {
   readonly resources: number
   readonly entities: number

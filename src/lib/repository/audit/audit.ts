@@ -29,7 +29,6 @@ const EVENTS_PER_READ = 100
 // A page is up to 1 MB of keys, some thousands of events.
 const PAGES_PER_SEARCH = 100
 
-/** How long a stored retention is cached, in ms. */
 const RETENTION_CACHE_MS = 60_000
 
 /** What happened. */
@@ -44,7 +43,6 @@ export interface AuditEvent {
 /** Who acts: an ARN, or a name that is valid as an entity id. A function is called when an event is written, not earlier. */
 export type Principal = string | (() => Promise<string | undefined>)
 
-/** Who acts, and how long events are kept. */
 export interface AuditOptions {
   readonly principal?: Principal | undefined
   /** Called before an event is written; 90 days when it returns `undefined`. */

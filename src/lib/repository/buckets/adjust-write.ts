@@ -21,18 +21,14 @@ import {
 
 const names = attributes.bucket
 
-/** The bucket that tokens are returned to. */
 export interface ReturnTarget {
   readonly incarnation: string | undefined
-  /** The periods that tokens of quotas are returned to, by limit. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** As it was last seen: other clients that change the kind of a quota leave the revision, and take this back. */
   readonly validUntilMs: number | undefined
 }
 
-/** What an item must be like to take tokens back. */
 interface ReturnGuard extends ReturnTarget {
-  /** The mark in the slot of this process, as it was last seen. */
   readonly slotMark: string | undefined
 }
 
@@ -108,7 +104,6 @@ function requirePeriods(e: ExpressionBuilder, {periods, validUntilMs}: ReturnTar
   if (periods.size > 0) requireNumber(e, names.validUntil, validUntilMs)
 }
 
-/** No reset has come in between. */
 function requirePeriod(
   e: ExpressionBuilder,
   name: string,

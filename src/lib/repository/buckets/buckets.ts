@@ -18,7 +18,6 @@ const SHARDS_PER_READ = 100
 /** Rows of an index that are read at once; more take their time before the first bucket is there. */
 const ADDRESSES_PER_PAGE = 1000
 
-/** One bucket with all its shards. */
 export interface ShardedBucket {
   readonly entity: string
   readonly resource: string
@@ -28,14 +27,12 @@ export interface ShardedBucket {
   readonly shards: readonly CountedShard[]
 }
 
-/** A bucket found in an index, with the shards known so far. */
 interface FoundBucket {
   readonly entity: string
   readonly resource: string
   readonly known: Set<number>
 }
 
-/** How to stop a listing. */
 interface WalkOptions {
   readonly signal?: AbortSignal | undefined
 }
@@ -55,7 +52,6 @@ export function visibleLimits(record: BucketRecord): Map<string, LimitState> {
   return new Map([...record.state.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT))
 }
 
-/** The address of a stored bucket or ghost. */
 export function addressOf(stored: StoredBucket): BucketAddress {
   return stored.kind === 'bucket' ? stored.record : stored
 }
@@ -68,13 +64,11 @@ export class Buckets {
     this.#table = table
   }
 
-  /** One shard; `undefined` when it does not exist. */
   async get(entity: string, resource: string, shard: number): Promise<StoredBucket | undefined> {
     const item = await getItem(this.#table, keys.bucket(this.#table.namespace, entity, resource, shard))
     return item && decodeBucket(item)
   }
 
-  /** One bucket with all its shards; `undefined` when nothing of it exists. */
   async find(entity: string, resource: string, options: WalkOptions = {}): Promise<ShardedBucket | undefined> {
     const known = new Set([0])
     for await (const address of this.#addressesOfEntity(entity, resource, options)) known.add(address.shard)
@@ -82,17 +76,14 @@ export class Buckets {
     return bucket
   }
 
-  /** All buckets of an entity. */
   ofEntity(entity: string, options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
     return this.#gather(this.#addressesOfEntity(entity, undefined, options), options)
   }
 
-  /** All buckets of a resource by entity. */
   ofResource(resource: string, options: BucketListing = {}): AsyncGenerator<ShardedBucket, void> {
     return this.#gather(this.#addresses(ranges.bucketsOfResource(this.#table.namespace, resource), options), options)
   }
 
-  /** All buckets of the namespace. */
   ofNamespace(options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
     return this.#gather(this.#addresses(ranges.buckets(this.#table.namespace), options), options)
   }
@@ -101,7 +92,6 @@ export class Buckets {
     return this.#addresses(ranges.bucketsOfEntity(this.#table.namespace, entity, resource), options)
   }
 
-  /** The addresses in a range of an index. */
   async *#addresses(
     range: Required<KeyRange>,
     {signal, after, wanted = ADDRESSES_PER_PAGE}: BucketListing,

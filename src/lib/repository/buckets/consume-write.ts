@@ -29,11 +29,9 @@ const names = attributes.bucket
 /** Where no tokens are taken, it does not matter when the bucket was refilled. */
 const ANY_TIME: RoomBounds = {earliestRefillMs: 0, highestMilli: new Map()}
 
-/** What the bucket must be like for a consumption that brings no refill. */
 export interface RoomDemand {
   /** The state lies within one of these; without any, no time must have passed since the last refill. */
   readonly bounds: readonly RoomBounds[]
-  /** The bounds are computed for so many shards. */
   readonly shardCount: number
   /** In place of bounds: gives up what was earned since the last refill, where that is next to nothing. */
   readonly forgoes?: readonly SmallGainBounds[]

@@ -10,7 +10,6 @@ export const isFirstOfSeveral = ({shard, shardCount}: Pick<BucketRecord, 'shard'
   shard === 0 && shardCount > 1
 
 interface Lifetime {
-  /** The level that its limits are set for. */
   readonly source: Level | 'default' | undefined
   /** With the share of the shard. */
   readonly limits: Iterable<LimitState>

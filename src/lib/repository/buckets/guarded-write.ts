@@ -9,11 +9,9 @@ import {type BucketUpdate, carriesMark, markIn, plannedUpdate, type WriteMark} f
 
 /** What the condition of a write rests on, which another write can change so that no attempt is applied any more. */
 export type WriteBasis =
-  /** The revision of the limits that was seen. */
   | {readonly kind: 'revision'; readonly revision: string | undefined}
   /** The bucket was refilled no later than this, in epoch ms. */
   | {readonly kind: 'refill'; readonly latestMs: number}
-  /** There is no bucket. */
   | {readonly kind: 'absence'}
 
 /** A charge or return: of all attempts at most one may be applied, whenever they arrive (decision 26). */
@@ -23,7 +21,6 @@ export interface GuardedWrite {
 }
 
 interface GuardedWriteOptions {
-  /** What the slot of the mark held when the item was last seen. */
   readonly slotMark: string | undefined
   readonly nextMark: () => WriteMark
   /** Bound of all attempts of one write together. */

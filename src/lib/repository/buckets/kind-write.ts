@@ -63,7 +63,6 @@ export function plannedValidity({seen, nowMs, isConfigured}: BucketPlan, after: 
   return isAsked ? 0 : validityOf(after, nowMs)
 }
 
-/** Stores what a plan changes in the kinds of limits, and until when the bucket is valid then. */
 export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolean): void {
   const {seen, changes} = plan
   const {record} = seen
@@ -128,7 +127,6 @@ function store(e: ExpressionBuilder, attribute: string, value: AttributeValue | 
   else e.set(attribute, value)
 }
 
-/** An attribute has this value, or is missing. */
 export function requireNumber(e: ExpressionBuilder, attribute: string, value: number | undefined): void {
   const stored = e.name(attribute)
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(n(value))}`)

@@ -12,7 +12,6 @@ import type {Item} from '../../schema/attribute-value.js'
 import type {Table} from '../table/table.js'
 import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
 
-/** The outcome of one conditional write of a bucket. */
 export type WriteOutcome =
   /** `isFound` when the mark of an attempt without an answer was found: others may have written since. */
   | {readonly applied: true; readonly item: Item; readonly isFound?: true}
@@ -87,7 +86,6 @@ export async function sendMarked(
   }
 }
 
-/** Never sleeps beyond the deadline. */
 function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
   const sleep: Backoff['sleep'] = (ms, signal) =>
     backoff.sleep(Math.max(0, Math.min(ms, deadlineMs - performance.now())), signal)
@@ -97,7 +95,6 @@ function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
 /** Errors after which an earlier attempt of the same write may have been applied. */
 const inDoubt = new WeakSet<object>()
 
-/** Whether a write that failed may have been applied all the same. */
 export function mayHaveBeenApplied(error: unknown): boolean {
   if (error instanceof Unavailable || error instanceof Aborted) return error.maybeApplied
   return typeof error === 'object' && error !== null && inDoubt.has(error)

@@ -12,19 +12,15 @@ import {type BucketCounts, readBucketCounts} from '../../schema/refusal-counts.j
 import type {NamespaceTable, Table} from '../table/table.js'
 import type {BucketAddress} from './writes.js'
 
-/** Which buckets are meant. */
 export type BucketScope =
   | {readonly kind: 'namespace'}
   | {readonly kind: 'resource'; readonly resource: string}
   | {readonly kind: 'entity'; readonly entity: string}
 
-/** Where one shard of one bucket is. */
 export type ShardAddress = Pick<BucketAddress, 'entity' | 'resource' | 'shard'>
 
-/** One page of addresses from an index. */
 interface AddressPage {
   readonly addresses: readonly ShardAddress[]
-  /** Where the next page starts; `undefined` after the last one. */
   readonly next: Item | undefined
 }
 
@@ -45,7 +41,6 @@ export function addressQuery(
   return {TableName, IndexName: index, ...e.read()}
 }
 
-/** One request for one page of the shards in a scope, from the beginning or from where an earlier page ended. */
 export async function readAddressPage(
   table: NamespaceTable,
   scope: BucketScope,
@@ -81,7 +76,6 @@ export async function readShardsAt(
   return [...items.values()].flatMap(item => countedShard(item) ?? [])
 }
 
-/** A shard and what it has counted; `undefined` for an item that is no bucket. */
 export function countedShard(item: Item): CountedShard | undefined {
   const stored = decodeBucket(item)
   return stored && {...stored, counts: readBucketCounts(item), lessons: readLessons(item)}

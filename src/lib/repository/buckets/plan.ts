@@ -14,7 +14,6 @@ export interface SeenBucket {
   readonly incomplete: ReadonlyMap<string, Residue>
 }
 
-/** What one conditional write does to a limit of a bucket. */
 export interface PlannedLimit {
   readonly kind: 'keep' | 'init' | 'remove'
   /** Undivided parameters, as they are to be stored. */
@@ -29,14 +28,12 @@ export interface BucketPlan {
   readonly seen: SeenBucket
   /** Before the stored refill instant only when that is far ahead of time. */
   readonly refilledAtMs: number
-  /** The instant that it was brought forward to. */
   readonly nowMs: number
   /** By the limits of the configuration, not only by the stored ones. */
   readonly isConfigured: boolean
   readonly changes: ReadonlyMap<string, PlannedLimit>
 }
 
-/** How a bucket is brought forward. */
 interface PlanOptions {
   /** Consumed at this very instant without a refill: what had overflowed by then must not come back. */
   readonly taken?: Amounts
@@ -139,7 +136,6 @@ export function startingLimit(
   return {...started, tokensMilli: ceilingOf(name, started, {shard, shardCount}, nowMs)}
 }
 
-/** What a shard may hold of a limit at an instant. */
 export function ceilingOf(
   name: string,
   limit: LimitState,
@@ -190,7 +186,6 @@ function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQu
 
 type KindedQuota = LimitState & {readonly kind: LimitKind}
 
-/** A kind with the windows and grants that a stored one has. */
 function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount: number): LimitKind {
   const {share: _, ...whole} = kind
   const {quota} = whole
@@ -223,7 +218,6 @@ export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   return tokens
 }
 
-/** Whether every limit holds all that it can after the plan. */
 export function isFull(plan: BucketPlan): boolean {
   return [...plan.changes].every(
     ([name, {kind, after}]) =>
@@ -236,7 +230,6 @@ export function isFull(plan: BucketPlan): boolean {
 /** More than can be asked for. */
 const WHATEVER_IS_ASKED = 10n ** 30n
 
-/** Millitokens that a limit can give at an instant. */
 export function givableMilli(limit: LimitState, atMs: number): bigint {
   return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }

@@ -5,7 +5,6 @@ import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {shareOf} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 
-/** What a missing shard gets of a quota within its period. */
 export function grantOfShard(
   name: string,
   limit: LimitState,

@@ -2,7 +2,6 @@ import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {bucketRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
 
-/** Adds refusals to what a bucket has counted. */
 export function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
   const {added, lastAt} = bucketRefusals(refusals)
   for (const [attribute, count] of added) e.add(attribute, n(count))

@@ -80,7 +80,6 @@ export async function stampStoredBucket(
   return 'contended'
 }
 
-/** A planned bucket as it will be stored once the amounts are taken. */
 export function plannedRecord(plan: BucketPlan, taken: Amounts = new Map()): BucketRecord {
   const {seen, refilledAtMs, changes} = plan
   const limits = new Map(

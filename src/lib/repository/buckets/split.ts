@@ -276,7 +276,6 @@ function moveTokens(
 /** What was planned for another number of shards is void. */
 const newRevision = (table: NamespaceTable) => s(Buffer.from(table.randomBytes(8)).toString('base64url'))
 
-/** Reads and writes again when another write came in between. */
 async function retryContended(table: NamespaceTable, step: () => Promise<number>): Promise<number> {
   for (let tries = 1; ; tries++) {
     try {

@@ -61,7 +61,6 @@ export interface BucketView {
   readonly shards: readonly ShardView[]
 }
 
-/** The switch of a bucket, in a word; `undefined` for one whose limits count. */
 export function switchWord({
   isDisabled,
   bypassedUntil,
@@ -94,7 +93,6 @@ export function averageRequest(bucket: ShardedBucket, admitted: number): Map<str
   )
 }
 
-/** A stored bucket brought forward to now by calculation; writes nothing. */
 export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
   const {entity, resource, shardCount} = bucket
   const shards = bucket.shards.map(shard => viewShard(shard, nowMs))

@@ -26,7 +26,6 @@ import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
 
-/** One shard of one bucket. */
 export interface BucketAddress {
   readonly entity: string
   readonly resource: string
@@ -46,13 +45,11 @@ export interface WriteMark {
    * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
    */
   readonly repeats?: {readonly slotMark: string | undefined}
-  /** Refusals that are counted with this write. */
   readonly refusals?: RefusalCounts | undefined
 }
 
 export const MARK_SLOTS = 8
 
-/** A mark that no other write has. */
 export function newMark(table: Pick<Table, 'randomBytes'>): WriteMark {
   const [slot = 0, ...nonce] = table.randomBytes(9)
   return {slot: slot % MARK_SLOTS, nonce: Buffer.from(nonce).toString('base64url')}
@@ -104,7 +101,6 @@ export function createUpdate(
 /** What a planned write stores besides balances and limits; absent fields stay as they are. */
 export interface PlannedWrite {
   readonly amounts: Amounts
-  /** Requests admitted by this write. */
   readonly requests?: number
   /** Epoch seconds, or `null` for a bucket that never expires. */
   readonly ttlSeconds?: number | null
@@ -119,7 +115,6 @@ export interface PlannedWrite {
   readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
   readonly isReset?: boolean
-  /** What a provider has told that lowers balances, by limit. */
   readonly lessons?: ReadonlyMap<string, StoredLesson>
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
   readonly isExact?: boolean
@@ -252,7 +247,6 @@ function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
   return text === undefined ? undefined : s(text)
 }
 
-/** Takes tokens of one limit, or returns them. */
 export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
   // Planted fault: charges are not counted
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
@@ -284,7 +278,6 @@ export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<B
   else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
 }
 
-/** Stores the family of a bucket, with its generation, in place of the one that was seen. */
 export function storeFamily(e: ExpressionBuilder, family: Family, seen: Family): void {
   e.set(names.cascade, bool(family.cascade))
   setOrRemove(e, names.parent, family.parent === undefined ? undefined : s(family.parent))
@@ -321,7 +314,6 @@ export function requireLimitsRevision(
   requireText(e, names.limitsRevision, limitsRevision)
 }
 
-/** An attribute has this value, or is missing. */
 export function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
   const stored = e.name(attribute)
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored}=${e.value(s(value))}`)

@@ -48,7 +48,6 @@ export interface ChangedEntity {
   readonly buckets: SyncResult
 }
 
-/** What entities work with besides the table. */
 export interface EntitiesOptions {
   readonly audit: Audit
   /** Called with the id of every entity that was created, changed or deleted here, so that caches can drop it. */

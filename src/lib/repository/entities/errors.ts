@@ -11,7 +11,6 @@ export function entityMissing(entity: string): ZaelError {
   })
 }
 
-/** The id is in use. */
 export function entityExists(entity: string): ZaelError {
   return new ZaelError('conflict', 'entity.exists', `Entity ${JSON.stringify(entity)} exists already.`, {
     hint: 'Update it instead.',
@@ -19,7 +18,6 @@ export function entityExists(entity: string): ZaelError {
   })
 }
 
-/** The entity has another version than expected; nothing was written. */
 export function entityChanged(entity: string, expected: number, version: number): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: someone else changed it.`
   return new ZaelError('conflict', 'entity.version', reason, {
@@ -28,7 +26,6 @@ export function entityChanged(entity: string, expected: number, version: number)
   })
 }
 
-/** A parent needs a record. */
 export function parentMissing(entity: string, parent: string): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} cannot have the parent ${JSON.stringify(parent)}: it does not exist.`
   return new ZaelError('notFound', 'entity.parent-missing', reason, {
@@ -37,7 +34,6 @@ export function parentMissing(entity: string, parent: string): ZaelError {
   })
 }
 
-/** An entity cannot share its charges with itself. */
 export function selfParent(entity: string): InvalidInput {
   return new InvalidInput('entity.self-parent', `Entity ${JSON.stringify(entity)} cannot be its own parent.`, {
     details: {entity},
@@ -53,7 +49,6 @@ export function parentCycle(entity: string, path: readonly string[]): ZaelError 
   })
 }
 
-/** More levels than are allowed. */
 export function tooDeep(entity: string, levels: number): ZaelError {
   return new ZaelError(
     'conflict',

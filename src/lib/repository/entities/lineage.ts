@@ -12,14 +12,12 @@ import {parentCycle, parentMissing, selfParent, tooDeep} from './errors.js'
 // Leaves room for the entity and its audit event within the limit of 100 items per transaction.
 const MOST_ANCESTORS = 64
 
-/** One entity on the way to the top. */
 interface Ancestor {
   readonly entity: string
   /** `undefined` when it does not exist: other clients do not check parents. */
   readonly record: EntityRecord | undefined
 }
 
-/** The record of an entity as it is now; `undefined` when there is none. */
 export async function readEntity(table: NamespaceTable, entity: string): Promise<EntityRecord | undefined> {
   const item = await getItem(table, keys.entity(table.namespace, entity))
   return item && decodeEntity(item)

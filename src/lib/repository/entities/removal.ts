@@ -43,7 +43,6 @@ export async function removeEntity(table: NamespaceTable, audit: Audit, entity: 
   return counter.removed()
 }
 
-/** How many records of each kind would be deleted; throws where the deletion would refuse. */
 export async function countRemoval(table: NamespaceTable, entity: string): Promise<CountsByKind> {
   const {found, buckets} = await findItems(table, entity)
   const counter = new KindCounter()
@@ -51,7 +50,6 @@ export async function countRemoval(table: NamespaceTable, entity: string): Promi
   return counter.byKind
 }
 
-/** The keys in the entity's partition, and those of its buckets and of what was done to them. */
 async function findItems(table: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
   await refuseWithChildren(table, entity)
   const found: Key[] = []

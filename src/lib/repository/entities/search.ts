@@ -17,7 +17,6 @@ const MOST_PER_STEP = 400
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 
-/** The listing of the entities of a namespace, by id. */
 function entityQuery(namespace: string) {
   return {kind: 'entities', ...ranges.entities(namespace)} as const
 }
@@ -33,7 +32,6 @@ export interface EntityFilter {
   readonly metadata?: Readonly<Record<string, string>> | undefined
 }
 
-/** Whether an entity is wanted. */
 function matches({prefix = '', text = '', parent, metadata = {}}: EntityFilter, record: EntityRecord): boolean {
   const wanted = text.toLowerCase()
   // Some engines ignore case in a range of keys.
@@ -81,7 +79,6 @@ export async function* entitiesWanted(
   }
 }
 
-/** One page of the entities that are wanted. */
 export async function searchEntities(
   table: NamespaceTable,
   filter: EntityFilter,
@@ -105,14 +102,12 @@ export async function searchEntities(
 /** Whether entities are read that may not be wanted. */
 const isFilter = ({text, metadata}: EntityFilter): boolean => text !== undefined || metadata !== undefined
 
-/** The entity at which a page ended. */
 function entityIn({namespace}: NamespaceTable, cursor: string): string {
   const last = parseItemKey(wireStartKey(decodeCursor('entities', cursor), undefined))
   if (last?.record !== 'entity' || last.namespace !== namespace) throw badCursor(cursor)
   return last.entity
 }
 
-/** Ids of entities with the same first letters. */
 export async function similarIds(table: NamespaceTable, id: string): Promise<string[]> {
   const range = ranges.entities(table.namespace)
   const e = new ExpressionBuilder().project(...keyNames())

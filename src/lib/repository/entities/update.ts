@@ -19,7 +19,6 @@ export interface MetadataChange {
   readonly unsetMetadata?: readonly string[] | undefined
 }
 
-/** The metadata after a change. */
 export function changedMetadata(before: EntityRecord, change: MetadataChange): EntityRecord['metadata'] {
   const {metadata = before.metadata, setMetadata = {}, unsetMetadata = []} = change
   const gone = new Set(unsetMetadata)
@@ -46,7 +45,6 @@ export function entityUpdate(table: NamespaceTable, before: EntityRecord, after:
   return {Update: {TableName: table.name, Key, ...e.update()}}
 }
 
-/** The event of a change; `undefined` when nothing changed. */
 export function entityUpdated(before: EntityRecord, after: EntityRecord): AuditEvent | undefined {
   const from = entityDetails(before)
   const to = entityDetails(after)

@@ -9,16 +9,12 @@ import {readString} from '../../schema/read.js'
 import {queryInput} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 
-/** Where a walk over entities is, and which of them it passes. */
 export interface EntityWalk {
-  /** Only ids after this one. */
   readonly after?: string | undefined
-  /** Only ids that begin with this text. */
   readonly prefix?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** A step of a walk. */
 export interface EntityStep {
   readonly records: readonly EntityRecord[]
   /** The last id that was considered; `undefined` when nothing is left. */
@@ -92,7 +88,6 @@ export function stepsOfParent(table: NamespaceTable, parent: string): TakeStep {
   }
 }
 
-/** The next rows of an index behind an entity. */
 async function readRows(
   table: NamespaceTable,
   range: Required<KeyRange>,

@@ -13,7 +13,6 @@ import {readAll} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
-/** The limits of a scope. */
 export interface ScopedLimits {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
@@ -21,7 +20,6 @@ export interface ScopedLimits {
   readonly copiedUntilMs?: number | undefined
 }
 
-/** The boosts of all scopes of a namespace, as stored now; one query. */
 export async function allBoosts(table: NamespaceTable): Promise<BoostRecord[]> {
   const records: BoostRecord[] = []
   for await (const item of readAll(table, ranges.boosts(table.namespace))) {
@@ -59,7 +57,6 @@ export function described<T extends ScopedLimits>(scoped: T, record: BoostRecord
   return withCopyEnd({...scoped, limits})
 }
 
-/** Tells which boosts end together with the copy that was made for them. */
 export function withCopyEnd<T extends ScopedLimits>(scoped: T): T {
   const {limits, copiedUntilMs} = scoped
   const told = (limit: Limit): Limit => {
@@ -77,10 +74,8 @@ function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: Store
   return timeZone === zone && leading.length === count && formatWindows(leading) === windows ? count : undefined
 }
 
-/** What is to be kept about the boosts of a scope. */
 export interface BoostsAfter {
   readonly scope: ConfigScope
-  /** All its limits, with their boosts. */
   readonly limits: readonly Limit[]
   readonly by: string | undefined
 }

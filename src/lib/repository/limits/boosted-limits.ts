@@ -156,7 +156,6 @@ export function tidied<T extends ScopedLimits>(scoped: T, nowMs: number): T {
   return scoped.limits.some(isOver) ? withoutBoosts(scoped, isOver) : scoped
 }
 
-/** The same for boosts that are ended now. */
 export function withoutBoosts<T extends ScopedLimits>(scoped: T, isEnded: (limit: Limit) => boolean): T {
   const limits = scoped.limits.map(limit => (isEnded(limit) ? baseOf(limit) : limit))
   if (scoped.copiedUntilMs === undefined) return {...scoped, limits}

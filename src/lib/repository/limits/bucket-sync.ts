@@ -12,7 +12,6 @@ import {ConfigResolver, type Resolution, type ResolvedPair} from './resolver.js'
 
 const CONCURRENT_WRITES = 8
 
-/** Shards whose configurations are read together. */
 const SHARDS_PER_READ = 100
 
 /** How many bucket shards were checked, updated, and could not be updated. */
@@ -32,10 +31,8 @@ export interface SyncOptions {
 /** What applies, and an instant not later than its read, in epoch ms. */
 type ReadResolution = Resolution & {readonly readAtMs: number}
 
-/** What a shard is brought in line with. */
 export interface SyncContext {
   readonly table: NamespaceTable
-  /** Where something has changed. */
   readonly scope: ConfigScope
   /**
    * What applies to a shard that is as it was found, or that somebody has changed since. Configurations are read after the bucket
@@ -49,7 +46,6 @@ export interface SyncContext {
 /** Brings one shard in line; `unaffected` when the change does not concern it. */
 export type AlignShard = (context: SyncContext, shard: StoredBucket) => Promise<RewriteOutcome | 'unaffected'>
 
-/** One kind of change, and how buckets follow it. */
 export interface BucketSync {
   readonly align: AlignShard
   /** An index may miss a bucket that was just created, so it is read again until nothing new is found. */

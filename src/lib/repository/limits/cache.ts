@@ -5,7 +5,6 @@ import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {Lru} from '../table/lru.js'
 
-/** The limits of the cache. */
 export interface ConfigCacheOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number
@@ -17,7 +16,6 @@ export interface ConfigCacheOptions {
   readonly keepsAbsent?: (() => boolean) | undefined
 }
 
-/** Counters of the cache. */
 export interface ConfigCacheStatistics {
   /** Records returned without a read of their own; also those whose read is shared with another caller. */
   readonly hits: number
@@ -32,7 +30,6 @@ export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string,
 /** Records by `keyId`; `undefined` where nothing is configured. */
 type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 
-/** A cached answer; without a record when the table has none. */
 interface Known {
   readonly record: ConfigRecord | undefined
   /** When its read began, on the clock of `performance`, which is never set back. */
@@ -45,7 +42,6 @@ interface Flight {
   readonly readFromMs: number
 }
 
-/** How to read through the cache. */
 export interface CachedReadOptions {
   /** Only answers of reads that began after this instant on the clock of `performance` count. */
   readonly after?: number | undefined
@@ -111,7 +107,6 @@ export class ConfigCache {
     return records
   }
 
-  /** The records of all keys if none needs a read. */
   peek(keys: readonly Key[]): ConfigsByKey | undefined {
     const records = new Map<string, ConfigRecord | undefined>()
     for (const key of keys) {
@@ -143,7 +138,6 @@ export class ConfigCache {
     return {hits: this.#hits, misses: this.#misses, size, evictions}
   }
 
-  /** The read that a caller may join. */
   #underWay(id: string): Flight | undefined {
     const flight = this.#flights.get(id)
     return flight && performance.now() - flight.readFromMs < LONGEST_FLIGHT_MS ? flight : undefined

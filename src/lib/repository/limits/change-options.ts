@@ -66,12 +66,10 @@ export interface ConfigChange {
 /** Where a switch or a cascade policy can be: everywhere but at the system level. */
 export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 
-/** What a change is decided from. */
 export interface StoredConfig {
   readonly item: Item | undefined
   /** What counts now, as if boosts that have ended were tidied up. */
   readonly before: ConfigRecord | undefined
-  /** All that is stored. */
   readonly untidied: ConfigRecord | undefined
   readonly boosts: BoostRecord | undefined
   readonly units: UnitsByLimit

@@ -40,7 +40,6 @@ export function checkScope(scope: ConfigScope): void {
   } else if (scope.level === 'resource') checkResourceName(scope.resource)
 }
 
-/** Each limit must be valid, and given once. */
 function checkLimits(limits: readonly Limit[]): Limit[] {
   const names = new Set<string>()
   return limits.map(limit => {
@@ -65,13 +64,11 @@ export function tooManyLimits(limits: readonly Limit[]): string | undefined {
   return `${limits.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible`
 }
 
-/** Limits among those of a configuration that are copied from another level. */
 interface CopiedNames {
   readonly names: readonly string[]
   readonly from: string
 }
 
-/** What all limits of a configuration must be together. */
 export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedNames): void {
   const only = copied && `${copied.names.length} of them apply there now and would be kept, from ${copied.from}`
   const reason = tooManyLimits(after)
@@ -96,7 +93,6 @@ export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedName
   )
 }
 
-/** Something must be given, and only where it belongs. */
 function checkSettings(
   scope: ConfigScope,
   {onUnavailable, auditRetentionDays}: SystemSettings,
@@ -129,7 +125,6 @@ export function requireRemovable(
   })
 }
 
-/** The error for reading or changing limits that do not exist. */
 export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
   const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
   return new ZaelError('notFound', 'limits.missing', `${what} configured for ${nameOf(scope)}.`, {
@@ -142,7 +137,6 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
   })
 }
 
-/** The error for ending a boost that does not exist. */
 export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
   const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
   return new ZaelError(
@@ -156,7 +150,6 @@ export function notBoosted(scope: ConfigScope, limitName: string | undefined, ot
   )
 }
 
-/** The error for an entity and resource without limits at any level. */
 export function nothingApplies(entity: string, resource: string): ZaelError {
   return new ZaelError(
     'notFound',
@@ -169,7 +162,6 @@ export function nothingApplies(entity: string, resource: string): ZaelError {
   )
 }
 
-/** A scope in words, for messages. */
 export function nameOf(scope: ConfigScope): string {
   if (scope.level === 'system') return 'the system'
   return scope.level === 'resource'

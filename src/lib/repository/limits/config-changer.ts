@@ -37,12 +37,10 @@ import {inUnits, type UnitsByLimit, unitsIn, unitWrites} from './units.js'
 /** Attempts when others change the same configuration. */
 const ATTEMPTS = 20
 
-/** The writes of a change, decided from the stored configuration. */
 interface ChangePlan {
   readonly writes: readonly TransactItem[]
   readonly record: ConfigRecord | undefined
   readonly copied?: InheritedLimits | undefined
-  /** Where it is not that of the stored configuration. */
   readonly previous?: ConfigRecord | undefined
 }
 
@@ -50,7 +48,6 @@ interface ConfigChangerOptions {
   readonly audit: Audit
   /** After a configuration may have changed. */
   readonly onChanged: (key: Key) => void
-  /** When the units of the namespace were read. */
   readonly onUnits: (units: UnitsByLimit) => void
 }
 
@@ -84,7 +81,6 @@ export class ConfigChanger {
     })
   }
 
-  /** The result that {@link set} would have now; writes nothing. */
   async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = this.#checked(scope, given, options)
     const stored = await this.#stored(scope)
@@ -217,7 +213,6 @@ export class ConfigChanger {
     return {writes, record: undefined, previous: before}
   }
 
-  /** The writes of a configuration, of its entry in the registry and of the record of its boosts. */
   async #update(
     {item, boosts}: StoredConfig,
     record: ConfigRecord,

@@ -94,7 +94,6 @@ export function deleteConfig(table: NamespaceTable, before: Item, {namespace, sc
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
 }
 
-/** A check that a configuration is as it was read, or still missing. */
 export function unchangedCheck(table: NamespaceTable, key: Key, before: Item | undefined): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)

@@ -9,26 +9,22 @@ import {
 } from '../../schema/config-record.js'
 import type {AuditEvent} from '../audit/audit.js'
 
-/** Limits that were set. */
 export function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {
   const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
   const details = {...limits, ...policyDetails(after), ...policiesDetails(policies)}
   return {...subjectOf(after.scope), action: 'limits_set', details}
 }
 
-/** A switch or a cascade policy that was set or removed. */
 export function policyEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies): AuditEvent {
   const details = {...policiesDetails(policies), before: policiesDetails(policies, before ?? {})}
   return {...subjectOf(after.scope), action: 'limits_set', details}
 }
 
-/** The policies of a configuration, to be removed. */
 export const removedPolicies = ({access, cascade}: ConfigRecord): Policies => ({
   ...(access !== undefined && {access: undefined}),
   ...(cascade !== undefined && {cascade: undefined}),
 })
 
-/** Limits that were deleted, and policies that went with them. */
 export function deletedEvent(before: ConfigRecord, removed: Policies): AuditEvent {
   const names = before.scope.level === 'system' ? {limits: before.limits.map(limit => limit.name)} : {}
   const policies = {...policyDetails(before), ...policiesDetails(removed)}

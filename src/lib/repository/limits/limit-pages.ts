@@ -42,7 +42,6 @@ export async function configPage(
   return resource === undefined ? everything(configs, request) : ofResource(configs, resource, request)
 }
 
-/** The same without pages, as they are read. */
 export async function* walkConfigs(configs: Configs, selection: ConfigSelection): AsyncGenerator<ConfigRecord, void> {
   const {system, resource, entity} = selection
   if (system || entity !== undefined) {

@@ -34,7 +34,6 @@ export async function resourceConfigs(table: NamespaceTable): Promise<ConfigReco
   return items.flatMap(decoded)
 }
 
-/** The limits of one entity, its default included. */
 export async function configsOfEntity(table: NamespaceTable, entity: string): Promise<ConfigRecord[]> {
   const records: ConfigRecord[] = []
   for await (const item of readAll(table, ranges.configsOfEntity(table.namespace, entity))) {
@@ -76,7 +75,6 @@ export async function* walkEntityConfigs(
 
 const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
 
-/** How to read. */
 interface ReadOptions {
   /** Whether a moment old is good enough, at half the price. */
   readonly isEventual?: boolean
@@ -135,7 +133,6 @@ async function unlistedConfigs(table: NamespaceTable, resource: string): Promise
   return unlisted
 }
 
-/** Entities that the index lists for a resource. */
 async function* indexedEntities(table: NamespaceTable, resource: string): AsyncGenerator<string, void> {
   for await (const row of readAll(table, ranges.entityConfigsOfResource(table.namespace, resource))) {
     const key = parseItemKey(row)

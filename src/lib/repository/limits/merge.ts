@@ -8,7 +8,6 @@ import {checkLimitsTogether, nameOf} from './checks.js'
 import {type InheritedLimits, readInherited} from './inherited.js'
 import {withUnits} from './units.js'
 
-/** A configuration as a change leaves it. */
 interface MergedConfig {
   readonly record: ConfigRecord
   readonly copied: InheritedLimits | undefined

@@ -61,7 +61,6 @@ export async function writeParts(table: NamespaceTable, managed: Managed, base: 
   return {set, count}
 }
 
-/** What a record names, and its revision. */
 export interface NamedParts {
   readonly parts: PartSet | undefined
   readonly base: string

@@ -79,7 +79,6 @@ export class Provisioner {
     return saved
   }
 
-  /** Those that are there already if they list the same. */
   async #partsFor(managed: Managed, seen: SeenProvisioner): Promise<PartSet> {
     if (seen.parts && isSameManaged(managed, seen.record)) return seen.parts
     return writeParts(this.#table, managed, baseOf(seen))

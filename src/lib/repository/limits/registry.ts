@@ -12,7 +12,6 @@ import type {TransactItem} from '../table/transact.js'
  * in the transaction that changes the configuration, so they are exact.
  */
 
-/** The registry's part in writing a configuration, if any; `before` is the stored configuration. */
 export function registerConfig(table: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
   if (scope.level === 'system' || (scope.level === 'entity' && isIndexedConfig(before))) return []
   const e = new ExpressionBuilder()

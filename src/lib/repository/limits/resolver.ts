@@ -60,7 +60,6 @@ interface CachedResolveOptions extends CachedReadOptions {
   readonly atMs?: number | undefined
 }
 
-/** What is resolved. */
 export interface ResolvedPair {
   readonly entity: string
   readonly resource: string
@@ -145,7 +144,6 @@ export class ConfigResolver {
   }
 }
 
-/** Throws unless zael can honour everything that applies to an entity and resource. */
 export function requireSupportedLimits(
   {unsupported, source}: Resolution,
   {entity, resource}: {readonly entity: string; readonly resource: string},
@@ -204,7 +202,6 @@ function decidedBy(records: readonly (ConfigRecord | undefined)[]): Pick<Resolut
   return {access, cascade}
 }
 
-/** The scopes whose limits may apply to a bucket, by level. */
 export function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
   return {
     entity: {level: 'entity', entity, resource},

@@ -12,12 +12,10 @@ import {entityConfigs, resourceConfigs, resourcesOfEntities} from './listing.js'
 /** Currency by the name of the limit; other limits are counted in tokens. */
 export type UnitsByLimit = ReadonlyMap<string, string>
 
-/** The currencies of a namespace's limits, as stored now. */
 export async function readLimitUnits(table: NamespaceTable): Promise<UnitsByLimit> {
   return unitsIn(await getItem(table, keys.units(table.namespace)))
 }
 
-/** The currencies in the record of a namespace; none without one. */
 export function unitsIn(item: Item | undefined): UnitsByLimit {
   return (item && decodeUnits(item)?.units) ?? new Map()
 }
@@ -93,7 +91,6 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
   }
 }
 
-/** A configuration with the units of its limits. */
 export function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
   return record && {...record, limits: withUnits(record.limits, units)}
 }

@@ -3,7 +3,6 @@ import type {NamespaceRecord} from '../../schema/namespace-record.js'
 
 const label = ({name, id}: NamespaceRecord): string => `Namespace ${JSON.stringify(name)} (${id})`
 
-/** Neither a name nor an id of the registry. */
 export function namespaceMissing(nameOrId: string): ZaelError {
   return new ZaelError('notFound', 'namespace.missing', `There is no namespace ${JSON.stringify(nameOrId)}.`, {
     hint: 'Check the spelling, or register it.',
@@ -30,7 +29,6 @@ export function namespaceAmbiguous(
   )
 }
 
-/** The id of a namespace, in whatever state. */
 export function nameIsId(name: string): ZaelError {
   const reason = `${JSON.stringify(name)} is the id of another namespace, so it cannot be a name.`
   return new ZaelError('conflict', 'namespace.name-is-id', reason, {
@@ -46,7 +44,6 @@ const REMEDIES = {
   none: 'There is nothing to recover.',
 } as const
 
-/** The namespace is not in the state that the operation needs. */
 export function namespaceState(record: NamespaceRecord, why: string, remedy: keyof typeof REMEDIES): ZaelError {
   const {id, name, status} = record
   return new ZaelError('conflict', 'namespace.state', `${label(record)} ${why}.`, {
@@ -64,7 +61,6 @@ export function namespaceProtected(record: NamespaceRecord): ZaelError {
   })
 }
 
-/** The name of a deleted namespace now belongs to another one. */
 export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | undefined): ZaelError {
   const why = `cannot be recovered: its name now belongs to ${takenBy ?? 'another namespace'}`
   return new ZaelError('conflict', 'namespace.name-taken', `${label(record)} ${why}.`, {

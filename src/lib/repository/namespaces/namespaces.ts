@@ -21,7 +21,6 @@ import {countIndexed, countNamespace, hasRecords, type PurgeOptions, purgeNamesp
 import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
 import {findUnregistered, unregisteredNamespace} from './unregistered.js'
 
-/** The namespace that everything without a namespace of its own uses. */
 export const DEFAULT_NAMESPACE = 'default'
 
 const CONCURRENT_REGISTRATIONS = 4

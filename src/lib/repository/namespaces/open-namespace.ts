@@ -9,7 +9,6 @@ import {checkCompatibility} from '../table/version-compatibility.js'
 import {namespaceMissing} from './errors.js'
 import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
 
-/** A namespace that was found, in a table with a supported layout. */
 export interface OpenedNamespace {
   readonly id: string
   /** Whether a migration is under way: what is absent may still be copied from the old place. */

@@ -80,7 +80,6 @@ export async function countNamespace(table: Table, id: string, signal?: AbortSig
   return counter.byKind
 }
 
-/** Items of a namespace by kind, as far as they are in the namespace index. */
 export async function countIndexed(table: Table, id: string, signal?: AbortSignal): Promise<CountsByKind> {
   const counter = new KindCounter()
   for await (const key of indexedKeys(table, id, signal)) counter.add([key])
@@ -95,7 +94,6 @@ export async function hasRecords(table: Table, id: string): Promise<boolean> {
   return false
 }
 
-/** A namespace in use cannot be purged. */
 export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
     throw namespaceState(seen, 'is active', 'delete')
@@ -125,7 +123,6 @@ async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Na
   return {...record, halfDeleted: false}
 }
 
-/** The keys in the namespace index: nearly everything, without reading other namespaces. */
 async function* indexedKeys(table: Table, id: string, signal?: AbortSignal): AsyncGenerator<Key, void> {
   for await (const item of readAll(table, ranges.namespace(id), undefined, signal)) {
     const key = keyOf(item)

@@ -52,7 +52,6 @@ export function nameDelete(table: Table, {id, name}: Namespace): TransactItem {
   return {Delete: {TableName: table.name, Key: wireKey(keys.namespaceByName(name)), ...e.write()}}
 }
 
-/** Checks that the name does not belong to this namespace. */
 export function nameElsewhere(table: Table, {id, name}: Namespace): TransactItem {
   const e = new ExpressionBuilder()
   e.condition(`attribute_not_exists(${e.name(attributes.key.partition)}) OR ${e.name(names.id)} <> ${e.value(s(id))}`)

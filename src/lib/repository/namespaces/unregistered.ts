@@ -41,7 +41,6 @@ export async function findUnregistered(
   return unregistered
 }
 
-/** What is known of a namespace that only records know. */
 export function unregisteredNamespace(id: string): Namespace {
   const dates = {createdAt: '', deletedAt: undefined}
   return {id, name: '', status: 'deleted', ...dates, halfDeleted: false, isUnregistered: true}

@@ -1,12 +1,10 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** An entity and a resource. */
 interface Whose {
   readonly entity: string
   readonly resource: string
 }
 
-/** The bucket was never used, or it has expired. */
 export function bucketMissing(entity: string, resource: string): ZaelError {
   return new ZaelError('notFound', 'bucket.missing', `Entity "${entity}" has no bucket for resource "${resource}".`, {
     hint: 'It was never used, or it has expired: the next request starts with a full bucket.',

@@ -32,7 +32,6 @@ export interface LearntLimits<Name extends string = string> {
   readonly lowered: readonly Name[]
 }
 
-/** An hour in ms. */
 const LONGEST_WAIT_MS = 3_600_000
 
 /** A bucket is split a few times at most while one lesson is written. */

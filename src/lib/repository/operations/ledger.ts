@@ -13,7 +13,6 @@ export interface OperationId {
   readonly entity: string
   readonly resource: string
   readonly id: string
-  /** The creation of the entity that it is meant for. */
   readonly incarnation: string
 }
 
@@ -33,7 +32,6 @@ export function operationPut(table: NamespaceTable, record: OperationRecord): Tr
   return {Put: {TableName: table.name, Item: encodeOperation(record), ...e.write()}}
 }
 
-/** The operation that was carried out under an id; `undefined` when there is none. */
 export async function findOperation(
   table: NamespaceTable,
   {entity, resource, id, incarnation}: OperationId,
@@ -45,7 +43,6 @@ export async function findOperation(
   return isOther && record.incarnation !== incarnation ? undefined : record
 }
 
-/** What an operation was asked for, as its record keeps it. */
 export function askedOf(operation: BucketOperation): TokensByLimit | undefined {
   if (operation.kind === 'top_up') return operation.amounts
   return operation.limits && new Map([...operation.limits].map(name => [name, 0]))

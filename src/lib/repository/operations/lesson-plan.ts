@@ -9,15 +9,12 @@ import {divideByWeight} from './divide.js'
 
 /** What a lesson says about a bucket or one of its shards; amounts in millitokens. */
 export interface ToldBalances {
-  /** What is left, by limit. */
   readonly left: Amounts
   /** How long ago it was, in ms: what was earned since is left as well. */
   readonly ageMs: number
-  /** What a request asked for that was refused, by limit, and the epoch ms at which it would be admitted. */
   readonly refused?: {readonly amounts: Amounts; readonly clearsAtMs: number} | undefined
 }
 
-/** Where the balances of one shard must not be above, by limit. */
 type Bounds = ReadonlyMap<string, Bound>
 
 interface Bound {
@@ -40,7 +37,6 @@ export function toldToShards(
   return shards.map((_, at) => ({left: leftOf(at), ageMs, refused: refused && {...refused, amounts: refusedOf(at)}}))
 }
 
-/** The part of each shard; without the limits of which there are no parts. */
 function divided(
   amounts: Amounts,
   divide: (name: string, milli: bigint) => readonly bigint[] | undefined,
@@ -90,20 +86,17 @@ function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts
   return bounds
 }
 
-/** A limit as this shard has it; `undefined` where the bucket has none of that name. */
 function shareOf({seen, changes}: BucketPlan, name: string): LimitState | undefined {
   const change = changes.get(name)
   const {shard, shardCount} = seen.record
   return change && shareOfLimit(name, change.after, shard, shardCount)
 }
 
-/** What a shard has earned in the last `ageMs`. */
 function earnedMilli(plan: BucketPlan, name: string, ageMs: number): bigint {
   const share = shareOf(plan, name)
   return share ? earnedBetween(share, plan.refilledAtMs - ageMs, plan.refilledAtMs).tokensMilli : 0n
 }
 
-/** The bounds that the balances of now are above. */
 function tooHigh({changes}: BucketPlan, bounds: Bounds): Bounds {
   return new Map([...bounds].filter(([name, {balance}]) => isAbove(changes.get(name), balance)))
 }

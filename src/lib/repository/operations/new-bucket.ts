@@ -18,14 +18,12 @@ import {checkMissing, type TransactItem} from '../table/transact.js'
 import {requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 
-/** What a bucket is created from that a top-up does not find. */
 export interface NewBucket {
   readonly entity: string
   readonly resource: string
   readonly resolution: Resolution
   /** Before the configuration was read, in epoch ms: how long a bypass is stamped counts from there. */
   readonly readAtMs: number
-  /** The record of the entity, if it has one. */
   readonly owner: Item | undefined
   /** What refunds left of a deleted bucket. */
   readonly residue: ReadonlyMap<string, Residue>

@@ -6,7 +6,6 @@ import type {TokensByLimit} from './record.js'
 import {planReset} from './reset.js'
 import {planTopUp} from './top-up.js'
 
-/** What an operator does to a bucket. */
 export type BucketOperation =
   | {readonly kind: 'top_up'; readonly amounts: TokensByLimit}
   /** Of all limits unless some are given. */
@@ -27,7 +26,6 @@ export function topUpOf(amounts: Readonly<Record<string, number>>): BucketOperat
   return {kind: 'top_up', amounts: new Map(entries)}
 }
 
-/** A reset of the limits given, or of all. */
 export function resetOf(limits: readonly string[] | undefined): BucketOperation {
   if (!limits) return {kind: 'reset'}
   if (limits.length === 0) throw new InvalidInput('bucket.limits', 'A reset of some limits needs the name of one.')

@@ -5,7 +5,6 @@ import {toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketPlan, SeenBucket} from '../buckets/plan.js'
 import type {TokensByLimit} from './record.js'
 
-/** The shards that an operation is planned from, all read at about the same time. */
 export interface OperationBasis {
   readonly shards: readonly SeenBucket[]
   /** Those in force; the stored ones where nothing is configured. */
@@ -13,7 +12,6 @@ export interface OperationBasis {
   readonly nowMs: number
 }
 
-/** What an operation writes to each shard, and what it adds or restores, in whole tokens. */
 export interface PlannedOperation {
   readonly plans: readonly BucketPlan[]
   readonly amounts: TokensByLimit
@@ -21,7 +19,6 @@ export interface PlannedOperation {
   readonly isWhole: boolean
 }
 
-/** The limits that a bucket has after its plans, as users know them. */
 export function limitNames(plans: readonly BucketPlan[]): Set<string> {
   const named = plans.flatMap(({changes}) =>
     [...changes].flatMap(([name, {kind}]) => (kind === 'remove' ? [] : [name])),
@@ -29,7 +26,6 @@ export function limitNames(plans: readonly BucketPlan[]): Set<string> {
   return new Set(named.filter(name => name !== WRITE_PRESSURE_LIMIT))
 }
 
-/** Every limit that is named must be there. */
 export function requireKnown(asked: readonly string[], names: ReadonlySet<string>): void {
   const unknown = asked.filter(name => !names.has(name))
   if (unknown.length === 0) return

@@ -6,7 +6,6 @@ import {readMap, readNumber, readString} from '../../schema/read.js'
 /** Whole tokens by limit. */
 export type TokensByLimit = ReadonlyMap<string, number>
 
-/** What kinds of operations there are, as they are stored. */
 export type OperationKind = 'reset' | 'top_up'
 
 /** A reset or top-up of a bucket that was carried out. Written together with what it changes, so it exists once. */
@@ -21,7 +20,6 @@ export interface OperationRecord {
   readonly writer: string | undefined
   /** The creation of the entity that it belongs to: {@link incarnationIn}. */
   readonly incarnation: string
-  /** How many shards it has changed. */
   readonly shards: number
   /** Added by a top-up, or restored by a reset; below zero where a shard held more than its part. */
   readonly amounts: TokensByLimit

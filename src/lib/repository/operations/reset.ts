@@ -31,7 +31,6 @@ export function planReset(
   return {plans: filled, amounts, isWhole}
 }
 
-/** One limit of a shard, filled; and how many millitokens that restores. */
 function fill(name: string, change: PlannedLimit, {seen, nowMs}: BucketPlan): [filled: PlannedLimit, milli: bigint] {
   const {record} = seen
   const stored = record.state.limits.get(name)
@@ -49,7 +48,6 @@ function fill(name: string, change: PlannedLimit, {seen, nowMs}: BucketPlan): [f
   return [{...change, creditMilli, after: {...after, tokensMilli, remainder: 0n}}, tokensMilli - before]
 }
 
-/** The kind of a quota that is reset by hand: granted anew and counted, or a session that has just ended. */
 function newPeriod(kind: LimitKind | undefined, grantCount: number, nowMs: number): LimitKind | undefined {
   if (!kind?.quota) return kind
   const {session, resetNumber = 0} = kind.quota

@@ -58,7 +58,6 @@ function divideAmongRooms(tokens: number, rooms: readonly bigint[]): bigint[] {
 
 const sumOf = (amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => a + b, 0n)
 
-/** A shard brought forward, with the sessions open that are topped up. */
 function openedFor(
   asked: TokensByLimit,
   seen: SeenBucket,

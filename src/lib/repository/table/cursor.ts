@@ -22,10 +22,8 @@ const KEY_LENGTHS = {
   verify: [2],
 } satisfies Record<string, readonly number[]>
 
-/** A listing that comes in pages. */
 export type CursorKind = keyof typeof KEY_LENGTHS
 
-/** Where a page of a listing ended, as one opaque text. */
 export function encodeCursor(kind: CursorKind, key: readonly string[]): string {
   return Buffer.from(JSON.stringify([kind, ...key])).toString('base64url')
 }
@@ -60,7 +58,6 @@ export async function readFromCursor<T>(cursor: string | undefined, read: () => 
 // Characters; a real cursor can be longer, but its beginning is enough to recognise it.
 const MAX_SHOWN_CURSOR = 100
 
-/** What to throw for a text that is no cursor, or one of another listing. */
 export function badCursor(cursor: string): InvalidInput {
   const shown = cursor.length > MAX_SHOWN_CURSOR ? `${cursor.slice(0, MAX_SHOWN_CURSOR)}…` : cursor
   return new InvalidInput('page.cursor', `${JSON.stringify(shown)} is not a cursor of this listing.`, {

@@ -34,7 +34,6 @@ export interface Removed {
   readonly byKind: CountsByKind
 }
 
-/** Counts items by the kind of record, which their key determines. */
 export class KindCounter {
   #total = 0
   readonly #byKind: {[kind in RecordKind]?: number} = {}
@@ -56,7 +55,6 @@ export class KindCounter {
     return {...this.#byKind}
   }
 
-  /** The counts as a result of deletions. */
   removed(): Removed {
     return {deleted: this.#total, byKind: this.byKind}
   }

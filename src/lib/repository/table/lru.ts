@@ -1,4 +1,3 @@
-/** How many entries to keep, and for how long. */
 interface LruOptions {
   readonly maxEntries: number
   /** 0 keeps nothing, `Infinity` lets nothing expire. */
@@ -12,7 +11,6 @@ interface Entry<V> {
   readonly storedAtMs: number
 }
 
-/** A cache with a maximum size and age; when it is full, the least recently used entry is evicted. */
 export class Lru<V extends {}> {
   // A Map keeps the order of insertion: the first entry is the least recently used.
   readonly #entries = new Map<string, Entry<V>>()
@@ -23,7 +21,6 @@ export class Lru<V extends {}> {
     this.#options = options
   }
 
-  /** The value, if it is cached and not too old. */
   get(key: string): V | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
@@ -66,7 +63,6 @@ export class Lru<V extends {}> {
     return this.#entries.size
   }
 
-  /** Entries removed because the cache was full. */
   get evictions(): number {
     return this.#evictions
   }

@@ -24,7 +24,6 @@ export interface ConnectionOptions {
 
 /** What tests replace. */
 export interface TableSeams {
-  /** Used instead of a connection of our own. */
   readonly transport?: Transport
   /** Epoch milliseconds; the server's time by default. */
   readonly clock?: () => number
@@ -35,9 +34,7 @@ export interface TableSeams {
   readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
-/** Where the table is, and dependencies that can be replaced. */
 export interface OpenTableOptions extends ConnectionOptions, TableSeams {
-  /** How long one answer may take, in ms. */
   readonly requestTimeoutMs?: number
 }
 

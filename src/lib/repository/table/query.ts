@@ -18,7 +18,6 @@ export interface RangeQuery extends KeyRange {
   readonly descending?: boolean
 }
 
-/** A query that is read page by page. */
 interface PagedQuery extends RangeQuery {
   readonly kind: CursorKind
 }
@@ -53,7 +52,6 @@ export function queryInput(table: Table, query: RangeQuery, e = new ExpressionBu
   }
 }
 
-/** Every item that a query finds. */
 export function readAll(
   table: Table,
   query: RangeQuery,

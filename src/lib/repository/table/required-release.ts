@@ -19,7 +19,6 @@ export type MarkedFeature = Extract<
   'session-quota' | 'cascade-policy' | 'bypass' | 'soft' | 'top-up' | 'parent-generation'
 >
 
-/** Attempts when others raise the minimum. */
 const ATTEMPTS = 10
 
 /**

@@ -6,7 +6,6 @@ import {wireKey} from '../../schema/keys.js'
 
 // Until src/lib/migrations imports it from schema.
 
-/** The table, with everything that its users depend on: clock, randomness, way of waiting. */
 export interface Table {
   readonly name: string
   readonly transport: Transport
@@ -16,7 +15,6 @@ export interface Table {
   readonly backoff: Backoff
 }
 
-/** A table seen from within one namespace. */
 export interface NamespaceTable extends Table {
   /** The opaque id that prefixes every key, not the name. */
   readonly namespace: string
@@ -34,7 +32,6 @@ export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T 
   return {...table, transport: bound, backoff: {...backoff, sleep}}
 }
 
-/** How to read one item. */
 interface ReadOptions {
   readonly consistent?: boolean
   readonly signal?: AbortSignal | undefined

@@ -34,7 +34,6 @@ export function newRequestToken(table: Pick<Table, 'randomBytes'>): string {
   return Buffer.from(table.randomBytes(18)).toString('base64url')
 }
 
-/** A record to write only where there is none. */
 export function putNew(table: Table, item: Item): TransactItem & {Put: object} {
   const e = new ExpressionBuilder()
   e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
@@ -43,7 +42,6 @@ export function putNew(table: Table, item: Item): TransactItem & {Put: object} {
   }
 }
 
-/** A check that there is no record of this key. */
 export function checkMissing(table: Table, key: Key): TransactItem {
   const e = new ExpressionBuilder()
   e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)

@@ -22,7 +22,6 @@ export class UnsupportedFeature extends ZaelError {
   }
 }
 
-/** Throws unless zael can honour everything that a bucket has. */
 export function requireSupported({entity, resource, shard, unsupported}: BucketRecord): void {
   if (unsupported)
     throw new UnsupportedFeature(`The bucket of "${entity}" for "${resource}"`, unsupported, {entity, resource, shard})

@@ -12,14 +12,12 @@ import type {Table} from './table.js'
 import {putNew} from './transact.js'
 import {AGGREGATOR_MARK, needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
 
-/** The version records of a table. */
 export interface StoredVersion {
   readonly record: VersionRecord | undefined
   /** Whether there is a record where tables without namespaces had it. */
   readonly hasLegacyRecord: boolean
 }
 
-/** Reads the version record, from its current key and from that of tables without namespaces. */
 export async function readVersion(table: Table): Promise<StoredVersion> {
   const current = keys.version()
   const wanted = [current, legacyVersionKey]

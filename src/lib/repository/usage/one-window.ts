@@ -3,13 +3,11 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 /** The key in a cursor. */
 export type Place = readonly string[]
 
-/** A record, and its place in the listing, from which the listing can be continued. */
 export interface PlacedUsage {
   readonly record: UsageRecord
   readonly place: Place
 }
 
-/** A record as it is found, and the name of the records beside it that may count the same window. */
 interface FoundUsage extends PlacedUsage {
   readonly group: string
 }

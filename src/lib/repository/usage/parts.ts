@@ -22,11 +22,9 @@ export async function readWindows(
   return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
 }
 
-/** The first seconds of the finer windows that a window consists of. */
 export const startsWithin = ({window, start}: Pick<UsageRecord, 'window' | 'start'>, finer: Window): string[] =>
   startsBetween(finer, Date.parse(start), windowEndMs(window, start) - 1)
 
-/** The first seconds of the windows that contain any instant between two. */
 export function startsBetween(window: Window, firstMs: number, lastMs: number): string[] {
   const starts: string[] = []
   for (let atMs = firstMs; ; ) {
@@ -37,7 +35,6 @@ export function startsBetween(window: Window, firstMs: number, lastMs: number): 
   }
 }
 
-/** The coarsest of some windows that is finer than a window. */
 export function nextFiner(window: Window, among: readonly Window[] = WINDOWS): Window | undefined {
   const finer = WINDOWS.slice(0, WINDOWS.indexOf(window))
   return finer.findLast(each => among.includes(each))

@@ -25,11 +25,9 @@ export interface UsageSelection {
 /** Sorts after every character that a window key or a name can have. */
 export const AFTER_ALL = '~'
 
-/** The last place of the window that contains an instant. */
 export const endOf = (window: Window, atMs: number): string =>
   `${isoSeconds(windowEndMs(window, windowStart(window, atMs)) - 1)}${AFTER_ALL}`
 
-/** Records of these types, each from a start on. */
 function filterTypes(e: ExpressionBuilder, types: ReadonlyMap<Window, string>): void {
   const {window, start} = attributes.usage
   const terms = [...types].map(([type, first]) => {
@@ -39,9 +37,7 @@ function filterTypes(e: ExpressionBuilder, types: ReadonlyMap<Window, string>): 
   e.filter(terms.join(' OR '))
 }
 
-/** A selection in terms of window starts: what a key condition and a filter can express. */
 export class UsageRange {
-  /** Per wanted type, the start of the first window. */
   readonly #firstStarts: ReadonlyMap<Window, string>
   /** Start of the last window; `undefined` when there is no end. */
   readonly #lastStart: string | undefined
@@ -62,7 +58,6 @@ export class UsageRange {
     return [first, `${this.#lastStart ?? ''}${AFTER_ALL}`]
   }
 
-  /** The coarsest of the wanted types of which windows are rolled up; `undefined` when none is. */
   coarsestRolled(schedule: RollupSchedule): CoarseWindow | undefined {
     return (['monthly', 'daily'] as const).find(each => this.#firstStarts.has(each) && schedule.has(each))
   }

@@ -20,7 +20,6 @@ import {isOwnRolled, wholeWindow} from './whole-windows.js'
 /** The maximum of one BatchGetItem. */
 const RECORDS_PER_READ = 100
 
-/** Windows that are added up from their parts at a time. */
 const CONCURRENT_SUMS = 8
 
 /**

@@ -44,7 +44,6 @@ export async function* withRolledWindows(
   yield* upTo(waiting, '')
 }
 
-/** Those whose place is before that of a row, newest first. */
 function* upTo(waiting: readonly WaitingWindows[], indexSort: string): Generator<IndexedWindow, void> {
   for (;;) {
     const next = waiting.reduce<WaitingWindows | undefined>(
@@ -62,7 +61,6 @@ function startOf(window: CoarseWindow, start: string): string | undefined {
   return Number.isNaN(atMs) ? undefined : windowStart(window, atMs)
 }
 
-/** The entities with usage in one window of a resource, until the listing comes to its place. */
 class WaitingWindows {
   readonly #seen = new Set<string>()
   /** Ascending once the first was asked for. */
@@ -87,7 +85,6 @@ class WaitingWindows {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }
 
-  /** The sort key of the next one. */
   get newest(): string | undefined {
     // Behind the same start, keys are in the order of the names.
     if (!this.#isSorted) this.#entities.sort()

@@ -19,7 +19,6 @@ export function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSigna
   return readThrough(table, whole, whole.start, signal)
 }
 
-/** The same from the start of one day or month through that of another. */
 export async function readThrough(
   table: Table,
   {namespace, entity, resource, window, start}: CoarseUsage,

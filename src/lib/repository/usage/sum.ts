@@ -15,12 +15,10 @@ import {
 } from '../../schema/usage-record.js'
 import {addUp, amountsOf, isOfOthers, REQUESTS} from './parts.js'
 
-/** A day or month of one entity and resource. */
 export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'start'> & {
   readonly window: CoarseWindow
 }
 
-/** Whether a record was made from finer ones. */
 export const isRolledUp = (item: Item): boolean => attributes.usage.rolledUp in item
 
 /** Whether the key of a record is that of zael for a type of window: zae-limiter's has no type in it. */
@@ -75,7 +73,6 @@ function daysIn(items: readonly Item[]): Item[] {
   return [...days, ...hoursIn(items).filter(hour => !rolled.has(dayOf(hour)))]
 }
 
-/** How far the parts have counted the stream, by shard. */
 function latestMarks(parts: readonly Item[]): Map<number, string> {
   const latest = new Map<number, string>()
   for (const part of parts) {
@@ -84,7 +81,6 @@ function latestMarks(parts: readonly Item[]): Map<number, string> {
   return latest
 }
 
-/** Whether two records have counted the same. */
 export function isSameUsage(one: Item, other: Item): boolean {
   const [ours, theirs] = [figuresOf(one), figuresOf(other)]
   return ours.size === theirs.size && [...ours].every(([name, figure]) => theirs.get(name) === figure)

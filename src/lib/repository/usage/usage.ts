@@ -21,12 +21,10 @@ export interface LimitUsage {
   readonly overdrawn: number
 }
 
-/** Consumption added up over windows of one type. */
 export interface UsageSummary {
   readonly window: Window
   readonly windows: number
   readonly totalEvents: number
-  /** Starts of the first and the last window; `undefined` when there is none. */
   readonly firstStart: string | undefined
   readonly lastStart: string | undefined
   readonly limits: ReadonlyMap<string, LimitUsage>
@@ -97,7 +95,6 @@ export class Usage {
   }
 }
 
-/** It is not said whose usage is wanted. */
 export function usageSubjectMissing(): InvalidInput {
   return new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both; neither is given.')
 }

@@ -12,14 +12,11 @@ import {oneRecordPerWindow, type Place, type PlacedUsage} from './one-window.js'
 import {AFTER_ALL, endOf, type UsageRange} from './range.js'
 import {withWholeWindows} from './whole-windows.js'
 
-/** What to read, and in which portions. */
 export interface UsageWalk {
   readonly range: UsageRange
-  /** Where the page before ended. */
   readonly after?: Place | undefined
   /** Items that one Query reads. */
   readonly pageSize: number
-  /** Which windows are rolled up. */
   readonly schedule: RollupSchedule
 }
 

@@ -4,7 +4,6 @@ import {parseItemKey} from '../../schema/keys.js'
 import {decodeUsage, readProgress, type UsageRecord} from '../../schema/usage-record.js'
 import {type CoarseUsage, isOwnKey, isRolledUp, sumOfParts} from './sum.js'
 
-/** A record and its key in the listing of an entity and resource. */
 interface KeyedRecord {
   readonly record: UsageRecord
   readonly key: string
@@ -59,7 +58,6 @@ function startOf(window: Window, item: Item): string | undefined {
   return Number.isNaN(atMs) ? undefined : windowStart(window, atMs)
 }
 
-/** What is stored of a day and not rolled up, and the day itself. */
 function recordsOf(day: readonly Item[], schedule: RollupSchedule): KeyedRecord[] {
   const stored = day.flatMap(item => {
     const record = decodeUsage(item)

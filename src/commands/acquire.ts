@@ -59,7 +59,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseAmounts, tokensIn, tokensOf}, {parseDuration}] = await Promise.all([
-      import('../lib/core/limits/amounts-text.js'),
+      import('../lib/core/limits/amount-text.js'),
       import('../lib/core/text/duration.js'),
     ])
     const asked = parseAmounts(amounts)

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {calendarCheck} from '../../src/lib/core/calendar/calendar-check.js'
+import {calendarCheck} from '../../src/lib/core/calendar/schedule.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
 import {Scene} from '../helpers/limiter.js'

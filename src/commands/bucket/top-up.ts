@@ -42,7 +42,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   protected async work(stack: StackContext): Promise<BucketTopUpResult> {
     const {entity, resource, amounts} = this.args
     const {'idempotency-key': key, yes} = this.flags
-    const {parseAmounts, tokensIn} = await import('../../lib/core/limits/amounts-text.js')
+    const {parseAmounts, tokensIn} = await import('../../lib/core/limits/amount-text.js')
     const parsed = parseAmounts(amounts)
     const repository = await stack.namespace()
     const units = await repository.configs.units()

@@ -42,7 +42,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
   protected async work(stack: StackContext): Promise<LimitsImpactResult> {
     const [{parseLimits}, {calendarCheck}] = await Promise.all([
       import('../../lib/core/limits/limit-text.js'),
-      import('../../lib/core/calendar/calendar-check.js'),
+      import('../../lib/core/calendar/schedule.js'),
     ])
     const {window, only: replace} = this.flags
     const scope = scopeOf(this.flags)

@@ -63,7 +63,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const {only: replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false, yes = false} = this.flags
     const {'audit-retention-days': auditRetentionDays} = this.flags
     const {parseLimits} = await import('../../lib/core/limits/limit-text.js')
-    const {calendarCheck} = await import('../../lib/core/calendar/calendar-check.js')
+    const {calendarCheck} = await import('../../lib/core/calendar/schedule.js')
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
     const until = untilOf(this.flags, stack.table.clock())

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {calendarCheck} from '../core/calendar/calendar-check.js'
+import {calendarCheck} from '../core/calendar/schedule.js'
 import {InvalidInput} from '../core/errors.js'
 import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limits/limit.js'
 import {parseLimits} from '../core/limits/limit-text.js'

@@ -11,8 +11,7 @@ import {
 } from '../../../src/lib/core/buckets/bucket.js'
 import {boundsOfRoom} from '../../../src/lib/core/buckets/fullness.js'
 import {planQuotaGrant, planSplit, shareOfBucket, timeUntilTogether} from '../../../src/lib/core/buckets/shards.js'
-import type {RateSchedule, ResetClock} from '../../../src/lib/core/limits/calendar-clock.js'
-import type {Quota} from '../../../src/lib/core/limits/limit-kind.js'
+import type {Quota, RateSchedule, ResetClock} from '../../../src/lib/core/limits/limit-kind.js'
 import {type Rate, shareOf} from '../../../src/lib/core/token-math.js'
 
 const T0 = 1_700_000_000_000

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {parseAmounts, tokensIn} from '../../../src/lib/core/limits/amounts-text.js'
+import {parseAmounts, tokensIn} from '../../../src/lib/core/limits/amount-text.js'
 
 const IN_DOLLARS = new Map([['usd', 'USD']])
 

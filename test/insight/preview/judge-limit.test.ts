@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {calendarCheck} from '../../../src/lib/core/calendar/calendar-check.js'
+import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {limitImpact} from '../../../src/lib/insight/preview/judge-limit.js'

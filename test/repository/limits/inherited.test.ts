@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {calendarCheck} from '../../../src/lib/core/calendar/calendar-check.js'
+import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {formatLimit, parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'

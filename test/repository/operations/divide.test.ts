@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {divideByRoom, divideByWeight} from '../../../src/lib/repository/operations/divide.js'
+import {divideByRoom, divideByWeight} from '../../../src/lib/core/buckets/shards.js'
 
 const sum = (parts: readonly bigint[]) => parts.reduce((a, b) => a + b, 0n)
 const amounts = (min: bigint) => fc.array(fc.bigInt({min, max: 10n ** 16n}), {minLength: 1, maxLength: 32})

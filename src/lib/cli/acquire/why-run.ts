@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {parseAmounts, tokensIn} from '../../core/limits/amounts-text.js'
+import {parseAmounts, tokensIn} from '../../core/limits/amount-text.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {parseDuration} from '../../core/text/duration.js'
 import {explain} from '../../insight/why/explain.js'

@@ -1,7 +1,7 @@
 import {isCalendarReset, type Limit} from '../limits/limit.js'
 import {wholeRateAt} from '../limits/limit-kind.js'
 import {kindedRateOf, windowOf} from './kind-definition.js'
-import {compileStored, formatWindows} from './stored-schedule.js'
+import {compileStored, formatResets, formatWindows} from './stored-schedule.js'
 
 /** Which entry of the schedule of a limit applies at an instant; `undefined` where none does. */
 export function openWindow({schedule = [], timeZone}: Limit, atMs: number): number | undefined {
@@ -26,4 +26,10 @@ export function plainAt(limit: Limit, atMs: number): Limit {
     refillAmount: whole(rate.refillAmountMilli),
     refillPeriodSeconds: rate.refillPeriodMs / 1000,
   }
+}
+
+/** Epoch ms at which a quota of the calendar is full again after an instant; `undefined` for limits of other kinds. */
+export function nextResetMs({reset, timeZone}: Limit, atMs: number): number | undefined {
+  if (!isCalendarReset(reset)) return undefined
+  return compileStored({zone: timeZone, resets: formatResets(reset.crons)}).nextReset(atMs)
 }

@@ -1,6 +1,5 @@
-import type {RateSchedule, ResetClock} from '../limits/calendar-clock.js'
 import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../limits/limit.js'
-import {type KindedRate, type LimitKind, STAMP_MS} from '../limits/limit-kind.js'
+import {type KindedRate, type LimitKind, type RateSchedule, type ResetClock, STAMP_MS} from '../limits/limit-kind.js'
 import {rateInWindow} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'

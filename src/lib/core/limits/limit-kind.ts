@@ -1,5 +1,4 @@
 import {isSameRate, type Rate, shareOf} from '../token-math.js'
-import type {RateSchedule, ResetClock} from './calendar-clock.js'
 
 /** A window that opens with the first use and lasts for a fixed time: [start, start + length). */
 export interface SessionWindow {
@@ -167,4 +166,17 @@ export function isBypassedAt({bypassUntilMs}: Bypassable, atMs: number): boolean
 /** Whether the next request has to renew the bypass of a bucket, or to find out that it is over. */
 export function isRenewalDue(bucket: Bypassable, nowMs: number): boolean {
   return !isBypassedAt(bucket, nowMs + BYPASS_RENEWAL_MS)
+}
+
+/** Instants at which a quota is restored; the calendar that names them is not known here. Epoch milliseconds. */
+export interface ResetClock {
+  /** The last reset at or before an instant; `undefined` when there was none. */
+  lastMs(atMs: number): number | undefined
+  /** The first reset after an instant; `undefined` when there will be none. */
+  nextMs(atMs: number): number | undefined
+}
+
+export interface RateSchedule {
+  /** What is in force at an instant, for the whole limit, and the first instant at which another answer may hold. */
+  at(atMs: number, base: Rate): {readonly rate: Rate; readonly untilMs: number | undefined}
 }

@@ -1,20 +1,27 @@
 import {InvalidInput} from '../errors.js'
+import {durationMs, formatDuration} from '../text/duration.js'
+import {nearestNames} from '../text/nearest.js'
 import {type Pair, type PairProblem, readPairs, splitPair} from '../text/pairs.js'
 import {formatAmount, parseAmount} from './amount-text.js'
 import {
   baseOf,
   type CalendarCheck,
+  type CronUse,
+  canonicalCron,
+  cronFields,
+  DEFAULT_ZONE,
   isCalendarReset,
   isSessionReset,
   type Limit,
   type LimitInput,
+  MAX_PERIOD_SECONDS,
+  MAX_SCALE,
   makeLimit,
   QUOTA_PERIOD_SECONDS,
+  type ReplacedWindow,
+  type ScheduleEntry,
 } from './limit.js'
-import {amountIn, formatWindow, parseWindow, SOFT} from './modifier-text.js'
-import {formatCalendarPeriod, formatPeriod, parseCalendarPeriod, parsePeriod} from './period-text.js'
 import {cutPiece, type Piece, slicePiece, splitPiece, syntaxError} from './syntax-problem.js'
-import {formatCrons, isCronText, parseCrons, type ZoneReader, zoneReader} from './when-text.js'
 
 /**
  * Reads `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`; the period defaults to a minute, the burst to the amount.
@@ -120,4 +127,189 @@ function formatMain({capacity, refillAmount, refillPeriodSeconds, reset, timeZon
   }
   const burst = capacity === refillAmount ? '' : `:${amount}`
   return `${formatAmount(refillAmount, unit)}/${formatPeriod(refillPeriodSeconds)}${burst}`
+}
+
+export interface ModifierContext {
+  readonly isQuota: boolean
+  readonly unit: string | undefined
+  readonly zone: ZoneReader
+}
+
+export const SOFT = 'soft'
+
+/** Reads a window: `x0.1@"* 22,23 * * *"` or `200k/min:300k@"* 9-16 * * 1-5"`. */
+export function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
+  const [parameters, when] = cutPiece(piece, '@')
+  if (when === undefined) {
+    const near = nearestNames(piece.text, [SOFT]).length > 0 ? '; did you mean soft?' : ''
+    throw syntaxError(piece, `"${piece.text}" is neither soft nor a window such as x0.5@"* 9-16 * * 1-5"${near}`)
+  }
+  const [cron, second] = parseCrons(when, 'window', context.zone)
+  if (second !== undefined) throw syntaxError(when, 'a window has one cron; write a window for each')
+  return parameters.text.startsWith('x')
+    ? {cron, scale: parseScale(slicePiece(parameters, 1))}
+    : {cron, ...parseParameters(parameters, context)}
+}
+
+function parseScale(piece: Piece): number {
+  if (!/^\d+(\.\d{1,3})?$/.test(piece.text))
+    throw syntaxError(piece, 'a factor is a number with at most three decimals, as in x0.5')
+  const scale = Number(piece.text)
+  if (scale === 0 || scale > MAX_SCALE) throw syntaxError(piece, `a factor is above 0 and at most ${MAX_SCALE}`)
+  return scale
+}
+
+/**
+ * `[RATE][/PERIOD][:[BURST]]`. What is left out stays, but a rate alone sets the burst too, as it does in a limit; with a
+ * colon and nothing behind it, the burst stays. For a quota the amount is its capacity.
+ */
+function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<ReplacedWindow, 'cron'> {
+  const [rateAndPeriod, burst] = cutPiece(piece, ':')
+  const [rate, period] = cutPiece(rateAndPeriod, '/')
+  if (isQuota && burst !== undefined) throw syntaxError({...burst, text: ':', at: burst.at - 1}, 'a quota has no burst')
+  const tokens = (each: Piece, what: string): number => amountIn(unit, each, what)
+  const amount = rate.text === '' ? undefined : tokens(rate, isQuota ? 'amount' : 'rate')
+  const ownBurst = burst === undefined || burst.text === '' ? undefined : tokens(burst, 'burst')
+  const capacity = ownBurst ?? (burst === undefined ? amount : undefined)
+  if (amount === undefined && ownBurst === undefined && period === undefined)
+    throw syntaxError(piece, 'the window changes nothing: a factor or an amount is missing')
+  return {
+    ...(capacity !== undefined && {capacity}),
+    ...(amount !== undefined && !isQuota && {refillAmount: amount}),
+    ...(period && {refillPeriodSeconds: parsePeriod(period)}),
+  }
+}
+
+export function amountIn(unit: string | undefined, piece: Piece, what: string): number {
+  const amount = parseAmount(piece, what)
+  if (amount.unit === unit) return amount.tokens
+  throw syntaxError(piece, `the ${what} "${piece.text}" is not in ${unit ?? 'tokens'} like the amount of the limit`)
+}
+
+export function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string | undefined): string {
+  const when = `@${formatCrons([entry.cron], zone)}`
+  if ('scale' in entry) return `x${entry.scale}${when}`
+  const {capacity, refillAmount, refillPeriodSeconds} = entry
+  const amount = reset && refillAmount === undefined ? capacity : refillAmount
+  const rate = amount === undefined ? '' : formatAmount(amount, unit)
+  const period = refillPeriodSeconds === undefined ? '' : `/${formatPeriod(refillPeriodSeconds)}`
+  const burst = amount === capacity ? '' : `:${capacity === undefined ? '' : formatAmount(capacity, unit)}`
+  return `${rate}${period}${burst}${when}`
+}
+
+/** When calendar periods begin. A week begins on Monday. */
+const CRON_OF_PERIOD: ReadonlyMap<string, string> = new Map([
+  ['hour', '0 * * * *'],
+  ['day', '0 0 * * *'],
+  ['week', '0 0 * * 1'],
+  ['month', '0 0 1 * *'],
+])
+
+const PERIOD_OF_CRON: ReadonlyMap<string, string> = new Map([...CRON_OF_PERIOD].map(([name, cron]) => [cron, name]))
+
+const UNITS = ['sec', 'min', 'hour', 'day']
+
+/** Seconds of `min`, `15min`, `5h`. */
+export function parsePeriod(piece: Piece): number {
+  const {text} = piece
+  const ms = durationMs(text)
+  if (ms === undefined) {
+    if (CRON_OF_PERIOD.has(text))
+      throw syntaxError(piece, `a ${text} of the calendar needs a time zone, as in 500/${text}@UTC`)
+    throw syntaxError(
+      piece,
+      `the period "${text}" is not one of sec, min, hour, day, with an optional count${meant(text, UNITS)}`,
+    )
+  }
+  if (ms === 0 || ms % 1000 !== 0) throw syntaxError(piece, `the period "${text}" is not a whole number of seconds`)
+  if (ms / 1000 > MAX_PERIOD_SECONDS)
+    throw syntaxError(piece, `the period "${text}" is longer than ${MAX_PERIOD_SECONDS} seconds (31.7 years)`)
+  return ms / 1000
+}
+
+/** `min`, `15min`: without a count of 1. */
+export function formatPeriod(seconds: number): string {
+  return formatDuration(seconds * 1000).replace(/^1(?=[a-z])/, '')
+}
+
+/** The cron of `hour`, `day`, `week` or `month`. */
+export function parseCalendarPeriod(piece: Piece): string {
+  const cron = CRON_OF_PERIOD.get(piece.text)
+  if (cron !== undefined) return cron
+  const names = [...CRON_OF_PERIOD.keys()]
+  const why = `the period "${piece.text}" is not one of hour, day, week, month, as a quota of the calendar needs`
+  throw syntaxError(piece, why + meant(piece.text, names))
+}
+
+/** The calendar period that a cron stands for; `undefined` for any other cron. */
+export function formatCalendarPeriod(cron: string): string | undefined {
+  return PERIOD_OF_CRON.get(cron)
+}
+
+function meant(typed: string, names: readonly string[]): string {
+  const [near, ...more] = nearestNames(typed.replace(/^\d+/, ''), names)
+  return near === undefined || more.length > 0 ? '' : ` (did you mean ${near}?)`
+}
+
+/** The zone of a limit: given at most once, or alike each time. */
+export interface ZoneReader {
+  readonly calendar: CalendarCheck | undefined
+  readonly take: (piece: Piece) => void
+  readonly given: () => string | undefined
+}
+
+/** All parts of a limit share one zone, so that it can be given at any one of them. */
+export function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
+  let zone: string | undefined
+  return {
+    calendar,
+    given: () => zone,
+    take(piece) {
+      const problem = piece.text === '' ? 'the time zone is missing' : calendar?.zone(piece.text)
+      if (problem !== undefined) throw syntaxError(piece, problem)
+      if (zone !== undefined && zone !== piece.text)
+        throw syntaxError(piece, `a limit has one time zone, and this one has ${zone} already`)
+      zone = piece.text
+    },
+  }
+}
+
+/** Whether the text after the `@` is one or more crons; otherwise it is a zone. */
+export const isCronText = ({text}: Piece): boolean => text.startsWith('"')
+
+/** Reads `"CRON[; CRON…] [ZONE]"`. */
+export function parseCrons(piece: Piece, use: CronUse, zone: ZoneReader): [string, ...string[]] {
+  const {text} = piece
+  if (!isCronText(piece)) throw syntaxError(piece, 'a cron must be in double quotes, as in @"0 9 * * 1-5"')
+  const end = text.indexOf('"', 1)
+  if (end < 0) throw syntaxError(slicePiece(piece, 0, 1), 'the closing quote of the cron is missing')
+  if (end + 1 < text.length) throw syntaxError(slicePiece(piece, end + 1), `"${text.slice(end + 1)}" follows the cron`)
+  const crons = splitPiece(slicePiece(piece, 1, end), ';').map(each => parseCron(each, use, zone))
+  return crons as [string, ...string[]]
+}
+
+function parseCron(piece: Piece, use: CronUse, zone: ZoneReader): string {
+  const words = [...piece.text.matchAll(/\S+/g)]
+  const sixth = words[5]
+  const hasZone = words.length === 6 && /^[A-Za-z]/.test(sixth?.[0] ?? '')
+  const cron = words
+    .slice(0, hasZone ? 5 : undefined)
+    .map(([word]) => word)
+    .join(' ')
+  if (cronFields(cron) === undefined)
+    throw syntaxError(piece, 'a cron has five fields: minute, hour, day, month, weekday; a time zone may follow')
+  const canonical = canonicalCron(cron)
+  const problem = zone.calendar?.cron(canonical, use)
+  if (problem !== undefined) {
+    const first = words[0]?.index ?? 0
+    const last = words[4]
+    throw syntaxError(slicePiece(piece, first, (last?.index ?? 0) + (last?.[0].length ?? 0)), problem)
+  }
+  if (hasZone && sixth) zone.take(slicePiece(piece, sixth.index, sixth.index + sixth[0].length))
+  return canonical
+}
+
+/** The inverse of {@link parseCrons}; `zone` only where it must be said. */
+export function formatCrons(crons: readonly string[], zone: string | undefined): string {
+  return `"${crons.join('; ')}${zone === undefined || zone === DEFAULT_ZONE ? '' : ` ${zone}`}"`
 }

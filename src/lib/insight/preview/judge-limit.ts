@@ -1,6 +1,6 @@
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {ResetClock} from '../../core/limits/calendar-clock.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
+import type {ResetClock} from '../../core/limits/limit-kind.js'
 
 /** What was consumed under one limit in one window of usage, in whole tokens. */
 export interface RecordedWindow {

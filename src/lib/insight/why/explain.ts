@@ -1,5 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import {nextResetMs} from '../../core/calendar/next-reset.js'
+import {nextResetMs} from '../../core/calendar/in-force.js'
 import {type Consumption, checkConsumption} from '../../core/limits/consumption.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {isBypassedAt} from '../../core/limits/limit-kind.js'

@@ -1,6 +1,6 @@
 import {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
-import {describeIssues} from '../../core/text/issues.js'
+import {describeIssues} from '../../core/text/text.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {keyOf, spellKey} from '../../schema/keys.js'
 import {

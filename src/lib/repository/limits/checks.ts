@@ -1,4 +1,4 @@
-import {calendarCheck} from '../../core/calendar/calendar-check.js'
+import {calendarCheck} from '../../core/calendar/schedule.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limits/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'

@@ -1,11 +1,10 @@
 import {type Amounts, type LimitState, neededUntilSeconds} from '../../core/buckets/bucket.js'
 import {earnedBetween} from '../../core/buckets/kind-refill.js'
-import {shareOfLimit} from '../../core/buckets/shards.js'
+import {divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import {type Balance, balanceClearingWith, loweredTogether, toTokens} from '../../core/token-math.js'
 import type {StoredLesson} from '../../schema/lesson.js'
 import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import type {RewriteDecision} from '../buckets/rewrite.js'
-import {divideByWeight} from './divide.js'
 
 /** What a lesson says about a bucket or one of its shards; amounts in millitokens. */
 export interface ToldBalances {

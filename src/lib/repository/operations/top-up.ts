@@ -1,11 +1,10 @@
 import type {LimitState} from '../../core/buckets/bucket.js'
-import {shareOfLimit} from '../../core/buckets/shards.js'
+import {divideByRoom, divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket, type SeenBucket} from '../buckets/plan.js'
-import {divideByRoom, divideByWeight} from './divide.js'
 import {limitNames, type OperationBasis, type PlannedOperation, requireCountable, requireKnown} from './plan.js'
 import type {TokensByLimit} from './record.js'
 

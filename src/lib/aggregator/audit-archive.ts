@@ -5,11 +5,10 @@ import {promisify} from 'node:util'
 import {gzip} from 'node:zlib'
 import {attributes} from '../schema/attributes.js'
 import {type AuditRecord, auditJson, decodeAudit, isAuditKey} from '../schema/audit-record.js'
-import {isoSeconds} from '../schema/instant.js'
 import {keyOf} from '../schema/keys.js'
 import {modernise} from '../schema/legacy-item.js'
 import {splitNamespace} from '../schema/legacy-key.js'
-import {readString} from '../schema/read.js'
+import {isoSeconds, readString} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, type StreamRecord, streamLabel} from './stream-event.js'
 
 /** Where archived events go. Must be idempotent: a retry puts the same key again. */

@@ -1,8 +1,8 @@
 import {InvalidInput} from '../core/errors.js'
 import {formatCount, formatPlural} from '../core/text/text.js'
+import {fromJson, type Json} from '../schema/attribute-value.js'
 import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
-import {fromJson, type Json} from '../schema/json-attribute.js'
 import type {EntityRecordChange, EntitySource, LiveEntities} from './entity-change.js'
 
 /** Kept free for keys, times and who made the change. */

@@ -1,8 +1,8 @@
 import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limits/limit.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
+import type {Json} from '../schema/attribute-value.js'
 import type {OnUnavailable, Policies} from '../schema/config-record.js'
-import type {Json} from '../schema/json-attribute.js'
 
 /** The desired limits of one namespace, as a file states them. Limits are sorted by name. */
 export interface Manifest {

@@ -1,7 +1,7 @@
 import {z} from 'zod'
 import {asRead, describeValue, isMapping, type Mapping} from '../files/document-values.js'
 import type {ProblemPlace} from '../files/yaml-source.js'
-import type {Json} from '../schema/json-attribute.js'
+import type {Json} from '../schema/attribute-value.js'
 
 const MAX_VALUES = 1000
 // DynamoDB allows 32 levels; the attribute itself is one.

@@ -1,11 +1,8 @@
-import type {Key} from './attribute-value.js'
-import {type Item, n, s} from './attribute-value.js'
+import {type Item, type Json, type Key, n, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import type {ConfigScope} from './config-record.js'
-import {isoSeconds} from './instant.js'
-import type {Json} from './json-attribute.js'
 import {keys, parseItemKey, wireKey} from './keys.js'
-import {readMap, readString} from './read.js'
+import {isoSeconds, readMap, readString} from './read.js'
 import {registryIndexKeys} from './registry-records.js'
 
 export interface StoredBoost {

@@ -1,5 +1,4 @@
-import type {Item} from './attribute-value.js'
-import {type Json, toJson} from './json-attribute.js'
+import {type Item, type Json, toJson} from './attribute-value.js'
 
 /** Tolerant readers for items of other clients and older versions: an attribute of another type counts as absent. */
 
@@ -48,4 +47,16 @@ export function integerOf(text: string): bigint {
 export function readMap(item: Item, name: string): {[key: string]: Json} {
   const value = item[name]
   return value && 'M' in value ? (toJson(value) as {[key: string]: Json}) : {}
+}
+
+/** The first and last instants that can be spelled; a client may have stored any number. */
+const LATEST_MS = 8.64e15
+
+/** An instant as the table spells it: UTC, whole seconds. */
+export function isoSeconds(ms: number): string {
+  return isoMilliseconds(ms).replace(/\.\d+Z$/, 'Z')
+}
+
+export function isoMilliseconds(ms: number): string {
+  return new Date(Math.min(Math.max(ms, -LATEST_MS), LATEST_MS)).toISOString()
 }

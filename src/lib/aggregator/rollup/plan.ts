@@ -5,8 +5,8 @@ import {retrying} from '../../dynamo/retry.js'
 import {getItem, type Table} from '../../repository/table/table.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {isoSeconds} from '../../schema/instant.js'
 import {keys, wireKey} from '../../schema/keys.js'
+import {isoSeconds} from '../../schema/read.js'
 import {decodeRollups} from '../../schema/registry-records.js'
 
 /** By then no process is left that counts by the settings before; in ms. */

@@ -1,7 +1,7 @@
 import {formatLimit} from '../../core/limits/limit-text.js'
+import type {Json} from '../../schema/attribute-value.js'
 import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
 import {policiesInDetails} from '../../schema/config-record.js'
-import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import {paint} from '../output/paint.js'

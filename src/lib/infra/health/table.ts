@@ -5,7 +5,7 @@ import type {OperationOutput} from '../../dynamo/transport.js'
 import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoSeconds} from '../../schema/read.js'
 import {throughputOf} from '../stack/table-throughput.js'
 import type {TablePart, VersionPart} from './parts.js'
 

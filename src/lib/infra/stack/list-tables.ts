@@ -3,7 +3,7 @@ import type {Transport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {indexes} from '../../schema/attributes.js'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoSeconds} from '../../schema/read.js'
 import type {ListedStack} from './list-stacks.js'
 
 /** The tables of a local engine that have a limiter's indexes; their version records tell which tool created them. */

@@ -1,5 +1,5 @@
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoSeconds} from '../../schema/read.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 

@@ -18,7 +18,7 @@ import {type Resolution, requireSupportedLimits} from '../../repository/limits/r
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
-import type {StoredLesson} from '../../schema/lesson.js'
+import type {StoredLesson} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {

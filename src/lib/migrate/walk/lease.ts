@@ -5,7 +5,6 @@ import {retrying} from '../../dynamo/retry.js'
 import {getItem, type Table} from '../../repository/table/table.js'
 import {n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {isoSeconds} from '../../schema/instant.js'
 import {
   encodeMigration,
   MIGRATION_LEASE_UNTIL,
@@ -13,6 +12,7 @@ import {
   type MigrationRecord,
   migrationRecordKey,
 } from '../../schema/migration-record.js'
+import {isoSeconds} from '../../schema/read.js'
 import {withLongRetries} from './context.js'
 import {decodeMigration} from './record.js'
 

@@ -3,7 +3,7 @@ import {shareOfBucket} from '../../core/buckets/shards.js'
 import {sessionEndMs} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
-import {isoMilliseconds, isoSeconds} from '../../schema/instant.js'
+import {isoMilliseconds, isoSeconds} from '../../schema/read.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
 /** The state of one limit now, in tokens; shares of shards may have fractions. */

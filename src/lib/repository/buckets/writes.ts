@@ -16,7 +16,7 @@ import {
 } from '../../schema/bucket-record.js'
 import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
-import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/lesson.js'
+import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/kind-attributes.js'
 import {readString} from '../../schema/read.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'

@@ -3,7 +3,6 @@ import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
-import {isoSeconds} from '../../schema/instant.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {
   decodeNamespace,
@@ -12,6 +11,7 @@ import {
   type NamespaceRecord,
 } from '../../schema/namespace-record.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
+import {isoSeconds} from '../../schema/read.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
 import {getItem, type Table} from '../table/table.js'

@@ -2,7 +2,7 @@ import {type Amounts, type LimitState, neededUntilSeconds} from '../../core/buck
 import {earnedBetween} from '../../core/buckets/kind-refill.js'
 import {divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import {type Balance, balanceClearingWith, loweredTogether, toTokens} from '../../core/token-math.js'
-import type {StoredLesson} from '../../schema/lesson.js'
+import type {StoredLesson} from '../../schema/kind-attributes.js'
 import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import type {RewriteDecision} from '../buckets/rewrite.js'
 

@@ -10,7 +10,7 @@ import {
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoSeconds} from '../../schema/read.js'
 
 /** Which windows to read. */
 export interface UsageSelection {

@@ -3,7 +3,7 @@ import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
 import {notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
 import {newMapping} from '../../files/document-values.js'
-import {composeYaml} from '../../files/yaml-compose.js'
+import {composeYaml} from '../../files/yaml-source.js'
 import {
   projectSettingProblem,
   SETTING_KEYS,

@@ -2,8 +2,7 @@ import {Agent, createServer, request} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {buffer, text} from 'node:stream/consumers'
 import {CapacityMeter} from '../src/lib/dynamo/capacity.js'
-import {capacityOf} from '../src/lib/dynamo/response-info.js'
-import {isDataOperation, type Operation} from '../src/lib/dynamo/transport.js'
+import {capacityOf, isDataOperation, type Operation} from '../src/lib/dynamo/transport.js'
 
 /** A way to an engine on which every request is counted, also those of other processes. */
 export interface CountingProxy extends AsyncDisposable {

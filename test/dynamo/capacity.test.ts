@@ -1,8 +1,7 @@
 import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
 import {describe, expect, test} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
-import type {ResponseInfo} from '../../src/lib/dynamo/response-info.js'
-import type {Operation} from '../../src/lib/dynamo/transport.js'
+import type {Operation, ResponseInfo} from '../../src/lib/dynamo/transport.js'
 
 const response = (operation: Operation, ...capacity: ConsumedCapacity[]): ResponseInfo => ({
   operation,

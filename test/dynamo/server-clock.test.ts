@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
-import type {ResponseInfo} from '../../src/lib/dynamo/response-info.js'
 import {ServerClock} from '../../src/lib/dynamo/server-clock.js'
+import type {ResponseInfo} from '../../src/lib/dynamo/transport.js'
 
 const NOON = Date.UTC(2026, 5, 1, 12)
 

@@ -1,6 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {createTable} from '../../src/lib/dynamo/create-table.js'
-import {loadTableDefinition} from '../../src/lib/dynamo/table-definition.js'
+import {createTable, loadTableDefinition} from '../../src/lib/dynamo/table-definition.js'
 import type {NamespaceLimiter} from '../../src/lib/limiter/levels/namespace-limiter.js'
 import {MemoryDynamo} from '../helpers/memory-table/memory-dynamo.js'
 import {exploreOrders, plainProcess} from './fixtures/interleavings.js'

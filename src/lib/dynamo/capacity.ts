@@ -1,6 +1,5 @@
 import type {Capacity, ConsumedCapacity} from '@aws-sdk/client-dynamodb'
-import {capacityOf, type ResponseInfo} from './response-info.js'
-import {isDataOperation, isRead, type Operation, type Transport} from './transport.js'
+import {capacityOf, isDataOperation, isRead, type Operation, type ResponseInfo, type Transport} from './transport.js'
 
 export interface Units {
   read: number

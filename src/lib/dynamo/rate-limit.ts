@@ -1,5 +1,4 @@
-import {capacityOf} from './response-info.js'
-import {isRead, type Operation, type OperationOutput, type Transport} from './transport.js'
+import {capacityOf, isRead, type Operation, type OperationOutput, type Transport} from './transport.js'
 
 /** After a pause, this many seconds' worth of units may be used at once. */
 const BURST_SECONDS = 1

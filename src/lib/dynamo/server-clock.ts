@@ -1,4 +1,4 @@
-import type {ResponseInfo} from './response-info.js'
+import type {ResponseInfo} from './transport.js'
 
 /** Bounds of server time minus local time, in ms, from one or more responses. */
 interface Evidence {

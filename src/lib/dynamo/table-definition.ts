@@ -1,6 +1,8 @@
 import {readFile} from 'node:fs/promises'
 import {packageFile} from '../files/package-file.js'
 import {parseTemplate, type TemplateNode} from '../files/template-yaml.js'
+import {sleepMs} from './retry.js'
+import type {SendOptions, Transport} from './transport.js'
 
 interface KeyElement {
   AttributeName: string
@@ -64,4 +66,22 @@ function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): T
   if (typeof node !== 'object' || node === null) return node
   if ('Ref' in node) return parameters[node.Ref]
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolveRefs(value, parameters)]))
+}
+
+const POLL_INTERVAL_MS = 100
+
+/** Creates the table, waits until it is active, and enables expiry. Fails when it exists already. */
+export async function createTable(
+  transport: Transport,
+  {create, ttlAttribute}: TableDefinition,
+  options: SendOptions = {},
+): Promise<void> {
+  const {TableName} = create
+  let status = (await transport.send('CreateTable', create, options)).TableDescription?.TableStatus
+  while (status !== 'ACTIVE') {
+    await sleepMs(POLL_INTERVAL_MS, options.signal)
+    status = (await transport.send('DescribeTable', {TableName}, options)).Table?.TableStatus
+  }
+  const TimeToLiveSpecification = {AttributeName: ttlAttribute, Enabled: true}
+  await transport.send('UpdateTimeToLive', {TableName, TimeToLiveSpecification}, options)
 }

@@ -7,8 +7,7 @@ import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi} 
 import {Denied, RegionMissing} from '../../../src/lib/dynamo/errors.js'
 import type {ClosableTransport} from '../../../src/lib/dynamo/transport.js'
 import {accessOf} from '../../../src/lib/dynamo/transports/access.js'
-import {createTransport} from '../../../src/lib/dynamo/transports/create.js'
-import {isPlainClient} from '../../../src/lib/dynamo/transports/plain-client.js'
+import {createTransport, isPlainClient} from '../../../src/lib/dynamo/transports/create.js'
 import {answer, localTransport, ScriptedServer} from './scripted-server.js'
 
 const server = new ScriptedServer()

@@ -15,8 +15,7 @@ import {
   Unavailable,
   ValidationFailed,
 } from '../../../src/lib/dynamo/errors.js'
-import type {ResponseInfo} from '../../../src/lib/dynamo/response-info.js'
-import type {ClosableTransport, Transport} from '../../../src/lib/dynamo/transport.js'
+import type {ClosableTransport, ResponseInfo, Transport} from '../../../src/lib/dynamo/transport.js'
 import {type Act, answer, localTransport, refusal, ScriptedServer, TRANSPORTS} from './scripted-server.js'
 
 const server = new ScriptedServer()

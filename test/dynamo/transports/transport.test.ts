@@ -8,7 +8,7 @@ import {
   ValidationFailed,
 } from '../../../src/lib/dynamo/errors.js'
 import {ExpressionBuilder} from '../../../src/lib/dynamo/expression.js'
-import type {ResponseInfo} from '../../../src/lib/dynamo/response-info.js'
+import type {ResponseInfo} from '../../../src/lib/dynamo/transport.js'
 import {bool, type Item, NULL, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {createTestTable} from '../engine-table.js'
 import {localTransport, TRANSPORTS} from './scripted-server.js'

@@ -1,12 +1,13 @@
 import {setImmediate} from 'node:timers/promises'
 import {classifyError} from '../../../src/lib/dynamo/classify.js'
-import {capacityOf, type ResponseInfo} from '../../../src/lib/dynamo/response-info.js'
 import {
   type ClosableTransport,
+  capacityOf,
   isDataOperation,
   type Operation,
   type OperationInput,
   type OperationOutput,
+  type ResponseInfo,
   type SendOptions,
 } from '../../../src/lib/dynamo/transport.js'
 import {signalOf} from '../../../src/lib/dynamo/transports/sdk.js'

@@ -1,7 +1,6 @@
 import {beforeAll, describe, it} from 'vitest'
 import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
-import {createTable} from '../../../src/lib/dynamo/create-table.js'
-import {loadTableDefinition, type TableOptions} from '../../../src/lib/dynamo/table-definition.js'
+import {createTable, loadTableDefinition, type TableOptions} from '../../../src/lib/dynamo/table-definition.js'
 import {describeOnEngine, type TestTable, useTable} from '../table.js'
 import {MemoryDynamo} from './memory-dynamo.js'
 

@@ -1,7 +1,6 @@
 import {randomUUID} from 'node:crypto'
 import {expect, it} from 'vitest'
-import {createTable} from '../../../src/lib/dynamo/create-table.js'
-import {loadTableDefinition, type TableOptions} from '../../../src/lib/dynamo/table-definition.js'
+import {createTable, loadTableDefinition, type TableOptions} from '../../../src/lib/dynamo/table-definition.js'
 import {planAdoption} from '../../../src/lib/infra/deploy/adoption.js'
 import {deletePlanned} from '../../../src/lib/infra/deploy/delete.js'
 import {planDeletion} from '../../../src/lib/infra/deploy/delete-plan.js'

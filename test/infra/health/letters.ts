@@ -1,4 +1,4 @@
-import type {StreamRange} from '../../../src/lib/dynamo/transports/stream-range.js'
+import type {StreamRange} from '../../../src/lib/dynamo/transports/stream-shards.js'
 
 /** The message that Lambda sends to the queue, as its documentation shows it. */
 export function letterBody({streamArn, shardId, first, last}: StreamRange, more: object = {}): string {

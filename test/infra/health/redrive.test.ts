@@ -1,8 +1,13 @@
 import {beforeEach, describe, expect, inject, it} from 'vitest'
 import {Denied} from '../../../src/lib/dynamo/errors.js'
 import {RecordsTrimmed, type StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
-import {readRange} from '../../../src/lib/dynamo/transports/stream-range.js'
-import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/stream-shards.js'
+import {
+  latestStreamArn,
+  listShards,
+  openShard,
+  readRange,
+  readRecords,
+} from '../../../src/lib/dynamo/transports/stream-shards.js'
 import {inStreamOrder, readLetter} from '../../../src/lib/infra/health/dead-letter.js'
 import {DeadLetterQueue} from '../../../src/lib/infra/health/dead-letter-queue.js'
 import {redrive, windowsOf} from '../../../src/lib/infra/health/redrive.js'

@@ -1,5 +1,4 @@
-import {capacityOf} from '../../../src/lib/dynamo/response-info.js'
-import {isRead, type Operation} from '../../../src/lib/dynamo/transport.js'
+import {capacityOf, isRead, type Operation} from '../../../src/lib/dynamo/transport.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 

@@ -1,10 +1,18 @@
 import {crc32} from 'node:zlib'
 import {connectionsClosed, onAbort, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
-import {capacityOf, dateOf, refusesTime} from '../response-info.js'
 import {ServerClock} from '../server-clock.js'
 import {SharedFlight} from '../shared-flight.js'
-import type {ClosableTransport, Operation, OperationInput, OperationOutput, SendOptions} from '../transport.js'
+import {
+  type ClosableTransport,
+  capacityOf,
+  dateOf,
+  type Operation,
+  type OperationInput,
+  type OperationOutput,
+  refusesTime,
+  type SendOptions,
+} from '../transport.js'
 import type {Access} from './access.js'
 import type {HttpAnswer} from './http-answer.js'
 import {Exchange, postMessage} from './http-exchange.js'

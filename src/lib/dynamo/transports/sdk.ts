@@ -3,8 +3,15 @@ import {checkTimeoutMs} from '../../core/text/duration.js'
 import {unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'
-import {capacityOf, dateOf, type ResponseInfo, refusesTime} from '../response-info.js'
-import type {ClosableTransport, Operation, SendOptions} from '../transport.js'
+import {
+  type ClosableTransport,
+  capacityOf,
+  dateOf,
+  type Operation,
+  type ResponseInfo,
+  refusesTime,
+  type SendOptions,
+} from '../transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import type {StreamRange} from '../../dynamo/transports/stream-range.js'
+import type {StreamRange} from '../../dynamo/transports/stream-shards.js'
 
 const numberText = z.string().regex(/^\d{1,40}$/)
 

@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
-import {createTable} from '../../dynamo/create-table.js'
 import {TableMissing} from '../../dynamo/errors.js'
-import type {TableOptions} from '../../dynamo/table-definition.js'
+import {createTable, type TableOptions} from '../../dynamo/table-definition.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'

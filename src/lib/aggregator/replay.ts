@@ -1,6 +1,6 @@
 import {WINDOWS, type Window} from '../core/window.js'
 import type {Table} from '../repository/table/table.js'
-import {readRollups} from '../repository/usage/rollups.js'
+import {readRollups} from '../repository/usage/sum.js'
 import {putBack} from './archiver.js'
 import {Batch, type Log} from './batch.js'
 import {addFromParts} from './recount.js'

@@ -1,7 +1,6 @@
 import type {Limit} from '../../core/limits/limit.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import type {ShardedBucket} from '../../repository/buckets/buckets.js'
-import {bucketsOfScope} from '../../repository/buckets/of-scope.js'
+import {bucketsOfScope, type ShardedBucket} from '../../repository/buckets/buckets.js'
 import {scopesBelow} from '../../repository/limits/inherited.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'

@@ -13,8 +13,7 @@ import {
   startsBetween,
   startsWithin,
 } from '../../repository/usage/parts.js'
-import {readThrough, readWithin} from '../../repository/usage/rollups.js'
-import {type CoarseUsage, isRolledUp} from '../../repository/usage/sum.js'
+import {type CoarseUsage, isRolledUp, readThrough, readWithin} from '../../repository/usage/sum.js'
 import {wholeWindow} from '../../repository/usage/whole-windows.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

@@ -1,6 +1,6 @@
 import {groupBy} from '../../core/group-by.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {registerConfig} from '../../repository/limits/registry.js'
+import {registerConfig} from '../../repository/limits/config-writes.js'
 import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'

@@ -3,6 +3,7 @@ import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {queryItems} from '../../dynamo/paging.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
+import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
@@ -164,3 +165,18 @@ export function shardCountOf(shards: readonly StoredBucket[]): number {
 }
 
 const bucketId = ({entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>): string => `${entity}#${resource}`
+
+/** The buckets that limits of a scope may apply to: also those that have limits of a more specific level. */
+export async function* bucketsOfScope(
+  buckets: Buckets,
+  scope: ConfigScope,
+  signal?: AbortSignal,
+): AsyncGenerator<ShardedBucket, void> {
+  if (scope.level === 'system') yield* buckets.ofNamespace({signal})
+  else if (scope.level === 'resource') yield* buckets.ofResource(scope.resource, {signal})
+  else if (levelOf(scope) === 'entity_default') yield* buckets.ofEntity(scope.entity, {signal})
+  else {
+    const bucket = await buckets.find(scope.entity, scope.resource, {signal})
+    if (bucket) yield bucket
+  }
+}

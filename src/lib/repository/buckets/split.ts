@@ -1,7 +1,7 @@
 import type {LimitState} from '../../core/buckets/bucket.js'
 import {isInPeriod} from '../../core/buckets/kind-refill.js'
-import {planSplit, shareOfLimit} from '../../core/buckets/shards.js'
-import {grantCountOf} from '../../core/limits/limit-kind.js'
+import {planQuotaGrant, planSplit, type QuotaGrant, type QuotaSibling, shareOfLimit} from '../../core/buckets/shards.js'
+import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {floorDivide, shareOf} from '../../core/token-math.js'
 import {batchGet} from '../../dynamo/batch.js'
@@ -25,7 +25,6 @@ import {requireSupported} from '../table/unsupported-feature.js'
 import {isFirstOfSeveral} from './expiry.js'
 import {requireOpen} from './kind-write.js'
 import type {SeenBucket} from './plan.js'
-import {grantOfShard, newlyGranted} from './quota-shards.js'
 import {countWrite, requireFamily, requireLimitsRevision, requireShardCount} from './writes.js'
 
 const names = attributes.bucket
@@ -290,4 +289,34 @@ async function retryContended(table: NamespaceTable, step: () => Promise<number>
 
 function ignoreRefusal(error: unknown): void {
   if (!(error instanceof TransactionCancelled)) throw error
+}
+
+export function grantOfShard(
+  name: string,
+  limit: LimitState,
+  records: readonly BucketRecord[],
+  shard: number,
+  count: number,
+  nowMs: number,
+): QuotaGrant {
+  const siblings = records.flatMap(({state, shard: index, shardCount}): QuotaSibling[] => {
+    const stored = state.limits.get(name)
+    if (!stored?.kind?.quota) return []
+    const share = shareOfLimit(name, stored, index, shardCount)
+    const {capacityMilli} = wholeRateAt(stored, nowMs).rate
+    const grantCount = grantCountOf(share, capacityMilli)
+    // Planted fault: a missing shard is granted what another one holds for it
+    const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)
+    return [{shard: index, tokensMilli: stored.tokensMilli, grantCount, isCurrent}]
+  })
+  return planQuotaGrant(siblings, shard, shareOf(wholeRateAt(limit, nowMs).rate.capacityMilli, shard, count))
+}
+
+/** A quota that a new shard gets its part of; what was bought stays with the donor. */
+export function newlyGranted(limit: LimitState, grantCount: number): LimitState {
+  const {kind} = limit
+  if (!kind?.quota) return limit
+  const session = kind.quota.session && {...kind.quota.session, consumedMarkMilli: undefined}
+  const quota = {...kind.quota, grantCount, topUpMilli: undefined, ...(session && {session})}
+  return {...limit, kind: {...kind, quota}}
 }

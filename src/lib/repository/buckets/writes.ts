@@ -18,11 +18,10 @@ import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/kind-attributes.js'
 import {readString} from '../../schema/read.js'
-import type {RefusalCounts} from '../../schema/refusal-counts.js'
+import {bucketRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit, rulesAt} from './plan.js'
-import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
 
@@ -342,4 +341,10 @@ export function markedUpdate(
     ReturnValues: 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
+}
+
+export function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
+  const {added, lastAt} = bucketRefusals(refusals)
+  for (const [attribute, count] of added) e.add(attribute, n(count))
+  e.set(lastAt[0], n(lastAt[1]))
 }

@@ -1,11 +1,17 @@
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isUnavailability} from '../../dynamo/errors.js'
-import type {StoredBucket} from '../../schema/bucket-record.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {attributes} from '../../schema/attributes.js'
+import type {BucketRecord, StoredBucket} from '../../schema/bucket-record.js'
 import type {ConfigScope} from '../../schema/config-record.js'
-import {addressOf, Buckets} from '../buckets/buckets.js'
-import {bucketsOfScope} from '../buckets/of-scope.js'
-import type {RewriteOutcome} from '../buckets/rewrite.js'
-import type {NamespaceTable} from '../table/table.js'
+import {decodeEntity} from '../../schema/entity-record.js'
+import {type Family, familyOf, isOlderGeneration, isSameFamily} from '../../schema/family.js'
+import {keys} from '../../schema/keys.js'
+import {addressOf, Buckets, bucketsOfScope} from '../buckets/buckets.js'
+import {type RewriteOutcome, stampStoredBucket} from '../buckets/rewrite.js'
+import {stampUpdate} from '../buckets/switch-write.js'
+import {type BucketUpdate, markedUpdate, requireLimitsRevision, storeFamily, type WriteMark} from '../buckets/writes.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import {ConfigCache} from './cache.js'
 import {ConfigResolver, type Resolution, type ResolvedPair} from './resolver.js'
@@ -136,3 +142,65 @@ async function* liveShards(
     for (const shard of shards) if (shard.kind === 'bucket') yield shard
   }
 }
+
+/**
+ * Buckets get the parent of their entity, and whether it is charged too: a bucket may be older than the entity's record,
+ * than its parent, or than a policy (D-25, G7). Read again after the write, so that of several concurrent changes the last
+ * one ends up in the bucket. The generation of a move is stamped as well, and never lowered: a client that has read the
+ * entity before the move then cannot undo it.
+ */
+const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
+  const {entity, resource} = addressOf(shard)
+  return stampStoredBucket(
+    table,
+    shard,
+    async ({record}, isAsFound) => {
+      const [{cascade}, item] = await Promise.all([
+        resolve({entity, resource}, isAsFound),
+        getItem(table, keys.entity(table.namespace, entity), {signal}),
+      ])
+      const family = familyOf(item && decodeEntity(item), cascade?.cascade)
+      const isMoved = isOlderGeneration(record.parentGeneration, family.parentGeneration)
+      // Planted fault: a move does not reach buckets
+      if (isSameFamily(record, family) && !isMoved) return undefined
+      return mark => familyUpdate(table, record, family, mark)
+    },
+    {signal, isRepeated: true},
+  )
+}
+
+export const familySync: BucketSync = {align: alignFamily, isThorough: true}
+
+/**
+ * Stamps one shard with the family of its entity, and nothing else: requests read there whom to charge. With the revision,
+ * plans that were made before are void. A bucket that is gone is not created again.
+ */
+export function familyUpdate(
+  table: NamespaceTable,
+  record: BucketRecord,
+  family: Family,
+  mark: WriteMark,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  storeFamily(e, family, record)
+  requireLimitsRevision(e, record)
+  e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
+  return markedUpdate(table, record, e, mark, {isRevision: true})
+}
+
+/** Buckets are stamped with the switch that applies to them, which may be one of another level. */
+const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
+  const address = addressOf(shard)
+  const {entity, resource} = address
+  return stampStoredBucket(
+    table,
+    shard,
+    async ({record}, isAsFound) => {
+      const {access, readAtMs} = await resolve({entity, resource}, isAsFound)
+      return mark => stampUpdate(table, address, {access: access?.access ?? 'enabled', readAtMs}, mark, record)
+    },
+    {signal},
+  )
+}
+
+export const switchSync: BucketSync = {align: stampSwitch, isThorough: true}

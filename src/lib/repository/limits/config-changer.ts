@@ -27,11 +27,21 @@ import {boostWrites, described, withCopyEnd} from './boost-records.js'
 import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosted-limits.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions, StoredConfig} from './change-options.js'
 import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
-import {clearConfig, deleteConfig, updateConfig, updatePolicies} from './config-writes.js'
-import {boostEndedEvent, deletedEvent, policyEvent, removedPolicies, setEvent} from './events.js'
+import {
+  boostEndedEvent,
+  clearConfig,
+  deleteConfig,
+  deletedEvent,
+  policyEvent,
+  registerConfig,
+  removedPolicies,
+  setEvent,
+  unregisterConfig,
+  updateConfig,
+  updatePolicies,
+} from './config-writes.js'
 import type {InheritedLimits} from './inherited.js'
 import {keptCopy, mergeConfig} from './merge.js'
-import {registerConfig, unregisterConfig} from './registry.js'
 import {inUnits, type UnitsByLimit, unitsIn, unitWrites} from './units.js'
 
 /** Attempts when others change the same configuration. */

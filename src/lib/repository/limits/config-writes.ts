@@ -1,18 +1,26 @@
+import type {Limit} from '../../core/limits/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
+import {type AttributeValue, type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {isOtherForm, limitAttributesIn, limitOfAttribute, staleTimeZone} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
+  type ConfigScope,
   configKey,
   encodeConfig,
   guardedAttributes,
+  isIndexedConfig,
   POLICY_ATTRIBUTES,
   type Policies,
+  policiesDetails,
   policyAttributes,
+  policyDetails,
 } from '../../schema/config-record.js'
-import {wireKey, withoutKey} from '../../schema/keys.js'
-import type {NamespaceTable} from '../table/table.js'
+import {keys, wireKey, withoutKey} from '../../schema/keys.js'
+import {decodeEntityConfigRegistry, registryIndexKeys} from '../../schema/registry-records.js'
+import type {AuditEvent} from '../audit/audit.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 const names = attributes.config
@@ -121,4 +129,84 @@ function revisedUpdate(
   e.set(names.revision, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
   const {UpdateExpression = '', ...rest} = e.update()
   return {Update: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}
+}
+
+export function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {
+  const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
+  const details = {...limits, ...policyDetails(after), ...policiesDetails(policies)}
+  return {...subjectOf(after.scope), action: 'limits_set', details}
+}
+
+export function policyEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies): AuditEvent {
+  const details = {...policiesDetails(policies), before: policiesDetails(policies, before ?? {})}
+  return {...subjectOf(after.scope), action: 'limits_set', details}
+}
+
+export const removedPolicies = ({access, cascade}: ConfigRecord): Policies => ({
+  ...(access !== undefined && {access: undefined}),
+  ...(cascade !== undefined && {cascade: undefined}),
+})
+
+export function deletedEvent(before: ConfigRecord, removed: Policies): AuditEvent {
+  const names = before.scope.level === 'system' ? {limits: before.limits.map(limit => limit.name)} : {}
+  const policies = {...policyDetails(before), ...policiesDetails(removed)}
+  const details = {...names, ...policies, before: limitDetails(before.limits)}
+  return {...subjectOf(before.scope), action: 'limits_deleted', details}
+}
+
+/** Limits whose boost has ended, by itself or because somebody has ended it; `after` is empty where a copy ended with it. */
+export function boostEndedEvent(before: ConfigRecord, after: readonly Limit[]): AuditEvent {
+  const details = {limits: limitDetails(after), before: limitDetails(before.limits)}
+  return {...subjectOf(before.scope), action: 'limits_boost_ended', details}
+}
+
+function subjectOf(scope: ConfigScope): Pick<AuditEvent, 'entity' | 'resource'> {
+  if (scope.level === 'system') return {entity: SYSTEM_SUBJECT}
+  const {resource} = scope
+  return {entity: scope.level === 'entity' ? scope.entity : resourceSubject(resource), resource}
+}
+
+/**
+ * Registries hold which resources have limits of their own, and how many entities have limits per resource. They change
+ * in the transaction that changes the configuration, so they are exact.
+ */
+
+export function registerConfig(table: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
+  if (scope.level === 'system' || (scope.level === 'entity' && isIndexedConfig(before))) return []
+  const e = new ExpressionBuilder()
+  if (scope.level === 'entity') e.add(scope.resource, n(1))
+  else e.add(attributes.registry.resources, {SS: [scope.resource]})
+  return [registryUpdate(table, scope, e)]
+}
+
+/** The registry's part in deleting a configuration; with the last entity of a resource its count is removed. */
+export async function unregisterConfig(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  before: Item,
+): Promise<TransactItem[]> {
+  if (scope.level === 'system' || (scope.level === 'entity' && !isIndexedConfig(before))) return []
+  const e = new ExpressionBuilder()
+  if (scope.level === 'resource') {
+    e.delete(attributes.registry.resources, {SS: [scope.resource]})
+    return [registryUpdate(table, scope, e)]
+  }
+  const registry = await getItem(table, keys.entityConfigRegistry(table.namespace))
+  const count = (registry && decodeEntityConfigRegistry(registry)?.counts.get(scope.resource)) ?? 0
+  const name = e.name(scope.resource)
+  const one = e.value(n(1))
+  if (count > 1) e.add(scope.resource, n(-1)).condition(`${name} > ${one}`)
+  else e.remove(scope.resource).condition(`attribute_not_exists(${name}) OR ${name} <= ${one}`)
+  return [registryUpdate(table, scope, e)]
+}
+
+function registryUpdate(table: NamespaceTable, scope: ConfigScope, e: ExpressionBuilder): TransactItem {
+  const key = registryKey(table.namespace, scope)
+  for (const [name, value] of Object.entries(registryIndexKeys(table.namespace))) e.setIfMissing(name, value)
+  const {UpdateExpression = '', ...rest} = e.update()
+  return {Update: {TableName: table.name, Key: wireKey(key), UpdateExpression, ...rest}}
+}
+
+function registryKey(namespace: string, {level}: ConfigScope): Key {
+  return level === 'entity' ? keys.entityConfigRegistry(namespace) : keys.resourceRegistry(namespace)
 }

@@ -2,8 +2,13 @@ import {ZaelError} from '../../core/errors.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {scanPages} from '../../dynamo/paging.js'
 import {retrying} from '../../dynamo/retry.js'
-import {keys, wireKey} from '../../schema/keys.js'
+import type {Key} from '../../schema/attribute-value.js'
+import {attributes, keyNames} from '../../schema/attributes.js'
+import {keyOf, keys, wireKey} from '../../schema/keys.js'
+import {splitNamespace} from '../../schema/legacy-key.js'
 import {
   decodeNamespace,
   encodeNamespaceById,
@@ -11,7 +16,7 @@ import {
   type NamespaceRecord,
 } from '../../schema/namespace-record.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
-import {isoSeconds} from '../../schema/read.js'
+import {isoSeconds, readString} from '../../schema/read.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
 import {getItem, type Table} from '../table/table.js'
@@ -19,7 +24,6 @@ import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
 import {countIndexed, countNamespace, hasRecords, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
 import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
-import {findUnregistered, unregisteredNamespace} from './unregistered.js'
 
 export const DEFAULT_NAMESPACE = 'default'
 
@@ -246,4 +250,41 @@ function drawId({randomBytes}: Table): string {
     const id = Buffer.from(randomBytes(8)).toString('base64url')
     if (isNamespaceId(id)) return id
   }
+}
+
+const SCAN_SEGMENTS = 4
+
+/**
+ * Namespace ids that only records know, by a scan of the whole table. The registry is read after the scan, and one record
+ * of each id once more after that: a namespace that is registered or purged meanwhile is not reported.
+ */
+export async function findUnregistered(
+  table: Table,
+  registeredIds: () => Promise<ReadonlySet<string>>,
+  signal?: AbortSignal,
+): Promise<Namespace[]> {
+  const found = new Map<string, Key>()
+  const {KeyConditionExpression: _, ...fields} = new ExpressionBuilder().project(...keyNames()).read()
+  const input = {TableName: table.name, ConsistentRead: true, ...fields}
+  for await (const {items} of scanPages(table.transport, input, {
+    backoff: table.backoff,
+    signal,
+    segments: SCAN_SEGMENTS,
+  })) {
+    for (const item of items) {
+      const {namespace} = splitNamespace(readString(item, attributes.key.partition) ?? '')
+      if (namespace !== undefined && isNamespaceId(namespace)) found.set(namespace, keyOf(item))
+    }
+  }
+  const registered = await registeredIds()
+  const unregistered: Namespace[] = []
+  for (const [id, key] of [...found].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (!registered.has(id) && (await getItem(table, key, {signal}))) unregistered.push(unregisteredNamespace(id))
+  }
+  return unregistered
+}
+
+export function unregisteredNamespace(id: string): Namespace {
+  const dates = {createdAt: '', deletedAt: undefined}
+  return {id, name: '', status: 'deleted', ...dates, halfDeleted: false, isUnregistered: true}
 }

@@ -15,8 +15,7 @@ import {createUpdate, newMark} from '../buckets/writes.js'
 import type {Resolution} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
 import {checkMissing, type TransactItem} from '../table/transact.js'
-import {requireCountable, requireKnown} from './plan.js'
-import type {TokensByLimit} from './record.js'
+import {requireCountable, requireKnown, type TokensByLimit} from './record.js'
 
 export interface NewBucket {
   readonly entity: string

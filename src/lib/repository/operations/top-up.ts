@@ -5,8 +5,14 @@ import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket, type SeenBucket} from '../buckets/plan.js'
-import {limitNames, type OperationBasis, type PlannedOperation, requireCountable, requireKnown} from './plan.js'
-import type {TokensByLimit} from './record.js'
+import {
+  limitNames,
+  type OperationBasis,
+  type PlannedOperation,
+  requireCountable,
+  requireKnown,
+  type TokensByLimit,
+} from './record.js'
 
 /**
  * A quota gets exactly the amount, above its allowance if need be, until its next reset: each shard in proportion to the part

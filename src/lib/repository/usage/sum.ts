@@ -1,10 +1,12 @@
 import {floorDivide, MILLI} from '../../core/token-math.js'
-import {type CoarseWindow, type Window, windowStart} from '../../core/window.js'
+import {type CoarseWindow, type RollupSchedule, type Window, windowEndMs, windowStart} from '../../core/window.js'
 import {type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {parseItemKey} from '../../schema/keys.js'
-import {readNumber} from '../../schema/read.js'
+import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {isoSeconds, readNumber} from '../../schema/read.js'
 import {addRefusals, readUsageRefusals, usageRefusals} from '../../schema/refusal-counts.js'
+import {decodeRollups} from '../../schema/registry-records.js'
 import {
   decodeUsage,
   encodeFractions,
@@ -13,7 +15,10 @@ import {
   type UsageRecord,
   usageMark,
 } from '../../schema/usage-record.js'
+import {readAll} from '../table/query.js'
+import {getItem, type Table} from '../table/table.js'
 import {addUp, amountsOf, isOfOthers, REQUESTS} from './parts.js'
+import {AFTER_ALL} from './range.js'
 
 export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'start'> & {
   readonly window: CoarseWindow
@@ -92,4 +97,29 @@ function figuresOf(item: Item): Map<string, bigint> {
   const refusals = [...added, ...(lastAt ? [[lastAt[0], BigInt(lastAt[1])] as const] : [])]
   // No counter has two colons before its name.
   return new Map([...amountsOf(item), ...refusals.map(([name, count]) => [`::${name}`, count] as const)])
+}
+
+/** Which windows of a table are rolled up. Changes are announced an hour ahead, so the answer may be a little old. */
+export async function readRollups(table: Table, signal?: AbortSignal): Promise<RollupSchedule> {
+  return decodeRollups(await getItem(table, keys.rollups(), {consistent: false, signal}))
+}
+
+/** All stored usage of one entity and resource within a day or month, strongly consistent: also that of the whole window. */
+export function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSignal): Promise<Item[]> {
+  return readThrough(table, whole, whole.start, signal)
+}
+
+export async function readThrough(
+  table: Table,
+  {namespace, entity, resource, window, start}: CoarseUsage,
+  lastStart: string,
+  signal?: AbortSignal,
+): Promise<Item[]> {
+  const {partition} = ranges.usageOfEntity(namespace, entity, resource)
+  const prefix = sortPrefix.usage(resource)
+  const last = `${prefix}${isoSeconds(windowEndMs(window, lastStart) - 1)}${AFTER_ALL}`
+  const items: Item[] = []
+  for await (const item of readAll(table, {partition, between: [`${prefix}${start}`, last]}, undefined, signal))
+    items.push(item)
+  return items
 }

@@ -8,7 +8,7 @@ import type {NamespaceTable} from '../table/table.js'
 import type {Place, PlacedUsage} from './one-window.js'
 import {UsageRange, type UsageSelection} from './range.js'
 import {usageOfResource} from './resource-walk.js'
-import {readRollups} from './rollups.js'
+import {readRollups} from './sum.js'
 import {type UsageWalk, usageOfEntity, usageOfEntityAndResource} from './walk.js'
 
 /** Consumption of one limit over several windows, in whole tokens. */

@@ -1,6 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {Correction} from '../../src/lib/limiter/queue/correction.js'
-import {owedInDoubt, ridersOf} from '../../src/lib/limiter/queue/riders.js'
+import {type Correction, owedInDoubt, ridersOf} from '../../src/lib/limiter/queue/riders.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {milli} from '../helpers/limiter.js'
 

@@ -8,7 +8,7 @@ import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
-import {Lease, type LeaseActions} from './lease.js'
+import {Lease, type LeaseActions, SettleWarning, soonActions} from './lease.js'
 import type {CacheEntries, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
 import {
@@ -39,7 +39,6 @@ import {
   settingsOf,
 } from './request/options.js'
 import {Deadline} from './request/pending-request.js'
-import {SettleWarning, soonActions} from './soon-actions.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
 const POLICY_TIMEOUT_MS = 250

@@ -1,21 +1,19 @@
 import {type Amounts, negateAmounts, periodsOf} from '../../core/buckets/bucket.js'
-import {isUnavailability, Throttled} from '../../dynamo/errors.js'
-import {pause} from '../../dynamo/retry.js'
+import {isRetryable, isUnavailability, Throttled} from '../../dynamo/errors.js'
+import {type Backoff, pause, retrying} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import {sessionsOpenedAt} from '../../repository/buckets/session-spread.js'
 import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import {writeRefusals} from '../refusal/flush-tally.js'
+import {writeRefusals} from '../refusal/tally.js'
 import type {Holding} from '../request/grant.js'
 import type {LimitsInForce} from '../request/limit-source.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from '../request/pending-request.js'
 import {isInLine, type LimitStepInput, planWithLimits} from './apply-limits.js'
 import {BucketWrites, type SeenOutcome} from './bucket-writes.js'
-import type {Correction, CorrectOptions} from './correction.js'
 import {writeCorrections} from './corrections.js'
-import {insist} from './insist.js'
 import {KnownBucket, type KnownState} from './known-bucket.js'
 import {LimitChecks} from './limits-freshness.js'
 import {
@@ -29,8 +27,7 @@ import {
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refuse.js'
-import {owedInDoubt, ridersOf} from './riders.js'
-import {WaitingCorrections} from './waiting-corrections.js'
+import {type Correction, type CorrectOptions, owedInDoubt, ridersOf, WaitingCorrections} from './riders.js'
 
 /** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
@@ -436,4 +433,13 @@ export class BucketQueue {
     const toldMs = Math.min(nowMs, this.#now())
     for (const request of requests) request.settle(this.#bucket.refused(request.amounts, record, toldMs))
   }
+}
+
+/** Tries to make a correction that nobody waits for, the first included. */
+const ATTEMPTS = 10
+
+/** Repeats a correction that has certainly not been made; throws the last error. */
+export function insist(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
+  const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
+  return retrying(attempt, {...backoff, attempts: ATTEMPTS, retryable})
 }

@@ -10,8 +10,8 @@ import {type BucketAddress, plannedUpdate, type WriteMark} from '../../repositor
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import {requestCount} from '../request/pending-request.js'
-import {type Correction, chargesOf} from './correction.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
+import {type Correction, chargesOf} from './riders.js'
 
 /** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
 const MOST_TRIES = 20

@@ -1,13 +1,14 @@
+import {Throttled, TransactionCancelled} from '../../dynamo/errors.js'
+import {fillMissingShards, healShardCount, splitBucket} from '../../repository/buckets/split.js'
 import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
+import {Lru} from '../../repository/table/lru.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {RefusalTally} from '../refusal/tally.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import type {FirstVisits} from './first-visits.js'
 import type {SeenLoad} from './known-bucket.js'
 import type {SupposedBucket} from './next-step.js'
-import type {ShardRepair} from './shard-repair.js'
 
 export interface QueueServices {
   readonly table: NamespaceTable
@@ -29,4 +30,87 @@ export interface QueueServices {
   readonly onIdle: (key: string) => void
   /** A write has opened sessions of a bucket with several shards: their lengths in ms, and when. */
   readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void
+}
+
+const MOST_RESOURCES = 1000
+
+/** First visits in vain, less the others, from which on buckets are read first; and the most that count. */
+const [ENOUGH_IN_VAIN, MOST_IN_VAIN] = [4, 8]
+
+/**
+ * Whether a bucket that this process has never seen is read before it is written. A write that only shows that the bucket
+ * is missing, or has to be refilled, costs as much as ten eventually consistent reads (decision 37).
+ */
+export class FirstVisits {
+  readonly #inVain: Lru<number>
+
+  constructor(clock: () => number) {
+    this.#inVain = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: MOST_RESOURCES})
+  }
+
+  /** Whether the first writes of most buckets of the resource were in vain of late. */
+  readFirst(resource: string): boolean {
+    return (this.#inVain.get(resource) ?? 0) >= ENOUGH_IN_VAIN
+  }
+
+  note(resource: string, isInVain: boolean): void {
+    const count = (this.#inVain.get(resource) ?? 0) + (isInVain ? 1 : -1)
+    this.#inVain.set(resource, Math.min(Math.max(0, count), MOST_IN_VAIN))
+  }
+}
+
+interface ShardCounts {
+  shardCount(entity: string, resource: string): number
+  setShardCount(entity: string, resource: string, count: number): void
+}
+
+interface ShardRepairOptions {
+  readonly table: NamespaceTable
+  readonly counts: ShardCounts
+  readonly maxShards: number
+  /** What was known of shards 0 to `count` was computed with another share. */
+  readonly onShardsChanged: (bucket: Omit<BucketAddress, 'shard'>, count: number) => void
+}
+
+export class ShardRepair {
+  readonly #options: ShardRepairOptions
+
+  constructor(options: ShardRepairOptions) {
+    this.#options = options
+  }
+
+  /** Creates the shards that are missing, from tokens of the others; false when the bucket has no such shard. */
+  async fill(address: BucketAddress): Promise<boolean> {
+    const {table, counts, maxShards, onShardsChanged} = this.#options
+    const {entity, resource, shard} = address
+    const count = await asOutage(fillMissingShards(table, entity, resource, maxShards))
+    if (count > maxShards) await this.repairCount(address)
+    else counts.setShardCount(entity, resource, Math.max(1, count))
+    onShardsChanged(address, count)
+    return shard < counts.shardCount(entity, resource)
+  }
+
+  /** Sets a stored number of shards that is above the maximum to the shards that exist. */
+  async repairCount(address: BucketAddress): Promise<void> {
+    const {table, maxShards} = this.#options
+    this.#setCount(address, await asOutage(healShardCount(table, address.entity, address.resource, maxShards)))
+  }
+
+  /** Doubles `count` shards. */
+  async grow(address: BucketAddress, count: number): Promise<void> {
+    this.#setCount(address, await splitBucket(this.#options.table, address.entity, address.resource, count))
+  }
+
+  #setCount(address: BucketAddress, count: number): void {
+    const {counts, onShardsChanged} = this.#options
+    counts.setShardCount(address.entity, address.resource, count)
+    onShardsChanged(address, count)
+  }
+}
+
+/** Competitors that were faster every time are an outage to callers: requests end in a decision, not in a conflict. */
+function asOutage<T>(work: Promise<T>): Promise<T> {
+  return work.catch(error => {
+    throw error instanceof TransactionCancelled ? new Throttled('acquire', error) : error
+  })
 }

@@ -1,15 +1,16 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
+import type {RefusedRequest} from './guard.js'
+import {isCount, recordOf, type TokenEstimate, tokensOfText} from './model-call.js'
+import {observedStream} from './observed-stream.js'
+import type {ProviderAnswer} from './provider-answer.js'
+import {UsageTally} from './usage-tally.js'
+
 /**
  * Limits the language models of the AI SDK, versions 5, 6 and 7.
  *
  * @packageDocumentation
  */
-import {apiCallError} from './api-call-error.js'
-import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
-import {isCount, recordOf, type TokenEstimate, tokensOfText} from './model-call.js'
-import {observedStream} from './observed-stream.js'
-import type {ProviderAnswer} from './provider-answer.js'
-import {UsageTally} from './usage-tally.js'
 
 export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
@@ -143,4 +144,26 @@ function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): 
   const [input, output] = [inputTokens, outputTokens].map(tokens => [tokens, recordOf(tokens).total].find(isCount))
   tally.count({...(input !== undefined && {input}), ...(output !== undefined && {output})}, true)
   tally.complete()
+}
+
+/** How the AI SDK knows its errors, whichever copy of its packages has made them. */
+const MARKERS = ['vercel.ai.error', 'vercel.ai.error.AI_APICallError'].map(name => Symbol.for(name))
+
+/** A refusal as the AI SDK knows it from providers: an `APICallError`, which it repeats when waiting helps. */
+export function apiCallError({status, headers, retryAfterMs, problem}: RefusedRequest): Error {
+  const fields = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+  return Object.assign(new Error(`${problem.title}. ${problem.detail}`), {
+    name: 'AI_APICallError',
+    url: '',
+    requestBodyValues: {},
+    statusCode: status,
+    responseHeaders: {
+      ...Object.fromEntries(fields),
+      ...(retryAfterMs !== null && {'retry-after-ms': String(Math.ceil(retryAfterMs))}),
+    },
+    responseBody: JSON.stringify(problem),
+    isRetryable: retryAfterMs !== null,
+    data: problem,
+    ...Object.fromEntries(MARKERS.map(marker => [marker, true])),
+  })
 }

@@ -4,14 +4,13 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardOptions} from './guard.js'
-import {keepLease} from './leases.js'
+import {createGuard, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, whileConnected} from './node-response.js'
 import {PROBLEM_TYPE} from './problem.js'
 
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
-export {leaseOf} from './leases.js'
+export {leaseOf} from './guard.js'
 export type {NodeResponse} from './node-response.js'
 
 /** What callbacks can rely on; with Express, `expressLimiter<Request>` gives them its own type. */

@@ -4,15 +4,13 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardOptions} from './guard.js'
-import {keepLease} from './leases.js'
+import {CLIENT_GONE, createGuard, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, whileConnected} from './node-response.js'
 import {PROBLEM_TYPE} from './problem.js'
-import {CLIENT_GONE} from './response.js'
 
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
-export {leaseOf} from './leases.js'
+export {leaseOf} from './guard.js'
 export type {NodeResponse} from './node-response.js'
 
 /** What callbacks can rely on; `fastifyLimiter<FastifyRequest>` gives them Fastify's own type. */

@@ -6,16 +6,15 @@
  */
 import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import {EventStreamReader} from './event-stream.js'
-import {keepLease} from './leases.js'
+import {keepLease, refusalResponse} from './guard.js'
 import {estimateCall, type ModelCall, readModelCall, type TokenEstimate} from './model-call.js'
 import {observedStream, type StreamObserver} from './observed-stream.js'
-import {refusalResponse} from './response.js'
 import {tallyAnswer, tallyEvent, UsageTally} from './usage-tally.js'
 
 export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
-export {leaseOf} from './leases.js'
+export {leaseOf} from './guard.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
 export type {ProviderLimit} from './provider-answer.js'

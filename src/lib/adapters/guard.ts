@@ -8,7 +8,7 @@ import type {HeaderFields} from '../limiter/refusal/headers.js'
 import type {Settle} from '../limiter/request/options.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {dialectHeaders, type HeaderStyle, type LimitNames} from './dialects.js'
-import {type ProblemDetails, problemOf, UNAVAILABLE} from './problem.js'
+import {PROBLEM_TYPE, type ProblemDetails, problemOf, UNAVAILABLE} from './problem.js'
 
 /** What an adapter needs of a limiter. */
 export type GuardLimiter = Pick<RateLimiter, 'tryAcquire'>
@@ -128,4 +128,28 @@ function balanceFields(
   if (style === 'none') return {}
   if (style === 'ietf') return decision.headers()
   return dialectHeaders(style, decision.limits, limitNames, Date.now())
+}
+
+const leases = new WeakMap<object, Lease>()
+
+/** Remembers the lease of a request, under every object by which its handler knows the request. */
+export function keepLease(lease: Lease, ...requests: readonly object[]): void {
+  for (const request of requests) leases.set(request, lease)
+}
+
+/**
+ * The lease of a request that an adapter has admitted: to adjust what is charged once it is known, also while the answer
+ * is streamed. `undefined` for a request that was skipped. Where several adapters guard one request, that of the last.
+ */
+export function leaseOf(request: object): Lease | undefined {
+  return leases.get(request)
+}
+
+/** What log files know as "client closed request": nobody reads the answer, but one must be made. */
+export const CLIENT_GONE = 499
+
+export function refusalResponse(outcome: RefusedRequest | {readonly kind: 'gone'}): Response {
+  if (outcome.kind === 'gone') return new Response(null, {status: CLIENT_GONE})
+  const {status, headers, problem} = outcome
+  return new Response(JSON.stringify(problem), {status, headers: {...headers, 'Content-Type': PROBLEM_TYPE}})
 }

@@ -4,13 +4,11 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardOptions} from './guard.js'
-import {keepLease} from './leases.js'
-import {refusalResponse} from './response.js'
+import {createGuard, type GuardOptions, keepLease, refusalResponse} from './guard.js'
 
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
-export {leaseOf} from './leases.js'
+export {leaseOf} from './guard.js'
 
 /** What the adapter needs of Hono's `Context`. */
 export interface HonoContext {

@@ -8,7 +8,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import {BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor} from '@opentelemetry/sdk-trace-base'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {boundedNames} from '../../../src/lib/adapters/otel/bounded-names.js'
+import {boundedNames} from '../../../src/lib/adapters/otel/decision-metrics.js'
 import {type ObserveOptions, observeDecisions} from '../../../src/lib/adapters/otel/index.js'
 import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
 import {Scene} from '../../helpers/limiter.js'

@@ -1,6 +1,5 @@
-import type {Attributes, Meter} from '@opentelemetry/api'
+import {type Attributes, context, type Meter, SpanStatusCode, type Tracer, trace} from '@opentelemetry/api'
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
-import type {NameLabel} from './bounded-names.js'
 
 /** In seconds: a decision is one round trip, or none; with retries and waits it may be many. */
 const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -51,5 +50,59 @@ export function decisionMetrics(meter: Meter, names: NameLabels): (event: Decisi
     duration.record(durationMs / 1000, labels)
     if (waitedMs > 0) waits.record(waitedMs / 1000, labels)
     if (event.calls > 0) calls.add(event.calls, {'zael.namespace': namespace})
+  }
+}
+
+/** Stands for all names beyond the bound; no resource may be called so. */
+const OTHER = '_other_'
+
+/** A name as a label: itself for the first `most` names, `_other_` for all further ones. */
+export type NameLabel = (name: string) => string
+
+/** Time series are kept for as long as the process lives, so there must be an end to them. */
+export function boundedNames(most: number): NameLabel {
+  const known = new Set<string>()
+  return name => {
+    if (known.has(name)) return name
+    if (known.size >= most) return OTHER
+    known.add(name)
+    return name
+  }
+}
+
+/**
+ * Records a decision as a span of the trace that its caller is in. Without one there is none: a trace of nothing but a
+ * decision says no more than the metrics, and there would be one per request.
+ */
+export function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEvent) => void {
+  return event => {
+    const active = context.active()
+    if (!trace.getSpan(active)?.isRecording()) return
+    const endMs = Date.now()
+    const {durationMs, outcome, error} = event
+    const attributes = attributesOf(event, tellsEntity)
+    const span = tracer.startSpan('zael.decision', {startTime: endMs - durationMs, attributes}, active)
+    if (outcome === 'failed') {
+      const message = error instanceof Error ? error.message : String(error)
+      span.recordException(error instanceof Error ? error : message)
+      span.setStatus({code: SpanStatusCode.ERROR, message})
+    }
+    span.end(endMs)
+  }
+}
+
+function attributesOf(event: DecisionEvent, tellsEntity: boolean): Attributes {
+  const {namespace, entity, resource, also, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
+  return {
+    'zael.namespace': namespace,
+    'zael.resource': resource,
+    'zael.outcome': outcome,
+    ...(tellsEntity && {'zael.entity': entity}),
+    ...(also && {'zael.also': Object.keys(also)}),
+    ...(reason && {'zael.reason': reason}),
+    ...(refusedBy && {'zael.level': refusedBy.level, 'zael.refused_resource': refusedBy.resource}),
+    ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
+    ...(retryAfterMs !== null && {'zael.retry_after': retryAfterMs / 1000}),
+    ...(waitedMs > 0 && {'zael.wait': waitedMs / 1000}),
   }
 }

@@ -6,9 +6,7 @@
  */
 import {type MeterProvider, metrics, type TracerProvider, trace} from '@opentelemetry/api'
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
-import {boundedNames} from './bounded-names.js'
-import {decisionMetrics} from './decision-metrics.js'
-import {decisionSpans} from './decision-span.js'
+import {boundedNames, decisionMetrics, decisionSpans} from './decision-metrics.js'
 
 /** What is recorded, and where. */
 export interface ObserveOptions {

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {NewRecordPace} from '../../src/lib/aggregator/new-record-pace.js'
 import type {UsageGroup} from '../../src/lib/aggregator/usage.js'
+import {NewRecordPace} from '../../src/lib/aggregator/usage-counter.js'
 import type {Window} from '../../src/lib/core/window.js'
 
 const HOUR = '2026-11-16T12:00:00Z'

@@ -1,14 +1,15 @@
+import {Denied} from '../dynamo/errors.js'
+import {tidyBoosts} from '../repository/limits/tidy-boosts.js'
 import type {Table} from '../repository/table/table.js'
 import {Archiver} from './archiver.js'
 import type {ArchiveSink} from './audit-archive.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
-import {BoostKeeper} from './boosts.js'
-import {each} from './each.js'
+import type {BucketChange} from './bucket-change.js'
 import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
 import {type ActiveShard, activeShards, refillShard} from './refill.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
-import {UsageCounter} from './usage-counter.js'
+import {each, UsageCounter} from './usage-counter.js'
 
 export interface AggregatorOptions {
   readonly table: Table
@@ -67,5 +68,53 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
 
   async function tidy(batch: Batch, namespace: string): Promise<void> {
     await batch.attempt('boosts', {namespace}, () => boosts.tidy(namespace))
+  }
+}
+
+/** How often the boosts of a namespace are looked at, in ms. */
+const EVERY_MS = 5 * 60_000
+
+/** How long live buckets are updated, in ms: those that are not reached follow with their next request. */
+const SYNC_MS = 10_000
+
+const PRINCIPAL = 'aggregator'
+
+export class BoostKeeper {
+  readonly #table: Table
+  readonly #log: Log
+  readonly #lookedAtMs = new Map<string, number>()
+  #isDenied = false
+
+  constructor(table: Table, log: Log) {
+    this.#table = table
+    this.#log = log
+  }
+
+  /** Namespaces whose boosts were not looked at lately; counts them as looked at. */
+  due(changes: readonly BucketChange[]): string[] {
+    if (this.#isDenied) return []
+    const nowMs = this.#table.clock()
+    const due = [...new Set(changes.map(({namespace}) => namespace))].filter(
+      namespace => nowMs - (this.#lookedAtMs.get(namespace) ?? -Infinity) >= EVERY_MS,
+    )
+    for (const namespace of due) this.#lookedAtMs.set(namespace, nowMs)
+    return due
+  }
+
+  /** One query where nothing has ended. A role from before there were boosts does not permit it: others tidy up then. */
+  async tidy(namespace: string): Promise<void> {
+    const signal = AbortSignal.timeout(SYNC_MS)
+    try {
+      await tidyBoosts({...this.#table, namespace}, {principal: PRINCIPAL, signal})
+    } catch (error) {
+      if (signal.aborted) return
+      if (!(error instanceof Denied)) throw error
+      this.#isDenied = true
+      this.#log({
+        level: 'warn',
+        message: 'boosts are not tidied up: the role does not permit it',
+        reason: error.message,
+      })
+    }
   }
 }

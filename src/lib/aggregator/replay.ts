@@ -1,11 +1,28 @@
+import {floorDivide, MILLI} from '../core/token-math.js'
 import {WINDOWS, type Window} from '../core/window.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
+import {ExpressionBuilder} from '../dynamo/expression.js'
+import {pause, retrying} from '../dynamo/retry.js'
 import type {Table} from '../repository/table/table.js'
+import {
+  addUp,
+  amountsOf,
+  isOfOthers,
+  isSamePosition,
+  nextFiner,
+  REQUESTS,
+  readWindows,
+  startsWithin,
+} from '../repository/usage/parts.js'
 import {readRollups} from '../repository/usage/sum.js'
+import {type Item, n, s} from '../schema/attribute-value.js'
+import {attributes} from '../schema/attributes.js'
+import {keyOf, wireKey} from '../schema/keys.js'
+import {encodeFractions, isUsageCounter, overdrawnCounter, readProgress, usageMark} from '../schema/usage-record.js'
 import {putBack} from './archiver.js'
 import {Batch, type Log} from './batch.js'
-import {addFromParts} from './recount.js'
-import {Agenda} from './rollup/agenda.js'
-import {agendaEntries, concernedDays} from './rollup/concerned.js'
+import type {BucketChange} from './bucket-change.js'
+import {Agenda, agendaEntries, concernedDays} from './rollup/agenda.js'
 import {countedWindows} from './rollup/plan.js'
 import {RollUps} from './rollup/roll-ups.js'
 import type {AggregatorSettings} from './settings.js'
@@ -85,4 +102,93 @@ function hasUndecidedPart(undecided: readonly ReplayedWindow[], whole: ReplayedW
     ({namespace, entity, resource, window}) =>
       isFiner(window) && namespace === whole.namespace && entity === whole.entity && resource === whole.resource,
   )
+}
+
+/** Looks at records that a running aggregator keeps changing. */
+const LOOKS = 6
+
+type UsageWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
+
+/**
+ * Adds to a day, or to a month, what changes consumed that are counted in its hours, or days: if it is less than their sum
+ * by exactly that. Both are compared where they have counted the stream up to the same position, so nothing that the
+ * parts have is still on its way to the whole. `complete`: the whole was the sum of its parts already. `unknown`: the
+ * difference is any other, there are no parts that zael has counted, or they keep changing; then nothing is written.
+ */
+export async function addFromParts(
+  table: Table,
+  whole: UsageWindow,
+  windows: readonly Window[],
+  changes: readonly BucketChange[],
+): Promise<'added' | 'complete' | 'unknown'> {
+  const finer = nextFiner(whole.window, windows)
+  if (finer === undefined) return 'unknown'
+  const due = amountsIn(changes)
+  for (let look = 0; look < LOOKS; look++) {
+    if (look > 0) await pause(look, table.backoff)
+    // The whole first: a batch that is counted in between is then ahead of it in the parts, and looked at again.
+    const [item] = await readWindows(table, whole, whole.window, [whole.start])
+    const parts = await readWindows(table, whole, finer, startsWithin(whole, finer))
+    if (!item || isOfOthers(item, whole.window) || parts.some(part => isOfOthers(part, finer))) return 'unknown'
+    if (!isSamePosition(item, parts)) continue
+    const [counted, sum] = [amountsOf(item), addUp(parts)]
+    const names = [...new Set([...counted.keys(), ...sum.keys(), ...due.keys()])]
+    const lacking = new Map(names.map(name => [name, (sum.get(name) ?? 0n) - (counted.get(name) ?? 0n)]))
+    if (names.every(name => lacking.get(name) === 0n)) return 'complete'
+    if (!names.every(name => lacking.get(name) === (due.get(name) ?? 0n))) return 'unknown'
+    const changed = names.filter(name => lacking.get(name) !== 0n)
+    if (await write(table, item, changed, sum)) return 'added'
+  }
+  return 'unknown'
+}
+
+/** What changes consumed, in the units of `amountsOf`. */
+function amountsIn(changes: readonly BucketChange[]): Map<string, bigint> {
+  const amounts = new Map<string, bigint>()
+  const add = (name: string, milli: bigint) => amounts.set(name, (amounts.get(name) ?? 0n) + milli)
+  for (const {consumedMilli, overdrawn, admitted} of changes) {
+    for (const [limit, milli] of consumedMilli) if (isUsageCounter(limit)) add(limit, milli)
+    for (const limit of overdrawn) if (isUsageCounter(limit)) add(overdrawnCounter(limit), MILLI)
+    add(REQUESTS, BigInt(admitted) * MILLI)
+  }
+  return amounts
+}
+
+/** One write on condition that the record is as it was read; false when it is not any more. */
+async function write(
+  table: Table,
+  item: Item,
+  names: readonly string[],
+  amounts: ReadonlyMap<string, bigint>,
+): Promise<boolean> {
+  const e = new ExpressionBuilder()
+  const {marks, fractions} = readProgress(item)
+  const rest = new Map(fractions)
+  const setAsRead = (name: string, value: Item[string] | undefined) => {
+    const before = item[name]
+    e.condition(before ? `${e.name(name)} = ${e.value(before)}` : `attribute_not_exists(${e.name(name)})`)
+    if (value) e.set(name, value)
+    else if (before) e.remove(name)
+  }
+  for (const [shard, mark] of marks) e.condition(`${e.name(usageMark(shard))} = ${e.value(s(mark))}`)
+  for (const name of names) {
+    const milli = amounts.get(name) ?? 0n
+    const tokens = floorDivide(milli, MILLI)
+    if (name !== REQUESTS) rest.set(name, milli - tokens * MILLI)
+    setAsRead(name === REQUESTS ? attributes.usage.totalEvents : name, n(tokens))
+  }
+  const text = encodeFractions(rest)
+  setAsRead(attributes.usage.fractions, text === undefined ? undefined : s(text))
+  const update = {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}
+  try {
+    await retrying(() => table.transport.send('UpdateItem', update), {
+      ...table.backoff,
+      retryable: isRetryableWhenIdempotent,
+    })
+    return true
+  } catch (error) {
+    // Also after a lost response: the next look tells.
+    if (error instanceof ConditionFailed) return false
+    throw error
+  }
 }

@@ -1,12 +1,10 @@
 import {ZaelError} from '../core/errors.js'
-import type {RollupSchedule, Window} from '../core/window.js'
+import {type RollupSchedule, type Window, windowStart} from '../core/window.js'
+import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
 import type {Batch} from './batch.js'
-import {each} from './each.js'
-import {NewRecordPace} from './new-record-pace.js'
-import {Agenda} from './rollup/agenda.js'
-import {agendaEntries, concernedDays} from './rollup/concerned.js'
+import {Agenda, agendaEntries, concernedDays} from './rollup/agenda.js'
 import {countedWindows, RollupPlan} from './rollup/plan.js'
 import {RollUps} from './rollup/roll-ups.js'
 import {Sweeper} from './rollup/sweep.js'
@@ -117,4 +115,64 @@ const numbersOf = ({changes}: UsageGroup): string[] =>
  */
 function canSucceedLater(error: unknown): boolean {
   return error instanceof ZaelError && !isInvalid(error)
+}
+
+const CONCURRENCY = 16
+
+export async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
+  async function* source(): AsyncGenerator<T, void> {
+    yield* elements
+  }
+  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
+}
+
+/**
+ * New usage records of one resource per second and process. Their index entries are all under one key, which takes 1,000 a
+ * second, and so are those of new buckets, whose requests wait for them.
+ */
+const PER_SECOND = 250
+
+/** New records are paced this long after the full hour, in ms: later they come one by one. */
+const PACED_MS = 60_000
+
+/** Buckets remembered; beyond that they are forgotten, and counted as new once more. */
+const MOST_KNOWN = 100_000
+
+/**
+ * Spreads the first usage records of an hour. All buckets in use get theirs with the first batch after the full hour; written
+ * at once, they would be throttled, and requests of new buckets with them.
+ */
+export class NewRecordPace {
+  readonly #table: Pick<Table, 'clock' | 'backoff'>
+  #hour = ''
+  readonly #known = new Set<string>()
+  /** By resource, when its next record may be written; epoch ms. */
+  readonly #nextMs = new Map<string, number>()
+
+  constructor(table: Pick<Table, 'clock' | 'backoff'>) {
+    this.#table = table
+  }
+
+  /** Resolves when the record of a group may be written; at once unless the record is new and others came before it. */
+  async turn({namespace, entity, resource, window, start}: UsageGroup): Promise<void> {
+    const nowMs = this.#table.clock()
+    this.#beginHour(windowStart('hourly', nowMs))
+    if (nowMs - Date.parse(this.#hour) >= PACED_MS || start !== windowStart(window, nowMs)) return
+    const name = [namespace, resource, window].join('#')
+    const bucket = `${name}#${entity}`
+    if (this.#known.has(bucket)) return
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
+    this.#known.add(bucket)
+    const atMs = Math.max(nowMs, this.#nextMs.get(name) ?? 0)
+    this.#nextMs.set(name, atMs + 1000 / PER_SECOND)
+    const waitMs = Math.floor(atMs - nowMs)
+    if (waitMs > 0) await this.#table.backoff.sleep(waitMs)
+  }
+
+  #beginHour(hour: string): void {
+    if (hour === this.#hour) return
+    this.#hour = hour
+    this.#known.clear()
+    this.#nextMs.clear()
+  }
 }

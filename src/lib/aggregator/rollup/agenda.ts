@@ -1,4 +1,5 @@
-import type {CoarseWindow} from '../../core/window.js'
+import {groupBy} from '../../core/group-by.js'
+import {type CoarseWindow, type RollupSchedule, type Window, windowEndMs, windowStart} from '../../core/window.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
@@ -10,7 +11,7 @@ import {attributes} from '../../schema/attributes.js'
 import {keyId, keys, parseItemKey, sortPrefix, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
-import {forgottenAt, lastSwept} from './due.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
 
 export interface ResourceWindow {
   readonly namespace: string
@@ -126,3 +127,60 @@ export class Agenda {
 
 const keyOf = ({namespace, resource, window, start}: ResourceWindow) =>
   keys.rollupAgenda(window, start, namespace, resource)
+
+type Counted = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
+
+export type ConcernedDay = Pick<UsageRecord, 'namespace' | 'entity' | 'resource'> & {readonly day: string}
+
+const isHour = ({window}: Counted): boolean => window === 'hourly'
+
+export function agendaEntries<T extends Counted>(
+  groups: readonly T[],
+  schedule: RollupSchedule,
+  nowMs: number,
+): {entry: ResourceWindow; groups: T[]}[] {
+  const concerned = (['daily', 'monthly'] as const).flatMap(window =>
+    groups.filter(isHour).flatMap(group => {
+      const {namespace, resource} = group
+      const start = startWithin(window, group.start)
+      const isDue = schedule.isRolled(window, start) && !isLate(window, start, nowMs)
+      return isDue ? [{entry: {namespace, resource, window, start}, group}] : []
+    }),
+  )
+  return [...groupBy(concerned, ({entry}) => Object.values(entry).join('#')).values()].flatMap(members =>
+    members[0] ? [{entry: members[0].entry, groups: members.map(({group}) => group)}] : [],
+  )
+}
+
+export function concernedDays<T extends Counted>(groups: readonly T[]): (ConcernedDay & {groups: T[]})[] {
+  const dayOf = ({namespace, entity, resource, start}: T): ConcernedDay => ({
+    ...{namespace, entity, resource},
+    day: startWithin('daily', start),
+  })
+  const byDay = groupBy(groups.filter(isHour), group => Object.values(dayOf(group)).join('#'))
+  return [...byDay.values()].flatMap(members => (members[0] ? [{...dayOf(members[0]), groups: members}] : []))
+}
+
+/**
+ * When a window is swept, in ms after its end. What is counted in it after `LATE_MS` is rolled up by whoever counted it. The
+ * time between the two covers clocks that differ: what is counted without being rolled up is there before the sweep reads.
+ */
+const SWEPT_MS: Readonly<Record<CoarseWindow, number>> = {daily: 5 * 60_000, monthly: 60 * 60_000}
+const LATE_MS: Readonly<Record<CoarseWindow, number>> = {daily: 60_000, monthly: 30 * 60_000}
+
+/** Whether what is counted in a window now has to be rolled up at once. */
+export function isLate(window: CoarseWindow, start: string, nowMs: number): boolean {
+  return nowMs >= windowEndMs(window, start) + LATE_MS[window]
+}
+
+export function lastSwept(window: CoarseWindow, nowMs: number): string {
+  const running = windowStart(window, nowMs - SWEPT_MS[window])
+  return windowStart(window, Date.parse(running) - 1)
+}
+
+export const startWithin = (window: Window, start: string): string => windowStart(window, Date.parse(start))
+
+/** When a window that was to be swept is forgotten, in epoch seconds. */
+export function forgottenAt(window: CoarseWindow, start: string): number {
+  return Math.floor(windowEndMs(window, start) / 1000) + 40 * 86_400
+}

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {mergeSorted} from '../../src/lib/manifest/merge-sorted.js'
+import {mergeSorted} from '../../src/lib/manifest/export.js'
 
 async function* of<T>(elements: readonly T[]): AsyncGenerator<T, void> {
   yield* elements

@@ -3,7 +3,7 @@ import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from
 import type {EntityChange} from '../repository/entities/entities.js'
 import type {SyncResult} from '../repository/limits/bucket-sync.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {EntityRecordChange} from './entity-change.js'
+import type {EntityRecordChange} from './manifest.js'
 import type {PlannedChange, ScopeChange} from './plan.js'
 
 const NO_BUCKETS: SyncResult = {checked: 0, updated: 0, failed: 0}

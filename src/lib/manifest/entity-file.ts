@@ -3,9 +3,8 @@ import {CsvProblem, type CsvRecord, csvRecords} from '../files/csv.js'
 import {reportIssues} from '../files/document-issues.js'
 import {notOneOf, type Problem, reportProblems} from '../files/document-problems.js'
 import {isMapping, type Mapping, newMapping} from '../files/document-values.js'
-import {parentCycles} from './cycles.js'
 import type {ManifestEntity} from './manifest.js'
-import {entity, entityId} from './schema.js'
+import {entity, entityId, parentCycles} from './schema.js'
 
 export type EntityFileFormat = 'csv' | 'jsonl'
 

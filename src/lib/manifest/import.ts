@@ -8,10 +8,9 @@ import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {applyChange, isContention, isSystemic} from './apply-change.js'
-import type {EntityRecordChange} from './entity-change.js'
 import type {ListedEntities} from './entity-file.js'
+import {type EntityRecordChange, limitsWithoutBoosts} from './manifest.js'
 import {planEntities} from './plan-entities.js'
-import {limitsWithoutBoosts} from './without-boosts.js'
 
 /** Records that are read between two reports. */
 const RECORDS_PER_READ = 100

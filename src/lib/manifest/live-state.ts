@@ -1,8 +1,7 @@
 import {chunksOf} from '../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
-import type {LiveEntities} from './entity-change.js'
-import {type Manifest, statesRecord} from './manifest.js'
+import {type LiveEntities, type Manifest, statesRecord} from './manifest.js'
 import {liveEntity} from './plan-entities.js'
 import {type ScopeSet, statedAt, statedScopes} from './scopes.js'
 

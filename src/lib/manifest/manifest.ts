@@ -1,8 +1,9 @@
 import {InvalidInput} from '../core/errors.js'
-import type {Limit} from '../core/limits/limit.js'
+import {baseOf, type Limit} from '../core/limits/limit.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
 import type {Json} from '../schema/attribute-value.js'
-import type {OnUnavailable, Policies} from '../schema/config-record.js'
+import {type ConfigRecord, countingAt, type OnUnavailable, type Policies} from '../schema/config-record.js'
+import type {EntityRecord} from '../schema/entity-record.js'
 
 /** The desired limits of one namespace, as a file states them. Limits are sorted by name. */
 export interface Manifest {
@@ -65,4 +66,30 @@ export async function openManifestNamespace(
     })
   }
   return repository.namespace(namespace)
+}
+
+/** The fields of an entity's record. `parent` is `null` for none. */
+export type EntityFields = Omit<ManifestEntity, 'scopes'>
+
+export interface EntityRecordChange {
+  readonly kind: 'entity'
+  readonly action: 'create' | 'update'
+  readonly entity: string
+  /** Current values of the fields that change; empty for a new entity. */
+  readonly before: EntityFields
+  readonly after: EntityFields
+  /** Number of ancestors in the file: parents come before their children. */
+  readonly depth: number
+}
+
+export type EntitySource = 'manifest' | 'import'
+
+/** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */
+export type LiveEntities = ReadonlyMap<string, EntityRecord | 'same'>
+
+/** Limits that exist only for the time of a boost are no part of what is configured: stated, they are new. */
+export const withoutCopy = (record: ConfigRecord | undefined): ConfigRecord | undefined => countingAt(record, Infinity)
+
+export function limitsWithoutBoosts(record: ConfigRecord | undefined): Limit[] {
+  return (withoutCopy(record)?.limits ?? []).map(baseOf)
 }

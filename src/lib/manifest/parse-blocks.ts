@@ -4,7 +4,6 @@ import {isMapping, type Mapping, newMapping} from '../files/document-values.js'
 import {readPlainYaml} from '../files/plain-yaml-reader.js'
 import {type Block, blocksOf, NotInBlocks} from '../files/yaml-blocks.js'
 import {Source} from '../files/yaml-source.js'
-import {type Parents, parentCycles} from './cycles.js'
 import type {Manifest, ManifestEntity} from './manifest.js'
 import {
   manifestInvalid,
@@ -14,7 +13,7 @@ import {
   setsDefaultTwice,
   statedParent,
 } from './parse.js'
-import {entitiesSchema, manifestSchema} from './schema.js'
+import {entitiesSchema, manifestSchema, type Parents, parentCycles} from './schema.js'
 
 /** The sections before the entities; other lines without indentation may mean something for what follows. */
 const HEAD_LINE = /^(?:namespace|system|resources):(?: |\n)/

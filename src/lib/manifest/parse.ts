@@ -4,9 +4,8 @@ import {reportIssues} from '../files/document-issues.js'
 import {type Problem, reportProblems} from '../files/document-problems.js'
 import {asText, isMapping, type Mapping} from '../files/document-values.js'
 import {Source} from '../files/yaml-source.js'
-import {parentCycles} from './cycles.js'
 import type {Manifest} from './manifest.js'
-import {manifestSchema} from './schema.js'
+import {manifestSchema, parentCycles} from './schema.js'
 
 /** Parses a manifest in YAML or JSON; throws one error with all problems and their positions. `file` is for messages. */
 export function parseManifest(text: string, {file}: {readonly file: string}): Manifest {

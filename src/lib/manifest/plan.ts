@@ -1,15 +1,13 @@
 import {isDeepStrictEqual} from 'node:util'
 import type {Limit} from '../core/limits/limit.js'
+import {rebased} from '../repository/limits/boosted-limits.js'
 import type {SeenProvisioner} from '../repository/limits/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
-import type {EntityRecordChange} from './entity-change.js'
 import {compareLive, type ReadOptions} from './live-state.js'
-import {byText, type Manifest} from './manifest.js'
+import {byText, type EntityRecordChange, limitsWithoutBoosts, type Manifest, withoutCopy} from './manifest.js'
 import {planEntities} from './plan-entities.js'
-import {boostsAfter, type PlannedBoost} from './planned-boosts.js'
 import {ScopeSet, type StatedScope, scopeName, statedAt, statedScopes} from './scopes.js'
-import {limitsWithoutBoosts, withoutCopy} from './without-boosts.js'
 
 interface Change<T> {
   readonly before: T | undefined
@@ -185,4 +183,32 @@ export async function diffManifest(
   const {changes, boosts} = await planManifest(repository, manifest, options)
   const differences = changes.map(change => ({kind: DIFFERENCE_KINDS[change.action], change}))
   return {manifest, boosts, differences}
+}
+
+export interface PlannedBoost {
+  readonly scope: ConfigScope
+  /** As it is when the manifest is applied: what follows the boost is what the file states. */
+  readonly limit: Limit
+  /** Applying the manifest ends it: the file states no such limit for the scope, or one of another kind. */
+  readonly isEnded: boolean
+}
+
+/**
+ * What becomes of the boosts of a scope. The file states what applies without them, and they go on until their end. Limits
+ * that exist only for the time of a boost are left alone, unless the file states limits for their scope: these are there
+ * for good then.
+ */
+export function boostsAfter(
+  record: ConfigRecord,
+  change: {readonly after: readonly Limit[]} | undefined,
+): PlannedBoost[] {
+  const {scope, limits, copiedUntilMs} = record
+  const boosted = limits.filter(({boost}) => boost && !boost.isEnded)
+  const isLeft = !change || (copiedUntilMs !== undefined && change.after.length === 0)
+  if (isLeft) return boosted.map(limit => ({scope, limit, isEnded: false}))
+  const after = rebased(change.after, limits)
+  return boosted.map(limit => {
+    const goesOn = after.find(({name, boost}) => boost && name === limit.name)
+    return {scope, limit: goesOn ?? limit, isEnded: goesOn === undefined}
+  })
 }

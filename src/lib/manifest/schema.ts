@@ -14,12 +14,77 @@ import {
 } from '../core/names.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../files/document-issues.js'
 import {notOneOf} from '../files/document-problems.js'
-import {asRead, asText, describeValue, WrittenScalar} from '../files/document-values.js'
+import {asRead, asText, describeValue, isMapping, type Mapping, WrittenScalar} from '../files/document-values.js'
+import type {ProblemPlace} from '../files/yaml-source.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
+import type {Json} from '../schema/attribute-value.js'
 import {entryOfForm} from '../schema/audit-record.js'
 import type {AccessSwitch} from '../schema/config-record.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope} from './manifest.js'
-import {metadataSchema} from './metadata.js'
+
+const MAX_VALUES = 1000
+// DynamoDB allows 32 levels; the attribute itself is one.
+const MAX_DEPTH = 30
+// The range of a DynamoDB number.
+const LARGEST_NUMBER = 9.9e125
+const SMALLEST_NUMBER = 1e-130
+
+/** The metadata of an entity: what a record can store exactly. Read by hand, since z.record leaves `__proto__` out. */
+export const metadataSchema = z
+  .unknown()
+  .meta({type: 'object'})
+  .transform((input, ctx): {[key: string]: Json} => {
+    if (!isMapping(input)) {
+      ctx.addIssue({code: 'custom', message: `metadata must be a mapping, not ${describeValue(input)}`})
+      return z.NEVER
+    }
+    const reader = new MetadataReader(ctx)
+    const metadata = reader.object(input, [])
+    if (reader.isTooLarge) {
+      const most = `${MAX_VALUES} values, ${MAX_DEPTH} levels`
+      ctx.addIssue({code: 'custom', message: `there is more metadata than an entity can have (${most})`})
+    }
+    return metadata
+  })
+
+class MetadataReader {
+  isTooLarge = false
+  #values = 0
+
+  constructor(readonly ctx: z.RefinementCtx) {}
+
+  object(mapping: Mapping, path: PropertyKey[]): {[key: string]: Json} {
+    if ('' in mapping) {
+      const message = 'a metadata key cannot be empty: DynamoDB does not allow it'
+      this.ctx.addIssue({code: 'custom', message, path: [...path, ''], params: {at: 'key'} satisfies ProblemPlace})
+    }
+    return Object.fromEntries(
+      Object.entries(mapping).map(([name, value]) => [name, this.#json(value, [...path, name])]),
+    )
+  }
+
+  #json(value: unknown, path: PropertyKey[]): Json {
+    this.isTooLarge ||= ++this.#values > MAX_VALUES || path.length > MAX_DEPTH
+    if (this.isTooLarge) return null
+    if (isMapping(value)) return this.object(value, path)
+    if (Array.isArray(value)) return value.map((item, at) => this.#json(item, [...path, at]))
+    const read = asRead(value)
+    if (read === null || typeof read === 'string' || typeof read === 'boolean') return read
+    if (typeof read === 'number' && isStorable(read)) return read === 0 ? 0 : read
+    this.ctx.addIssue({
+      code: 'custom',
+      message: `${describeValue(value)} cannot be stored exactly; write it in quotes`,
+      path,
+    })
+    return null
+  }
+}
+
+function isStorable(value: number): boolean {
+  if (Number.isInteger(value)) return Number.isSafeInteger(value)
+  const size = Math.abs(value)
+  return size <= LARGEST_NUMBER && size >= SMALLEST_NUMBER
+}
 
 type Rate = Omit<Limit, 'name'>
 
@@ -346,3 +411,25 @@ export const manifestSchema = fieldsOf('a manifest', {
   .transform(({namespace, system, resources = {}, entities = {}}): Manifest => {
     return {namespace, system, resources: mapOf(resources), entities: mapOf(entities)}
   })
+
+export type Parents = Pick<ReadonlyMap<string, unknown>, 'keys' | 'has' | 'get'>
+
+/** The cycles among parents, each once; the first entity is repeated at the end. Parents that are not listed end a path. */
+export function parentCycles(parents: Parents): string[][] {
+  const cycles: string[][] = []
+  const cleared = new Set<string>()
+  for (const start of parents.keys()) {
+    const path = new Set<string>()
+    let next: unknown = start
+    while (typeof next === 'string' && parents.has(next) && !cleared.has(next) && !path.has(next)) {
+      path.add(next)
+      next = parents.get(next)
+    }
+    if (typeof next === 'string' && path.has(next)) {
+      const all = [...path]
+      cycles.push([...all.slice(all.indexOf(next)), next])
+    }
+    for (const entity of path) cleared.add(entity)
+  }
+  return cycles
+}

@@ -1,6 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {resolveConflict, type Side} from '../../src/lib/migrate/resolve.js'
-import {resolveAll} from '../../src/lib/migrate/resolve-all.js'
+import {resolveAll, resolveConflict, type Side} from '../../src/lib/migrate/resolve.js'
 import {surveyTable} from '../../src/lib/migrate/survey.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {decodeLimitConfig} from '../../src/lib/migrate/layouts/old-config.js'
 import {decodeCompositeBucket, decodePerLimitBucket} from '../../src/lib/migrate/layouts/old-limit-parts.js'
+import {decodeLimitConfig} from '../../src/lib/migrate/layouts/record-shapes.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {decodeAudit} from '../../src/lib/schema/audit-record.js'
 import {decodeConfig} from '../../src/lib/schema/config-record.js'

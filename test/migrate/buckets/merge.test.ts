@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {refill} from '../../../src/lib/core/token-math.js'
-import {mergeBucket} from '../../../src/lib/migrate/buckets/merge.js'
+import {mergeBucket} from '../../../src/lib/migrate/buckets/charge.js'
 import {readOldBucket} from '../../../src/lib/migrate/buckets/old-bucket.js'
 import {classifyItem} from '../../../src/lib/migrate/records/classify.js'
 import type {OldItem} from '../../../src/lib/migrate/records/finding.js'

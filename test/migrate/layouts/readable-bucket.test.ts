@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {isReadableBucket} from '../../../src/lib/migrate/layouts/readable-bucket.js'
+import {isReadableBucket} from '../../../src/lib/migrate/layouts/old-limit-parts.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 
 const composite: Item = {

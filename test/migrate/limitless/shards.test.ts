@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {readOldBucket} from '../../../src/lib/migrate/buckets/old-bucket.js'
-import {limitsInBucket} from '../../../src/lib/migrate/limitless/bucket-limits.js'
+import {limitsInBucket} from '../../../src/lib/migrate/limitless/tally.js'
 import {encodeBucket} from '../../../src/lib/schema/bucket-record.js'
 
 it('the limits of an old bucket are those over all shards, also when some have expired', () => {

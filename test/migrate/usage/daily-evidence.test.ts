@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Window} from '../../../src/lib/core/window.js'
-import {DailyEvidence} from '../../../src/lib/migrate/usage/daily-evidence.js'
+import {DailyEvidence} from '../../../src/lib/migrate/usage/series.js'
 import type {UsageRecord} from '../../../src/lib/schema/usage-record.js'
 
 const NOW = Date.UTC(2026, 5, 15, 12)

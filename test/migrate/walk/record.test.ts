@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {surveyTable} from '../../../src/lib/migrate/survey.js'
-import {decodeMigration} from '../../../src/lib/migrate/walk/record.js'
+import {decodeMigration} from '../../../src/lib/migrate/walk/lease.js'
 import {type AttributeValue, type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {attributes} from '../../../src/lib/schema/attributes.js'
 import {encodeMigration, type MigrationRecord} from '../../../src/lib/schema/migration-record.js'

@@ -1,6 +1,5 @@
 import {formatPlural} from '../../core/text/text.js'
-import type {Side} from '../../migrate/resolve.js'
-import type {ResolveAllResult} from '../../migrate/resolve-all.js'
+import type {ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {RecordDifference, Sample} from '../../migrate/walk/report.js'
 import {nextLines} from '../output/facts.js'
 import type {MigrateResolveResult} from './results.js'

@@ -3,8 +3,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {parseDuration} from '../../core/text/duration.js'
 import {formatCount, formatSpan} from '../../core/text/text.js'
 import type {CleanUpResult} from '../../migrate/cleanup.js'
-import type {Side} from '../../migrate/resolve.js'
-import type {ResolveAllOptions, ResolveAllResult} from '../../migrate/resolve-all.js'
+import type {ResolveAllOptions, ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {MigrationResult} from '../../migrate/run.js'
 import type {Survey} from '../../migrate/survey.js'
 import type {Verification, VerifyOptions} from '../../migrate/verify-migration.js'
@@ -155,7 +154,7 @@ export async function resolveAllWithProgress(
   keep: Side,
   request: Pick<ResolveAllOptions, 'ourVersion' | 'confirm'>,
 ): Promise<ResolveAllResult> {
-  const {resolveAll} = await import('../../migrate/resolve-all.js')
+  const {resolveAll} = await import('../../migrate/resolve.js')
   let resolved: number | undefined
   return withProgress(
     (line, signal) => {

@@ -6,7 +6,7 @@ import {keyId, keys} from '../../schema/keys.js'
 import {moderniseInto} from '../../schema/legacy-item.js'
 import {legacyKeys, partitionPrefix} from '../../schema/legacy-key.js'
 import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
-import {putAbsent, removeMark, replaceSeen} from '../records/conditional.js'
+import {putAbsent, readItems, removeMark, replaceSeen} from '../records/conditional.js'
 import {
   isSingleItem,
   type MigrationContext,
@@ -18,12 +18,9 @@ import {
   targetNamespace,
 } from '../records/finding.js'
 import {bucketMarksOf} from '../records/marks.js'
-import {readItems} from '../records/reads.js'
 import {applyCharges} from './apply-charges.js'
-import {computeCharges} from './charge.js'
-import {mergeBucket} from './merge.js'
-import {type OldBucket, readOldBucket} from './old-bucket.js'
-import {readOldBucketItems} from './old-bucket-items.js'
+import {computeCharges, mergeBucket} from './charge.js'
+import {type OldBucket, readOldBucket, readOldBucketItems} from './old-bucket.js'
 
 /** A larger shard count is an error of another client. */
 const MAX_SHARDS = 1024

@@ -1,7 +1,11 @@
-import type {BucketRecord} from '../../schema/bucket-record.js'
+import {groupBy} from '../../core/group-by.js'
+import {type BucketRecord, readShardCount} from '../../schema/bucket-record.js'
+import {keyId, keys, partitionOf} from '../../schema/keys.js'
 import {isExpiredItem, readTtlSeconds} from '../../schema/legacy-item.js'
-import {isReadableBucket} from '../layouts/readable-bucket.js'
-import type {OldItem} from '../records/finding.js'
+import {LITERAL_DEFAULT, legacyKeys, legacySortKeys} from '../../schema/legacy-key.js'
+import {isReadableBucket} from '../layouts/old-limit-parts.js'
+import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/conditional.js'
+import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 import {addShard, decodeParts, locationOf, type OldLimit} from './old-bucket-parts.js'
 
 /** What adjustments left of one limit in one location; millitokens, negative if more was taken than given back. */
@@ -90,4 +94,46 @@ function chooseLastUsed(
     if (rest.length > 0) others.set(name, rest)
   }
   return {limits, others}
+}
+
+export async function readOldBucketItems(
+  context: MigrationContext,
+  namespace: string,
+  entity: string,
+  resources: ReadonlySet<string>,
+): Promise<Map<string, OldItem<'bucket'>[]>> {
+  const prefixes = oldPrefixes(context, 'bucket', namespace)
+  const between = legacySortKeys.buckets(resources)
+  const lists = prefixes.map(async prefix => {
+    const items: OldItem[] = []
+    const stretch = {partition: partitionOf(legacyKeys.entity(prefix, entity)), between}
+    for await (const old of queryOldItems(context, stretch)) items.push(old)
+    return items
+  })
+  const found = (await Promise.all(lists)).flat()
+  if (context.literalDefaultMoves && prefixes.includes(LITERAL_PREFIX)) {
+    found.push(...(await readLiteralShards(context, entity, resources)))
+  }
+  const buckets = found.filter(isOfType('bucket')).filter(({record}) => resources.has(record.resource))
+  return groupBy(buckets, ({record}) => record.resource)
+}
+
+/** Shards under the literal id `default`; the first one tells how many there are. */
+async function readLiteralShards(
+  context: MigrationContext,
+  entity: string,
+  resources: ReadonlySet<string>,
+): Promise<OldItem[]> {
+  const shardKey = (resource: string, shard: number) => keys.bucket(LITERAL_DEFAULT, entity, resource, shard)
+  const firstShards = await readItems(
+    context,
+    [...resources].map(resource => shardKey(resource, 0)),
+  )
+  const further = [...resources].flatMap(resource => {
+    const first = firstShards.get(keyId(shardKey(resource, 0)))
+    const count = first ? readShardCount(first) : 1
+    return Array.from({length: count - 1}, (_, at) => shardKey(resource, at + 1))
+  })
+  const shards = [...firstShards.values(), ...(await readItems(context, further)).values()]
+  return shards.flatMap(item => oldItemOf(context, item) ?? [])
 }

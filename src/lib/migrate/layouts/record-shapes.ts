@@ -1,8 +1,12 @@
+import type {Limit} from '../../core/limits/limit.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {WINDOWS, type Window} from '../../core/window.js'
 import type {Item} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {type ConfigScope, decodeConfigLimits, hasConfigVersion, hasSettings} from '../../schema/config-record.js'
-import type {ParsedKey} from '../../schema/keys.js'
+import {isKeyAttribute, type ParsedKey} from '../../schema/keys.js'
 import {flatten} from '../../schema/legacy-item.js'
+import {parseLegacyKey} from '../../schema/legacy-key.js'
 import {readNumber, readString} from '../../schema/read.js'
 
 export type RecordIdentity =
@@ -104,3 +108,66 @@ const hasStrings = (item: Item, ...names: string[]): boolean =>
 
 const hasNumbers = (item: Item, ...names: string[]): boolean =>
   names.every(name => readNumber(item, name) !== undefined)
+
+/**
+ * The attributes of an old item that clients change and that its copy is made of. If they are unchanged, the copy is still
+ * correct. A condition on all attributes could be longer than DynamoDB allows.
+ */
+export function changingAttributes(item: Item, type: RecordIdentity['type']): readonly string[] {
+  const names = Object.keys(item).filter(name => !isKeyAttribute(name))
+  switch (type) {
+    // Never changed, or not copied: it is enough that the item exists.
+    case 'audit':
+    case 'registry':
+    case 'version':
+      return []
+    case 'bucket':
+      return names.filter(name => isBucketState(item, name))
+    case 'usage':
+      // Every change also counts an event.
+      return attributes.usage.totalEvents in item ? [attributes.usage.totalEvents] : names
+    case 'limits':
+      return names.filter(name => !isReplacedByBurst(item, name) && !/^GSI\d[PS]K$/.test(name))
+    default:
+      return names
+  }
+}
+
+const PER_LIMIT_STATE = ['tokens_milli', 'last_refill_ms', 'total_consumed_milli']
+
+/** The refill instant and the consumption, or the balance where consumption is not counted; possibly all in the map `data`. */
+function isBucketState(item: Item, name: string): boolean {
+  if (name === 'rf' || name === 'data' || PER_LIMIT_STATE.includes(name)) return true
+  const [, limit, field] = /^b_(.+)_(tk|tc)$/.exec(name) ?? []
+  if (limit === undefined || limit === WRITE_PRESSURE_LIMIT) return false
+  return field === 'tc' || !(`b_${limit}_tc` in item)
+}
+
+/** A burst replaces the capacity of its limit in the copy. */
+const isReplacedByBurst = (item: Item, name: string): boolean =>
+  name.endsWith('_cp') && name.replace(/cp$/, 'bx') in item
+
+/** One configured limit, from the releases in which each limit was an item of its own. */
+interface LimitConfigItem {
+  readonly namespace: string | undefined
+  readonly scope: ConfigScope
+  readonly limit: Limit
+}
+
+/** The burst was the ceiling, so it becomes the capacity. `undefined` when the key belongs to another kind of record. */
+export function decodeLimitConfig(stored: Item): LimitConfigItem | undefined {
+  const key = parseLegacyKey({PK: readString(stored, 'PK') ?? '', SK: readString(stored, 'SK') ?? ''})
+  if (key?.record !== 'limit-config') return undefined
+  const item = flatten(stored)
+  const rate = readNumber(item, 'capacity') ?? 0
+  return {
+    namespace: key.namespace,
+    scope: key.scope,
+    limit: {
+      name: key.limit,
+      capacity: readNumber(item, 'burst') ?? rate,
+      refillAmount: readNumber(item, 'refill_amount') ?? rate,
+      refillPeriodSeconds: readNumber(item, 'refill_period_seconds') ?? 60,
+    },
+  }
+}

@@ -11,10 +11,10 @@ import {hasLimitFeature} from '../../schema/peer-features.js'
 import {gatherBuckets} from '../buckets/compare.js'
 import {readOldBucket} from '../buckets/old-bucket.js'
 import type {ClassifiedPage} from '../records/classified-page.js'
+import {isOfType, readItems} from '../records/conditional.js'
 import {type MigrationContext, mapConcurrently} from '../records/finding.js'
 import {hasOldLimits} from '../records/limits.js'
-import {isOfType, readItems} from '../records/reads.js'
-import {type LimitlessBucket, limitsInBucket} from './bucket-limits.js'
+import {type LimitlessBucket, limitsInBucket} from './tally.js'
 
 interface FinderOptions {
   readonly oldBuckets?: boolean

@@ -1,16 +1,17 @@
 import {createHash} from 'node:crypto'
-import {batchWrite} from '../../dynamo/batch.js'
+import {batchGet, batchWrite} from '../../dynamo/batch.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
+import {type RangeQuery, readAll} from '../../repository/table/query.js'
 import {isRefused, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
-import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {isKeyAttribute, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy-key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
-import type {MigrationContext} from './finding.js'
+import type {MigrationContext, OldItem} from './finding.js'
 
 /** Requires that an item exists and that the named attributes are as they were read; without names, all attributes. */
 export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
@@ -117,3 +118,31 @@ function canonical(value: unknown): string {
   })
   return `{${parts.sort().join(',')}}`
 }
+
+/** Reads items by key, strongly consistent; the result is by `keyId`. */
+export function readItems({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
+  return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, signal})
+}
+
+/** The same, of each item its key and its migration mark only, which is faster where the mark decides. */
+export function readMarks({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
+  const projection = [MIGRATION_MARK]
+  return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, projection, signal})
+}
+
+export async function* queryOldItems(context: MigrationContext, range: RangeQuery): AsyncGenerator<OldItem, void> {
+  for await (const item of readAll(context.table, range, undefined, context.signal)) {
+    const old = oldItemOf(context, item)
+    if (old) yield old
+  }
+}
+
+export function oldItemOf(context: MigrationContext, item: Item): OldItem | undefined {
+  const record = context.classify(item)
+  return record.kind === 'old' ? {item, record} : undefined
+}
+
+export const isOfType =
+  <T extends OldItem['record']['type']>(type: T) =>
+  (old: OldItem): old is OldItem<T> =>
+    old.record.type === type

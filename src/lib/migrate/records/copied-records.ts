@@ -1,14 +1,15 @@
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
-import type {Item, Key} from '../../schema/attribute-value.js'
+import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {decodeEntity, ENTITY_INDEX_KEYS, encodeEntity} from '../../schema/entity-record.js'
+import {itemBytes, MAX_ITEM_BYTES} from '../../schema/item-size.js'
 import {keyId, keyOf, keys} from '../../schema/keys.js'
 import {isExpiredItem, moderniseInto} from '../../schema/legacy-item.js'
 import {LITERAL_DEFAULT, legacyKeys} from '../../schema/legacy-key.js'
+import {encodeCopyMark, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {readString} from '../../schema/read.js'
 import {decodeVersion, type VersionRecord} from '../../schema/version-record.js'
-import {targetKey} from './classify.js'
-import {digest} from './conditional.js'
-import {compareCopy} from './copy.js'
+import {type OldRecordType, targetKey} from './classify.js'
+import {contentOf, digest, oldItemOf, putAbsent, readItems, readMarks, replaceSeen, setMark} from './conditional.js'
 import {
   LITERAL_PREFIX,
   type MigrationContext,
@@ -18,7 +19,6 @@ import {
   targetNamespace,
 } from './finding.js'
 import {copyMarkOf} from './marks.js'
-import {oldItemOf, readItems, readMarks} from './reads.js'
 
 export async function compareEntities(
   context: MigrationContext,
@@ -154,4 +154,54 @@ async function readDuplicates(
     return other ? [[keyId(keyOf(entity.item)), other] as const] : []
   })
   return new Map(pairs)
+}
+
+interface RecordCopy {
+  readonly type: OldRecordType
+  readonly sources: readonly OldItem[]
+  readonly copy: Item
+  readonly current: Item | undefined
+  /** Whether a new item that the migration did not write is equivalent; by default if all attributes are equal. */
+  readonly isEquivalent?: (current: Item) => boolean
+  /** Writes a first copy; by default a put where there is no item. */
+  readonly create?: (marked: Item) => Promise<boolean>
+}
+
+/**
+ * Compares a copy with the item in its place. The new item follows the old one until another client changes it; if both
+ * were changed, it is a conflict that a person has to resolve.
+ */
+export function compareCopy(
+  context: MigrationContext,
+  {type, sources, copy, current, isEquivalent, create}: RecordCopy,
+): MigrationFinding {
+  const source = digest(sources.map(({item}) => item))
+  const markOf = (content: Item) => s(encodeCopyMark({source, copy: digest([content])}))
+  const marked = () => ({...copy, [MIGRATION_MARK]: markOf(copy)})
+  const behind = (reason: string, write: (item: Item) => Promise<boolean>): MigrationFinding => {
+    const item = marked()
+    const bytes = itemBytes(item)
+    // A copy has longer keys than the old item, and a mark.
+    if (bytes <= MAX_ITEM_BYTES) {
+      const firstCopy = current || create ? {} : {firstCopy: item}
+      return {type, sources, state: 'behind', reason, ...firstCopy, write: () => write(item)}
+    }
+    const tooLarge = `cannot be moved: the copy would have ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
+    return {type, sources, state: 'unmovable', reason: tooLarge}
+  }
+  if (!current) {
+    const write = (item: Item) => (create ? create(item) : putAbsent(context, item))
+    return {...behind('is not copied yet', write), isAbsent: true}
+  }
+  const content = contentOf(current)
+  const mark = copyMarkOf(current)
+  const isUpToDate = mark ? mark.source === source : (isEquivalent?.(current) ?? digest([content]) === digest([copy]))
+  if (isUpToDate) return {type, sources, state: 'same'}
+  const overwrite = (item: Item) => replaceSeen(context, current, item)
+  if (mark?.copy === digest([content])) return behind('was changed in the old place', overwrite)
+  const reason = mark
+    ? 'was changed in the old place and in the new one'
+    : 'exists in the new place already, with different content'
+  const keep = {old: () => overwrite(marked()), new: () => setMark(context, current, markOf(content))}
+  return {type, sources, state: 'conflict', reason, keep}
 }

@@ -18,9 +18,9 @@ import {
 import {keyId, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import {moderniseInto} from '../../schema/legacy-item.js'
 import {legacyKeys, legacySortKeys, partitionPrefix} from '../../schema/legacy-key.js'
-import {decodeLimitConfig} from '../layouts/old-config.js'
-import {sendConditional, transactConditional} from './conditional.js'
-import {compareCopy} from './copy.js'
+import {decodeLimitConfig} from '../layouts/record-shapes.js'
+import {oldItemOf, queryOldItems, readItems, sendConditional, transactConditional} from './conditional.js'
+import {compareCopy} from './copied-records.js'
 import {
   isSingleItem,
   type MigrationContext,
@@ -31,7 +31,6 @@ import {
   startsAmong,
   targetNamespace,
 } from './finding.js'
-import {oldItemOf, queryOldItems, readItems} from './reads.js'
 
 type OldConfigItem = OldItem<'limits'> | OldItem<'settings'>
 

@@ -10,7 +10,15 @@ import {
   MIGRATION_MARK,
   type UsageMarks,
 } from '../../schema/migration-marks.js'
-import {storedJson} from './stored-json.js'
+
+export const storedJson = z.string('expected text').transform((text, context): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    context.addIssue(text === '' ? 'it is empty' : 'it is not JSON')
+    return z.NEVER
+  }
+})
 
 /** Millitokens as text, because numbers in JSON are not exact. */
 const amountSchema = z

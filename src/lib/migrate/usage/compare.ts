@@ -7,7 +7,7 @@ import {keyId, keyOf, keys, wireKey} from '../../schema/keys.js'
 import {isExpiredItem} from '../../schema/legacy-item.js'
 import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration-marks.js'
 import {type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
-import {putAbsent, removeMark, sendConditional} from '../records/conditional.js'
+import {putAbsent, readMarks, removeMark, sendConditional} from '../records/conditional.js'
 import {
   type MigrationContext,
   type MigrationFinding,
@@ -17,7 +17,6 @@ import {
   targetNamespace,
 } from '../records/finding.js'
 import {usageMarksOf} from '../records/marks.js'
-import {readMarks} from '../records/reads.js'
 import {
   type Counters,
   type DailyWindows,

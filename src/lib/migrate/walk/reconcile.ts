@@ -5,7 +5,7 @@ import {keyOf} from '../../schema/keys.js'
 import {compareBuckets} from '../buckets/compare.js'
 import {classifyPage} from '../records/classified-page.js'
 import type {OldRecordType} from '../records/classify.js'
-import {putAll} from '../records/conditional.js'
+import {putAll, readItems} from '../records/conditional.js'
 import {
   compareAudit,
   compareEntities,
@@ -21,7 +21,6 @@ import {
   type OldItem,
 } from '../records/finding.js'
 import {compareLimits} from '../records/limits.js'
-import {readItems} from '../records/reads.js'
 import {compareUsage} from '../usage/compare.js'
 
 /** Records written at once. Configurations share one registry item, so concurrent writes would only collide. */

@@ -9,10 +9,9 @@ import {modernise} from '../../schema/legacy-item.js'
 import {legacyVersionKey} from '../../schema/legacy-key.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
-import {putAbsent, replaceSeen} from '../records/conditional.js'
+import {putAbsent, readItems, replaceSeen} from '../records/conditional.js'
 import {isAcceptedVersion} from '../records/copied-records.js'
 import type {MigrationContext} from '../records/finding.js'
-import {readItems} from '../records/reads.js'
 
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
 

@@ -1,10 +1,24 @@
-import type {Principal} from '../../repository/audit/audit.js'
+import {ZaelError} from '../../core/errors.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {pause} from '../../dynamo/retry.js'
+import {Audit, type Principal, storedAuditRetention} from '../../repository/audit/audit.js'
+import {nameOf} from '../../repository/limits/checks.js'
+import {registerConfig, setEvent, unchangedCheck, updateConfig} from '../../repository/limits/config-writes.js'
+import {scopesBelow} from '../../repository/limits/inherited.js'
+import type {Key} from '../../schema/attribute-value.js'
+import {type ConfigRecord, type ConfigScope, configKey, decodeConfig} from '../../schema/config-record.js'
+import {keyId} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
-import type {LimitlessBucket} from '../limitless/bucket-limits.js'
-import {LimitlessFinder} from '../limitless/find.js'
-import {isCoveredBy, type Limitless, type LimitlessResource, LimitlessTally} from '../limitless/tally.js'
-import {configureWhereNone} from '../limitless/write-config.js'
+import {definesLimits, LimitlessFinder} from '../limitless/find.js'
+import {
+  isCoveredBy,
+  type Limitless,
+  type LimitlessBucket,
+  type LimitlessResource,
+  LimitlessTally,
+} from '../limitless/tally.js'
 import {classifyPage} from '../records/classified-page.js'
+import {readItems, transactConditional} from '../records/conditional.js'
 import type {MigrationContext} from '../records/finding.js'
 import type {RunContext} from './pass.js'
 import {tablePages} from './scan.js'
@@ -96,4 +110,46 @@ async function eachPage(
     onProgress?.({step: step.id, scanned, total: undefined, pass, waitingFor: undefined})
     await countStep(lease, 'limits', {checked: pass === 1 ? registered.length : 0, written})
   }
+}
+
+const ATTEMPTS = 20
+
+/**
+ * Configures limits at a scope where none apply, neither there nor below: all of it is read and checked in the transaction
+ * that writes, so what somebody else configures meanwhile stays in force. Recorded in the audit like any other change.
+ * Resolves to whether it was written.
+ */
+export async function configureWhereNone(
+  context: MigrationContext,
+  {
+    namespace,
+    scope,
+    limits,
+  }: {readonly namespace: string; readonly scope: ConfigScope; readonly limits: readonly Limit[]},
+  principal: Principal | undefined,
+): Promise<boolean> {
+  const table = {...context.table, namespace}
+  const audit = new Audit(table, {principal, retentionDays: storedAuditRetention(table)})
+  const scopes = [scope, ...scopesBelow(scope)]
+  const wanted = scopes.map(each => configKey(namespace, each))
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const items = await readItems(context, wanted)
+    if (wanted.some(key => definesLimits(items.get(keyId(key))))) return false
+    const [own, ...below] = wanted as [Key, ...Key[]]
+    const item = items.get(keyId(own))
+    const before = item && decodeConfig(item, () => [])
+    const settings = {onUnavailable: undefined, auditRetentionDays: undefined}
+    const record: ConfigRecord = {...settings, ...before, namespace, scope, limits}
+    const isWritten = await transactConditional(context, [
+      updateConfig(table, item, record, () => true),
+      ...registerConfig(table, scope, item),
+      ...below.map(key => unchangedCheck(table, key, items.get(keyId(key)))),
+      await audit.put(setEvent(record, before)),
+    ])
+    if (isWritten) return true
+    await pause(attempt, table.backoff, context.signal)
+  }
+  throw new ZaelError('conflict', 'migrate.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
+    hint: 'Run `zael migrate run --limits-from-buckets` again; it resumes where this run stopped.',
+  })
 }

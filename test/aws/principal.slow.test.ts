@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {readPrincipal} from '../../src/lib/infra/aws/caller-identity.js'
+import {readPrincipal} from '../../src/lib/infra/aws/clients.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
 import {denial, type IamProxy, iamProxy} from './iam-proxy.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'

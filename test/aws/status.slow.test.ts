@@ -3,7 +3,7 @@ import {ListEventSourceMappingsCommand, UpdateEventSourceMappingCommand} from '@
 import {GetQueueUrlCommand, SendMessageCommand} from '@aws-sdk/client-sqs'
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import {neededActions} from '../../src/lib/infra/health/needed-actions.js'
-import {loadPermissionFacts} from '../../src/lib/infra/permissions/facts.js'
+import {loadPermissionFacts} from '../../src/lib/infra/permissions/resource-handlers.js'
 import {encodeVersion, type VersionRecord} from '../../src/lib/schema/version-record.js'
 import {schemaProblems} from '../e2e/schemas.js'
 import {denial, type IamProxy, iamProxy} from './iam-proxy.js'

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {checkStreamStart} from '../../../src/lib/infra/deploy/stream-start.js'
-import {requestedResourceIndex, resourceIndexOption} from '../../../src/lib/infra/stack/resource-index.js'
+import {checkStreamStart} from '../../../src/lib/infra/deploy/plan.js'
+import {requestedResourceIndex, resourceIndexOption} from '../../../src/lib/infra/stack/options.js'
 
 describe('the resource index', () => {
   it.each([

@@ -1,6 +1,5 @@
 import {expect, it} from 'vitest'
-import type {PlannedResource} from '../../../src/lib/infra/deploy/planned-change.js'
-import {planCode, readRunningCode} from '../../../src/lib/infra/deploy/planned-code.js'
+import {type PlannedResource, planCode, readRunningCode} from '../../../src/lib/infra/deploy/planned-change.js'
 import {fakeAws} from '../fake-aws.js'
 
 const RUNNING = {functionName: 'prod-aggregator', sha256Base64: 'hash', isOurs: true, runtime: 'nodejs24.x'}

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {parseTemplate} from '../../../src/lib/files/template-yaml.js'
-import {sentTemplate} from '../../../src/lib/infra/deploy/sent-template.js'
+import {sentTemplate} from '../../../src/lib/infra/deploy/template-upload.js'
 import {fakeAws} from '../fake-aws.js'
 import {stackWith} from '../template/stack-model.js'
 

@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {credentialsCheck} from '../../../src/lib/infra/health/account-checks.js'
 import type {EndpointProbe} from '../../../src/lib/infra/health/endpoint-probe.js'
-import {clockCheck, latencyCheck, nodeCheck} from '../../../src/lib/infra/health/machine-checks.js'
+import {clockCheck, credentialsCheck, latencyCheck, nodeCheck} from '../../../src/lib/infra/health/machine-checks.js'
 import {stackChecks, templateFilters} from '../../../src/lib/infra/health/stack-checks.js'
 import {loadStackTemplate} from '../../../src/lib/infra/stack/template.js'
 import {healthWith, WELL} from './sample-health.js'

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {TableMissing} from '../../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
-import {listTables} from '../../../src/lib/infra/stack/list-tables.js'
+import {listTables} from '../../../src/lib/infra/stack/list-stacks.js'
 import {encodeVersion} from '../../../src/lib/schema/version-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 

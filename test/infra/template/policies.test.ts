@@ -1,6 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {neededActions} from '../../../src/lib/infra/health/needed-actions.js'
-import {loadPermissionFacts} from '../../../src/lib/infra/permissions/facts.js'
+import {loadPermissionFacts} from '../../../src/lib/infra/permissions/resource-handlers.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Audit} from '../../../src/lib/repository/audit/audit.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'

@@ -146,6 +146,6 @@ async function fetchPrincipal(input: ConnectionInput, env: Environment): Promise
   const {openAws} = await import('../../infra/aws/clients.js')
   using aws = openAws(input, env)
   if (aws.isLocal) return undefined
-  const {readPrincipal} = await import('../../infra/aws/caller-identity.js')
+  const {readPrincipal} = await import('../../infra/aws/clients.js')
   return await readPrincipal(aws)
 }

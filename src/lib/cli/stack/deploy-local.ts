@@ -31,7 +31,7 @@ export async function deployLocally(
 ): Promise<LocalDeployment> {
   const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
-    import('../../infra/stack/resource-index.js'),
+    import('../../infra/stack/options.js'),
     import('../../infra/deploy/errors.js'),
   ])
   const table = untilAborted(givenTable, interruption.signal)

@@ -38,7 +38,7 @@ async function examineAccess(
   env: Environment,
 ): Promise<Check[]> {
   const [{examineAccount}, {permissionChecks}, {clockCheck, latencyCheck}, {probeEndpoint}] = await Promise.all([
-    import('../../infra/health/account-checks.js'),
+    import('../../infra/health/machine-checks.js'),
     import('../../infra/health/permission-checks.js'),
     import('../../infra/health/machine-checks.js'),
     import('../../infra/health/endpoint-probe.js'),

@@ -25,7 +25,7 @@ async function tablesOf(input: ConnectionInput, env: Environment) {
   const [{createTransport}, {resolveConnection}, {listTables}] = await Promise.all([
     import('../../dynamo/transports/create.js'),
     import('../../dynamo/connection.js'),
-    import('../../infra/stack/list-tables.js'),
+    import('../../infra/stack/list-stacks.js'),
   ])
   const transport = createTransport({connection: resolveConnection(input, env), clock: Date.now})
   try {

@@ -62,10 +62,10 @@ export async function exportPolicyWithConsent(
 ): Promise<ExportedFile[]> {
   const [{deployPolicies, writePolicies}, {checkCombination}, {parametersOf}, {readCallerIdentity}] = await Promise.all(
     [
-      import('../../infra/deploy/export-policy.js'),
+      import('../../infra/deploy/export.js'),
       import('../../infra/stack/option-rules.js'),
       import('../../infra/stack/options.js'),
-      import('../../infra/aws/caller-identity.js'),
+      import('../../infra/aws/clients.js'),
     ],
   )
   const {stack, options, cloudFormationRole, templateBucket} = request

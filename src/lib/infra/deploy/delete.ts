@@ -1,4 +1,5 @@
 import {DeleteStackCommand} from '@aws-sdk/client-cloudformation'
+import {DeleteBucketCommand, DeleteObjectsCommand, ListObjectVersionsCommand} from '@aws-sdk/client-s3'
 import {ZaelError} from '../../core/errors.js'
 import {Aborted, TableMissing} from '../../dynamo/errors.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
@@ -8,7 +9,6 @@ import {poll, type WaitOptions} from '../aws/poll.js'
 import {sendChange} from '../aws/send-change.js'
 import {firstFailure, followEvents, latestEventId, type StackEvent} from '../stack/events.js'
 import {type DeletionPlan, readTable} from './delete-plan.js'
-import {deleteArchive} from './empty-archive.js'
 
 /** What a deletion can delete, in this order. */
 export type DeletedPart = 'stack' | 'table' | 'archive'
@@ -113,5 +113,34 @@ function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
   return new ZaelError('failed', 'delete.failed', `Stack "${stack}" could not be deleted. ${what}`, {
     hint: 'The table and its data are unchanged. Fix the cause, then run the same command again: it continues where it stopped.',
     details: {stack, resource: first?.logicalId ?? null, reason: first?.reason ?? null},
+  })
+}
+
+/** Deletes every object of a bucket in all its versions, then the bucket; returns the number of deleted versions. */
+export async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
+  return callAws(`empty the bucket "${Bucket}"`, async () => {
+    const client = await aws.s3()
+    let deleted = 0
+    for (;;) {
+      if (signal?.aborted === true) throw new Aborted('Emptying the archive', false, signal.reason)
+      // Always the first page: its objects are gone by the next request.
+      const {Versions = [], DeleteMarkers = []} = await client.send(new ListObjectVersionsCommand({Bucket}))
+      const Objects = [...Versions, ...DeleteMarkers].map(({Key, VersionId}) => ({Key, VersionId}))
+      if (Objects.length === 0) break
+      const {Errors: [failed] = []} = await client.send(
+        new DeleteObjectsCommand({Bucket, Delete: {Objects, Quiet: true}}),
+      )
+      if (failed) throw cannotDelete(Bucket, failed.Key ?? '', failed.Message ?? failed.Code ?? '')
+      deleted += Objects.length
+    }
+    await client.send(new DeleteBucketCommand({Bucket}))
+    return deleted
+  })
+}
+
+function cannotDelete(bucket: string, key: string, reason: string): ZaelError {
+  return new ZaelError('failed', 'delete.archive', `Cannot delete "${key}" from the bucket "${bucket}": ${reason}`, {
+    hint: `Fix the cause, then delete the rest: aws s3 rb s3://${bucket} --force`,
+    details: {bucket, key},
   })
 }

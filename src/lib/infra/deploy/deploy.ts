@@ -14,7 +14,7 @@ import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
 import {updateFunctionCode} from './lambda-code.js'
 import type {DeployPlan} from './plan.js'
-import {codeWarning} from './planned-code.js'
+import {codeWarning} from './planned-change.js'
 import {leftMaxima} from './throughput-checks.js'
 
 export interface DeployWatcher {

@@ -1,15 +1,31 @@
+import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
+import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import {readResourceIndex} from '../../repository/table/resource-index.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/poll.js'
+import {parameterText} from '../stack/option.js'
 import {checkCombination} from '../stack/option-rules.js'
-import {parametersOf, type StackOptionValues} from '../stack/options.js'
-import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stack/reader.js'
-import {checkOwner, unusableStack} from '../stack/refusals.js'
-import {requestedResourceIndex, resourceIndexOption} from '../stack/resource-index.js'
+import {
+  parametersOf,
+  requestedResourceIndex,
+  resourceIndexOption,
+  STACK_OPTIONS,
+  type StackOptionValues,
+} from '../stack/options.js'
+import {
+  checkOwner,
+  type DeployedStack,
+  isEmptyStack,
+  readStack,
+  readStackResources,
+  type StackResource,
+  unusableStack,
+} from '../stack/reader.js'
 import {omitTags, stackTags} from '../stack/tags.js'
 import {LOGICAL_ID} from '../stack/template.js'
 import {type Adoption, planAdoption} from './adoption.js'
@@ -17,14 +33,18 @@ import {failedStackHasItems, notImported} from './adoption-refusals.js'
 import {createChangeSet} from './change-set.js'
 import {discardChangeSet} from './discard-change-set.js'
 import {checkCloudFormationName, needsIndexRebuild, tableIsGone, wouldLoseTable} from './errors.js'
-import {findGoneParts} from './gone-parts.js'
-import {keptProtection} from './kept-protection.js'
-import {type ParameterChange, parameterChanges, requestParameters} from './parameters.js'
-import {type ChangeSet, destroysTable, type PlannedResource} from './planned-change.js'
-import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
-import {sentTemplate} from './sent-template.js'
-import {checkStreamStart} from './stream-start.js'
-import {checkTemplateLength, passTemplate} from './template-upload.js'
+import {
+  type ChangeSet,
+  destroysTable,
+  type ParameterChange,
+  type PlannedResource,
+  parameterChanges,
+  planCode,
+  type RunningCode,
+  readRunningCode,
+  requestParameters,
+} from './planned-change.js'
+import {checkTemplateLength, passTemplate, sentTemplate} from './template-upload.js'
 import {checkWarmThroughput} from './throughput-checks.js'
 
 export interface DeployRequest {
@@ -193,4 +213,79 @@ async function checkTable(table: Table, request: DeployRequest, deployed: Deploy
 
 function isImportOfTable({logicalId, action}: PlannedResource): boolean {
   return logicalId === LOGICAL_ID.table && action === 'import'
+}
+
+/**
+ * Whether the function or its event source was deleted without CloudFormation, which believes that they exist: usage is
+ * not counted, and a change set that compares templates would not create them again.
+ */
+export async function findGoneParts(
+  aws: Aws,
+  resources: readonly StackResource[],
+  running: RunningCode | null,
+): Promise<boolean> {
+  const physicalId = (id: string) => resources.find(({logicalId}) => logicalId === id)?.physicalId
+  if (physicalId(LOGICAL_ID.function) && running === null) return true
+  const UUID = physicalId(LOGICAL_ID.mapping)
+  if (!UUID) return false
+  return callAws(`read the event source mapping ${UUID}`, async () => {
+    try {
+      await (await aws.lambda()).send(new GetEventSourceMappingCommand({UUID}))
+      return false
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResourceNotFoundException') return true
+      throw error
+    }
+  })
+}
+
+type Parameters = Readonly<Record<string, string>>
+
+/**
+ * A repair sets the table back to what the stack states. Deletion protection that somebody has turned on by hand stays, and
+ * becomes an option of the stack, unless another value is asked for: taking it away must be meant.
+ */
+export async function keptProtection({transport, name: TableName}: Table, asked: Parameters): Promise<Parameters> {
+  if (asked.EnableDeletionProtection !== undefined) return {}
+  const {Table: table} = await transport.send('DescribeTable', {TableName})
+  return table?.DeletionProtectionEnabled ? {EnableDeletionProtection: 'true'} : {}
+}
+
+/**
+ * The starting position of a mapping cannot be changed. CloudFormation creates a new mapping before it deletes the old one,
+ * and Lambda rejects a second mapping between the same stream and function: the update would fail and be rolled back.
+ */
+export function checkStreamStart(
+  {name, parameters}: Pick<DeployedStack, 'name' | 'parameters'>,
+  given: Parameters,
+  resources: readonly StackResource[],
+): void {
+  const option = STACK_OPTIONS.find(each => each.name === 'streamStart')
+  const requested = option && given[option.parameter]
+  if (!option || requested === undefined || given.EnableAggregator === 'false') return
+  const deployed = parameters[option.parameter] ?? parameterText(option, option.default)
+  const isMapped = resources.some(({logicalId, physicalId}) => logicalId === LOGICAL_ID.mapping && physicalId !== null)
+  if (!isMapped || requested === deployed) return
+  const choice = (value: string) => option.choices?.find(each => parameterText(option, each) === value) ?? value
+  throw startsElsewhere(name, choice(deployed), choice(requested))
+}
+
+function startsElsewhere(stack: string, deployed: string, asked: string): ZaelError {
+  const steps = [
+    `zael deploy --stack ${stack} --no-aggregator`,
+    `zael deploy --stack ${stack} --aggregator --stream-start ${asked}`,
+  ]
+  return new ZaelError(
+    'conflict',
+    'deploy.stream-start',
+    `The aggregator of "${stack}" started at ${deployed}; starting it at ${asked} takes two changes: ` +
+      'CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
+    {
+      hint:
+        'Nothing was changed. Omit --stream-start, which applies only to a new aggregator. To create a new one, with a new ' +
+        'dead-letter queue, logs and archive:\n' +
+        steps.map((step, at) => `  ${at + 1}. ${step}`).join('\n'),
+      details: {stack, deployed, asked, steps},
+    },
+  )
 }

@@ -1,4 +1,11 @@
-import type {Change} from '@aws-sdk/client-cloudformation'
+import type {Change, Parameter} from '@aws-sdk/client-cloudformation'
+import type {Aws} from '../aws/clients.js'
+import {lambdaPackage} from '../stack/lambda-package.js'
+import {parameterText} from '../stack/option.js'
+import {STACK_OPTIONS} from '../stack/options.js'
+import type {StackResource} from '../stack/reader.js'
+import {LOGICAL_ID} from '../stack/template.js'
+import {readCode} from './lambda-code.js'
 
 /**
  * What happens to a resource. `maybe-replace`: CloudFormation decides during the update. `import`: it exists and becomes
@@ -76,4 +83,85 @@ function actionOf(change: NonNullable<Change['ResourceChange']>): ChangeAction {
     return Replacement === 'True' ? 'replace' : Replacement === 'Conditional' ? 'maybe-replace' : 'change'
   // For `Dynamic` the change is not known before the update.
   return Action === 'Dynamic' ? 'maybe-replace' : 'add'
+}
+
+/** A parameter that changes; `before` is its default on a new stack. */
+export interface ParameterChange {
+  readonly option: string
+  readonly before: string
+  readonly after: string
+}
+
+/** Parameters that are not given keep their value; those that are new in the template get their default. */
+export function requestParameters(
+  given: Readonly<Record<string, string>>,
+  deployed: Readonly<Record<string, string>> = {},
+): Parameter[] {
+  return STACK_OPTIONS.flatMap(({parameter: ParameterKey}): Parameter[] => {
+    const ParameterValue = given[ParameterKey]
+    if (ParameterValue !== undefined) return [{ParameterKey, ParameterValue}]
+    return ParameterKey in deployed ? [{ParameterKey, UsePreviousValue: true}] : []
+  })
+}
+
+/** What changes. `former`: values of stacks that do not have the parameter yet; they change to the default. */
+export function parameterChanges(
+  given: Readonly<Record<string, string>>,
+  deployed: Readonly<Record<string, string>> = {},
+  former: Readonly<Record<string, string>>,
+): ParameterChange[] {
+  return STACK_OPTIONS.flatMap(option => {
+    const {parameter} = option
+    const byDefault = parameterText(option, option.default)
+    const before = deployed[parameter] ?? former[parameter] ?? byDefault
+    const after = given[parameter] ?? deployed[parameter] ?? byDefault
+    return after === before ? [] : [{option: option.name, before, after}]
+  })
+}
+
+export interface RunningCode {
+  readonly functionName: string
+  readonly sha256Base64: string
+  /** It is the code in this version of zael. */
+  readonly isOurs: boolean
+  /** Such as nodejs22.x; `null` when Lambda does not report it. */
+  readonly runtime: string | null
+}
+
+/** Reads the function's code before the deployment; `null` when there is no function. */
+export async function readRunningCode(aws: Aws, resources: readonly StackResource[]): Promise<RunningCode | null> {
+  const functionName = resources.find(({logicalId}) => logicalId === LOGICAL_ID.function)?.physicalId
+  if (!functionName) return null
+  const [deployed, ours] = await Promise.all([readCode(aws, functionName), lambdaPackage()])
+  // The function was deleted outside of CloudFormation.
+  if (deployed === null) return null
+  const {sha256Base64, runtime} = deployed
+  return {functionName, sha256Base64, runtime, isOurs: sha256Base64 === ours.sha256Base64}
+}
+
+/** Whether the code has to be uploaded after the change set; `none`: there will be no function. */
+export function planCode(
+  running: RunningCode | null,
+  changeSet: Pick<ChangeSet, 'changes'> | undefined,
+): 'new' | 'current' | 'none' {
+  const change = changeSet?.changes.find(({logicalId}) => logicalId === LOGICAL_ID.function)
+  if (change?.action === 'remove') return 'none'
+  if (change && ['add', 'restore', 'replace'].includes(change.action)) return 'new'
+  if (!running) return 'none'
+  // Lambda changes the architecture only together with code, so CloudFormation uploads the template's placeholder.
+  const isReset = change?.properties.some(({name}) => name === 'Architectures')
+  return isReset || !running.isOurs ? 'new' : 'current'
+}
+
+/** Warns after a failed update if the function does not have its code: a rollback can install the placeholder. */
+export async function codeWarning(aws: Aws, running: RunningCode | null): Promise<string | undefined> {
+  if (!running) return undefined
+  const {functionName, sha256Base64} = running
+  try {
+    if ((await readCode(aws, functionName))?.sha256Base64 === sha256Base64) return undefined
+    return `the function ${functionName} now has other code and may not count usage`
+  } catch {
+    // The failure of the deployment is more important than this one.
+    return `whether the function ${functionName} still has its code could not be checked`
+  }
 }

@@ -4,7 +4,7 @@ import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import {removeMaximum} from '../stack/fixes.js'
 import {type TableThroughput, throughputOf} from '../stack/table-throughput.js'
-import type {ParameterChange} from './parameters.js'
+import type {ParameterChange} from './planned-change.js'
 
 /** Checks that warm throughput is not lowered, which DynamoDB refuses in the middle of the update. */
 export async function checkWarmThroughput(table: Table, given: Readonly<Record<string, string>>): Promise<void> {

@@ -1,10 +1,10 @@
 import {indexes} from '../../schema/attributes.js'
 import {cloudFormationGrants} from '../permissions/cloudformation-grants.js'
-import type {PermissionFacts} from '../permissions/facts.js'
-import type {PolicyGrant} from '../permissions/grant.js'
 import {ownGrants, ownKey} from '../permissions/own-grants.js'
+import type {PolicyGrant} from '../permissions/policy.js'
+import type {PermissionFacts} from '../permissions/resource-handlers.js'
 import type {StackPlace} from '../permissions/template-resources.js'
-import {likelyBucketName} from '../stack/resource-names.js'
+import {likelyBucketName} from '../stack/option-rules.js'
 
 /** What a user wants to do with a stack. `role`: what the service role of CloudFormation has to do. */
 export type Purpose = 'look' | 'operate' | 'deploy' | 'role'

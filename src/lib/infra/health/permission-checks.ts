@@ -1,12 +1,18 @@
-import {GetRoleCommand} from '@aws-sdk/client-iam'
+import {
+  type ContextEntry,
+  type EvaluationResult,
+  GetRoleCommand,
+  paginateSimulatePrincipalPolicy,
+} from '@aws-sdk/client-iam'
 import {ZaelError} from '../../core/errors.js'
-import type {CallerIdentity} from '../aws/caller-identity.js'
-import type {Aws} from '../aws/clients.js'
-import {loadPermissionFacts} from '../permissions/facts.js'
+import {forEachConcurrently} from '../../dynamo/concurrency.js'
+import type {Aws, CallerIdentity} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
+import type {GrantConditions} from '../permissions/policy.js'
+import {loadPermissionFacts} from '../permissions/resource-handlers.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import {type DeployedFacts, type NeededActions, NOT_DEPLOYED, neededActions, type Purpose} from './needed-actions.js'
 import type {HealthParts, StackPart, UnknownPart} from './parts.js'
-import {type Simulation, simulate} from './permission-simulation.js'
 
 const NAMES: Readonly<Record<Purpose, string>> = {
   look: 'may look',
@@ -131,4 +137,69 @@ async function policySource(aws: Aws, arn: string): Promise<string> {
   } catch {
     return `${prefix}:iam::${account}:role/${role}`
   }
+}
+
+const SIMULATIONS_AT_ONCE = 4
+
+export interface Simulation {
+  readonly refused: ReadonlySet<string>
+  /** Actions that depend on context that only a real call has, such as item keys; with the names of these condition keys. */
+  readonly conditional: ReadonlyMap<string, readonly string[]>
+}
+
+interface SimulationRequest {
+  readonly ActionNames: string[]
+  readonly ResourceArns: string[]
+  readonly ContextEntries?: ContextEntry[]
+}
+
+export async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
+  const requests = new Map<string, SimulationRequest>()
+  for (const {actions, resources, conditions} of needed) {
+    const key = JSON.stringify([resources, conditions])
+    const names = new Set([...(requests.get(key)?.ActionNames ?? []), ...actions])
+    const context = conditions && {ContextEntries: contextOf(conditions)}
+    requests.set(key, {ActionNames: [...names], ResourceArns: [...resources], ...context})
+  }
+  async function* each() {
+    yield* requests.values()
+  }
+  const refused = new Set<string>()
+  const conditional = new Map<string, readonly string[]>()
+  await callAws('simulate your permissions', async () => {
+    const client = await aws.iam()
+    await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async request => {
+      const input = {PolicySourceArn: source, ...request}
+      for await (const {EvaluationResults = []} of paginateSimulatePrincipalPolicy({client}, input)) {
+        for (const result of EvaluationResults) {
+          const {EvalActionName: action = '', EvalDecision: decision} = result
+          if (decision === 'allowed') continue
+          const conditions = missingConditions(action, result)
+          if (conditions.length === 0) refused.add(action)
+          else conditional.set(action, [...new Set([...(conditional.get(action) ?? []), ...conditions])])
+        }
+      }
+    })
+  })
+  return {refused, conditional}
+}
+
+/** What a real call would have: the values that the conditions ask for. */
+function contextOf(conditions: GrantConditions): ContextEntry[] {
+  return Object.values(conditions).flatMap(keys =>
+    Object.entries(keys).map(([ContextKeyName, value]) => ({
+      ContextKeyName,
+      ContextKeyType: 'string' as const,
+      ContextKeyValues: [value],
+    })),
+  )
+}
+
+/** The missing condition keys, overall or per resource; only those that a call of this service can have. */
+function missingConditions(action: string, result: EvaluationResult): string[] {
+  const {MissingContextValues: overall = [], ResourceSpecificResults: each = []} = result
+  const refusals = each.filter(({EvalResourceDecision}) => EvalResourceDecision !== 'allowed')
+  const missing = [...overall, ...refusals.flatMap(({MissingContextValues = []}) => MissingContextValues)]
+  const [service = ''] = action.split(':')
+  return missing.filter(key => key.startsWith('aws:') || key.startsWith(`${service}:`))
 }

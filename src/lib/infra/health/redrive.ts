@@ -1,3 +1,5 @@
+import {GetFunctionCommand} from '@aws-sdk/client-lambda'
+import {parseLambdaSettings} from '../../aggregator/environment.js'
 import {type ReplayedWindow, replay} from '../../aggregator/replay.js'
 import type {StreamRecord} from '../../aggregator/stream-event.js'
 import {ZaelError} from '../../core/errors.js'
@@ -7,7 +9,7 @@ import {readRange} from '../../dynamo/transports/stream-shards.js'
 import type {Table} from '../../repository/table/table.js'
 import {startsBetween} from '../../repository/usage/parts.js'
 import type {Aws} from '../aws/clients.js'
-import {readAggregatorSettings} from './aggregator-settings.js'
+import {callAws} from '../aws/errors.js'
 import type {DeadLetter} from './dead-letter.js'
 import type {DeadLetterQueue} from './dead-letter-queue.js'
 
@@ -110,4 +112,32 @@ export function windowsOf(
   return WINDOWS.filter(window => windows.includes(window)).flatMap(window =>
     startsBetween(window, firstMs, Math.max(firstMs, lastMs)).map(start => ({window, start})),
   )
+}
+
+/** The settings of the deployed aggregator; throws when it is not zael's. */
+export async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnType<typeof parseLambdaSettings>> {
+  const name = `${stack}-aggregator`
+  const found = await callAws(`read function "${name}"`, async () => {
+    const client = await aws.lambda()
+    try {
+      return await client.send(new GetFunctionCommand({FunctionName: name}))
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResourceNotFoundException') return undefined
+      throw error
+    }
+  })
+  if (!found) {
+    throw new ZaelError('notFound', 'deadletters.function', `There is no function "${name}".`, {
+      hint: `Its settings tell how to count; see: zael status --stack ${stack}`,
+      details: {stack, function: name},
+    })
+  }
+  const {Runtime: runtime = '', Environment: environment} = found.Configuration ?? {}
+  if (runtime.startsWith('python')) {
+    throw new ZaelError('conflict', 'deadletters.python', `"${name}" is the aggregator of the Python system.`, {
+      hint: 'It leaves no marks of what it has counted, so its records cannot be counted again without counting some twice.',
+      details: {stack, function: name, runtime},
+    })
+  }
+  return parseLambdaSettings(environment?.Variables ?? {})
 }

@@ -1,5 +1,5 @@
 import type {TemplateNode} from '../../files/template-yaml.js'
-import {type PolicyGrant, passedTo} from './grant.js'
+import {type PolicyGrant, passedTo} from './policy.js'
 import {isSuperfluous} from './property-actions.js'
 import {StackArns, type UnnamedResources} from './resource-arns.js'
 import type {ResourceHandlers} from './resource-handlers.js'

@@ -1,4 +1,4 @@
-import {type PolicyGrant, passedTo} from './grant.js'
+import {type PolicyGrant, passedTo} from './policy.js'
 import type {StackPlace} from './template-resources.js'
 
 export interface OwnCalls extends StackPlace {

@@ -1,5 +1,3 @@
-import type {GrantConditions, PolicyGrant} from './grant.js'
-
 interface Statement {
   readonly Effect: 'Allow'
   readonly Action: readonly string[]
@@ -54,4 +52,19 @@ function statementsOf(grants: readonly PolicyGrant[]): Statement[] {
 
 function toPolicy(statements: readonly Statement[]): PolicyDocument {
   return {Version: '2012-10-17', Statement: statements}
+}
+
+/** Conditions of a policy statement: operator → condition key → value. */
+export type GrantConditions = Readonly<Record<string, Readonly<Record<string, string>>>>
+
+export interface PolicyGrant {
+  readonly actions: readonly string[]
+  /** ARNs, with `*` where a part is not known; `*` alone for actions that IAM cannot restrict. */
+  readonly resources: readonly string[]
+  readonly conditions?: GrantConditions
+}
+
+/** A role may be passed to one service only. */
+export function passedTo(service: 'lambda' | 'cloudformation'): GrantConditions {
+  return {StringEquals: {'iam:PassedToService': `${service}.amazonaws.com`}}
 }

@@ -1,5 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {packageFile} from '../../files/package-file.js'
+import {parseTemplate, type TemplateNode} from '../../files/template-yaml.js'
+import {loadStackTemplate} from '../stack/template.js'
 
 /** What CloudFormation does with a resource; `tag`: it copies the tags of the stack to the resource. */
 export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'tag'
@@ -17,4 +19,14 @@ export interface ResourceHandlers {
 /** The facts in this package; `node .ci/resource-handlers.js` writes the file. */
 export async function loadResourceHandlers(): Promise<ResourceHandlers> {
   return JSON.parse(await readFile(packageFile('templates/resource-handlers.json'), 'utf8'))
+}
+
+export interface PermissionFacts {
+  readonly template: TemplateNode
+  readonly handlers: ResourceHandlers
+}
+
+export async function loadPermissionFacts(): Promise<PermissionFacts> {
+  const [text, handlers] = await Promise.all([loadStackTemplate(), loadResourceHandlers()])
+  return {template: parseTemplate(text), handlers}
 }

@@ -1,8 +1,8 @@
 import {createHash} from 'node:crypto'
 import {readFile} from 'node:fs/promises'
+import {crc32} from 'node:zlib'
 import {ZaelError} from '../../core/errors.js'
 import {packageFile} from '../../files/package-file.js'
-import {zipOf} from './zip.js'
 
 /** CloudFormation puts inline code into a file named `index`, so the template's handler `index.handler` fits both. */
 const FILE_NAME = 'index.mjs'
@@ -29,4 +29,54 @@ async function readBundle(): Promise<Buffer> {
       cause,
     })
   }
+}
+
+/** 1 January 1980, the earliest date of the format: the current date would make every archive different. */
+const DATE = 0x0021
+const TIME = 0
+/** Version 2.0: plain files. */
+const VERSION_NEEDED = 20
+/** Created on Unix, so that the file mode below applies. */
+const VERSION_MADE = (3 << 8) | VERSION_NEEDED
+/** A regular file, readable by all users: Lambda runs as a user that does not own it. */
+const MODE = 0o100644
+/** The name is UTF-8. */
+const FLAGS = 0x0800
+
+/**
+ * A zip of one file, stored without compression: compressed bytes would depend on the machine's zlib version, and the same
+ * content has to give the same archive everywhere.
+ */
+export function zipOf(name: string, content: Uint8Array): Buffer {
+  const path = Buffer.from(name, 'utf8')
+  const crc = crc32(content)
+  const shared = Buffer.concat([
+    u16(FLAGS, 0, TIME, DATE),
+    u32(crc, content.length, content.length),
+    u16(path.length, 0),
+  ])
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), u16(VERSION_NEEDED), shared, path, content])
+  const attributes = u32((MODE << 16) >>> 0, 0)
+  const central = Buffer.concat([
+    Buffer.from('PK\x01\x02'),
+    u16(VERSION_MADE, VERSION_NEEDED),
+    shared,
+    u16(0, 0, 0),
+    attributes,
+    path,
+  ])
+  const end = Buffer.concat([Buffer.from('PK\x05\x06'), u16(0, 0, 1, 1), u32(central.length, local.length), u16(0)])
+  return Buffer.concat([local, central, end])
+}
+
+function u16(...values: number[]): Buffer {
+  const bytes = Buffer.alloc(values.length * 2)
+  for (const [at, value] of values.entries()) bytes.writeUInt16LE(value, at * 2)
+  return bytes
+}
+
+function u32(...values: number[]): Buffer {
+  const bytes = Buffer.alloc(values.length * 4)
+  for (const [at, value] of values.entries()) bytes.writeUInt32LE(value, at * 4)
+  return bytes
 }

@@ -222,3 +222,13 @@ function nameFormat(maxLength: number) {
   const pattern = `(?=.{2,${maxLength}}$)[A-Za-z0-9_+=,.@-]*[{][}][A-Za-z0-9_+=,.@-]*`
   return {...text('{}', pattern), expected} as const
 }
+
+export function requestedResourceIndex({resourceIndex}: StackOptionValues): 'KEYS_ONLY' | 'ALL' | undefined {
+  if (resourceIndex === undefined) return undefined
+  return parametersOf({resourceIndex}).ResourceIndexProjection === 'ALL' ? 'ALL' : 'KEYS_ONLY'
+}
+
+export function resourceIndexOption(projection: string): string {
+  const {spelled = {}} = STACK_OPTIONS.find(({name}) => name === 'resourceIndex') ?? {}
+  return Object.entries(spelled).find(([, parameter]) => parameter === projection)?.[0] ?? projection
+}

@@ -1,8 +1,8 @@
 import {expect, it} from 'vitest'
-import {daysUntil} from '../../../src/lib/insight/cost/days.js'
+import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {type NoteSources, notesOn} from '../../../src/lib/insight/cost/notes.js'
+import {costSettings} from '../../../src/lib/insight/cost/priced-table.js'
 import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
-import {costSettings} from '../../../src/lib/insight/cost/stack-settings.js'
 
 const DAYS = daysUntil(Date.UTC(2026, 10, 15, 12), 1)
 

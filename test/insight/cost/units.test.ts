@@ -3,7 +3,7 @@ import {parse} from 'yaml'
 import {embeddedMetrics} from '../../../src/lib/aggregator/metrics.js'
 import {loadStackTemplate} from '../../../src/lib/infra/stack/template.js'
 import {cheaperOptions} from '../../../src/lib/insight/cost/changes.js'
-import {daysUntil} from '../../../src/lib/insight/cost/days.js'
+import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {
   ALARM_METRICS,
   averageParts,
@@ -12,9 +12,8 @@ import {
   trafficParts,
 } from '../../../src/lib/insight/cost/parts.js'
 import {parsePrices} from '../../../src/lib/insight/cost/price-file.js'
-import type {PricedTable} from '../../../src/lib/insight/cost/priced-table.js'
+import {costSettings, type PricedTable} from '../../../src/lib/insight/cost/priced-table.js'
 import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
-import {costSettings} from '../../../src/lib/insight/cost/stack-settings.js'
 import {estimateDay, estimateUsage} from '../../../src/lib/insight/cost/units.js'
 
 interface Resource {

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
-import {windowBudget} from '../../../src/lib/insight/usage/window-budget.js'
+import {windowBudget} from '../../../src/lib/insight/usage/usage-report.js'
 
 it.each([
   ['rpm=100', 'hourly', '2026-11-01T10:00:00Z', 6000],

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {explainAll} from '../../../src/lib/insight/why/explain-all.js'
+import {explainAll} from '../../../src/lib/insight/why/explain.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

@@ -1,8 +1,8 @@
 import {isDeepStrictEqual} from 'node:util'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
-import type {AppliedScope, LevelEffect, MeantChange, ScopeLimits} from '../../insight/preview/change-effect.js'
 import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {AppliedScope, LevelEffect, MeantChange, ScopeLimits} from '../../insight/preview/level-limits.js'
 import type {NewName} from '../../insight/preview/new-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -31,7 +31,7 @@ export async function effectOf(
   nowMs: number,
 ): Promise<ChangeEffect> {
   const [{levelEffect}, {changeReach}, {newNames}] = await Promise.all([
-    import('../../insight/preview/change-effect.js'),
+    import('../../insight/preview/level-limits.js'),
     import('../../insight/preview/change-reach.js'),
     import('../../insight/preview/new-names.js'),
   ])
@@ -57,7 +57,7 @@ export async function effectMade(
 ): Promise<ChangeEffect> {
   const limits = ({before, after}: Omit<ScopeLimits, 'scope'>) => [before, after]
   if (isDeepStrictEqual(limits(previewed), limits(made))) return effect
-  const {levelEffect} = await import('../../insight/preview/change-effect.js')
+  const {levelEffect} = await import('../../insight/preview/level-limits.js')
   return {...effect, level: await levelEffect(namespace, made)}
 }
 

@@ -2,9 +2,8 @@ import type {MeasuredDay} from '../../infra/health/daily-metrics.js'
 import {indexes} from '../../schema/attributes.js'
 import type {DayCounts} from './daily-counts.js'
 import {type CostPart, type Monitoring, monitoringCost, runsCost, unitPrices} from './parts.js'
-import type {PricedTable} from './priced-table.js'
+import type {CostSettings, PricedTable} from './priced-table.js'
 import type {Prices} from './prices.js'
-import type {CostSettings} from './stack-settings.js'
 import {type DayUnits, estimateUsage, sum} from './units.js'
 
 export interface CostChange {

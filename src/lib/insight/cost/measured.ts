@@ -3,10 +3,9 @@ import type {Aws} from '../../infra/aws/clients.js'
 import {countAlarmMetrics, type MeasuredDay, readDailyMetrics} from '../../infra/health/daily-metrics.js'
 import {alarmNames} from '../../infra/health/parts.js'
 import {readStack} from '../../infra/stack/reader.js'
-import type {Day} from './days.js'
+import type {Day} from './daily-counts.js'
 import {ALARM_METRICS, FUNCTION_METRICS, type Monitoring} from './parts.js'
-import type {PricedTable} from './priced-table.js'
-import {type CostSettings, costSettings} from './stack-settings.js'
+import {type CostSettings, costSettings, type PricedTable} from './priced-table.js'
 
 export interface UnreadSource {
   readonly source: 'stack' | 'metrics' | 'alarms'

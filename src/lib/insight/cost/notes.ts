@@ -1,6 +1,5 @@
 import {formatList} from '../../core/text/text.js'
-import type {CountedDays} from './daily-counts.js'
-import type {Day} from './days.js'
+import type {CountedDays, Day} from './daily-counts.js'
 import type {MeasuredStack, UnreadSource} from './measured.js'
 import type {PricedTable} from './priced-table.js'
 import {LIST_REGION, type UsedPrices} from './prices.js'

@@ -1,6 +1,5 @@
-import type {PricedTable} from './priced-table.js'
+import type {CostSettings, PricedTable} from './priced-table.js'
 import type {Prices} from './prices.js'
-import type {CostSettings} from './stack-settings.js'
 import type {DayUnits} from './units.js'
 
 /** What is paid for: first what traffic causes, then what is there without any. */

@@ -1,6 +1,6 @@
 import type {MeasuredDay} from '../../infra/health/daily-metrics.js'
 import type {DayCounts} from './daily-counts.js'
-import type {CostSettings} from './stack-settings.js'
+import type {CostSettings} from './priced-table.js'
 
 /**
  * What one day has consumed. Table writes are divided by what they were for; a part that nothing tells is `null`, and

@@ -6,9 +6,8 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {walkUsage} from '../usage/usage-report.js'
 import {resourcesInUse} from '../usage/usage-top.js'
-import type {ScopeLimits} from './change-effect.js'
 import {type LimitImpact, limitImpact, type RecordedWindow} from './judge-limit.js'
-import {LevelLimits} from './level-limits.js'
+import {LevelLimits, type ScopeLimits} from './level-limits.js'
 
 /** Windows read altogether; the newest of each resource or entity are read first. */
 const MOST_WINDOWS = 100_000

@@ -9,7 +9,6 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import {needEntity, needResource} from '../lookup/known-names.js'
 import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn, withRefused} from './refused.js'
 import {type AskedFigures, AskedUsage} from './usage-asked.js'
-import {windowBudget} from './window-budget.js'
 
 const CONCURRENT_READS = 8
 
@@ -224,3 +223,16 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
 }
 
 const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`
+
+/**
+ * Whole tokens that a limit gives in one window: what is refilled meanwhile, or the burst if that is more (a limit per
+ * day may be spent within an hour). Usage at the rate stays below it; a burst on top can pass it for one window.
+ */
+export function windowBudget(
+  {capacity, refillAmount, refillPeriodSeconds}: Limit,
+  window: Window,
+  start: string,
+): number {
+  const seconds = (windowEndMs(window, start) - Date.parse(start)) / 1000
+  return Math.max(capacity, Math.floor((refillAmount * seconds) / refillPeriodSeconds))
+}

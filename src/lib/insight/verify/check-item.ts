@@ -1,16 +1,23 @@
+import {decodeOperation, encodeOperation} from '../../repository/operations/record.js'
 import {getItem} from '../../repository/table/table.js'
 import type {Item} from '../../schema/attribute-value.js'
-import {decodeBucket} from '../../schema/bucket-record.js'
-import {decodeEntity} from '../../schema/entity-record.js'
+import {indexes, keyNames} from '../../schema/attributes.js'
+import {decodeAudit, encodeAudit} from '../../schema/audit-record.js'
+import {bucketIndexKeys, decodeBucket} from '../../schema/bucket-record.js'
+import {decodeConfig, encodeConfig} from '../../schema/config-record.js'
+import {decodeEntity, encodeEntity} from '../../schema/entity-record.js'
 import {keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
 import {parseLegacyKey} from '../../schema/legacy-key.js'
-import {decodeNamespace} from '../../schema/namespace-record.js'
+import {decodeNamespace, encodeNamespaceById, encodeNamespaceByName} from '../../schema/namespace-record.js'
+import {decodeProvisioner, encodeProvisioner} from '../../schema/provisioner-record.js'
+import {registryIndexKeys} from '../../schema/registry-records.js'
+import {decodeUsage, encodeUsage} from '../../schema/usage-record.js'
+import {decodeVersion, encodeVersion} from '../../schema/version-record.js'
 import {checkBucket} from './check-bucket.js'
 import {checkBoosts, checkConfig, checkRegistry} from './check-config.js'
 import {checkUsage} from './check-usage.js'
 import {repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
-import {wrongIndexKeys} from './index-keys.js'
 
 export const isOldItem = (item: Item): boolean => !parseItemKey(item) && parseLegacyKey(keyOf(item)) !== undefined
 
@@ -121,4 +128,56 @@ function subjectOf(item: Item, key: ParsedKey): Subject {
     resource: 'resource' in key ? key.resource : undefined,
     since: undefined,
   }
+}
+
+const INDEX_KEYS = Object.values(indexes).flatMap(index => keyNames(index))
+
+/** The index keys that a record must have and has not, or has and must not have: those that differ, with their right values. */
+export function wrongIndexKeys(item: Item, key: ParsedKey): {[name: string]: Item[string] | undefined} {
+  const expected = encoded(item, key)
+  const differing = INDEX_KEYS.filter(name => textOf(item, name) !== textOf(expected, name))
+  return Object.fromEntries(differing.map(name => [name, expected[name]]))
+}
+
+function encoded(item: Item, key: ParsedKey): Item {
+  switch (key.record) {
+    case 'entity':
+      return again(item, decodeEntity, encodeEntity)
+    case 'entity-config':
+    case 'resource-config':
+    case 'system-config':
+      return again(item, decodeConfig, encodeConfig)
+    case 'usage':
+      return again(item, decodeUsage, encodeUsage)
+    case 'audit':
+      return again(item, decodeAudit, encodeAudit)
+    case 'provisioner':
+      return again(item, decodeProvisioner, encodeProvisioner)
+    case 'version':
+      return again(item, decodeVersion, encodeVersion)
+    case 'namespace-by-name':
+      return again(item, decodeNamespace, encodeNamespaceByName)
+    case 'namespace-by-id':
+      return again(item, decodeNamespace, encodeNamespaceById)
+    case 'bucket':
+      return bucketIndexKeys(key)
+    case 'operation':
+      return again(item, decodeOperation, encodeOperation)
+    case 'pending-apply':
+    case 'rollups':
+    case 'rollup-agenda':
+      return item
+    default:
+      return registryIndexKeys(key.namespace)
+  }
+}
+
+function again<T>(item: Item, decode: (item: Item) => T | undefined, encode: (record: T) => Item): Item {
+  const record = decode(item)
+  return record === undefined ? item : encode(record)
+}
+
+function textOf(item: Item, name: string): string | undefined {
+  const value = item[name]
+  return (value && (('S' in value && value.S) || JSON.stringify(value))) || undefined
 }

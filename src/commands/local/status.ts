@@ -15,7 +15,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   ]
 
   async run(): Promise<LocalStatusResult> {
-    const {stackStatus} = await import('../../lib/local/status.js')
+    const {stackStatus} = await import('../../lib/local/find.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
     const stateDir = findStateDir()
     const status = await stackStatus(stateDir)

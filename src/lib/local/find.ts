@@ -2,7 +2,7 @@ import {ZaelError} from '../core/errors.js'
 import type {StateDir} from './state-dir/paths.js'
 import {DamagedFile} from './state-dir/private-file.js'
 import {isProcessRunning} from './state-dir/process-identity.js'
-import {readState, type StackState} from './state-dir/state.js'
+import {readEnd, readState, type StackEnd, type StackState} from './state-dir/state.js'
 import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 
 export type FoundStack =
@@ -37,4 +37,23 @@ export async function requireStack(stateDir: StateDir): Promise<{state: StackSta
     hint: 'zael local up',
     details: {home: stateDir.folder},
   })
+}
+
+export type StackStatus =
+  | {readonly running: true; readonly state: StackState; readonly live: LiveStatus}
+  /** `problem`: why it did not end normally. `lastEnd`: the end that the last stack recorded; a killed one records none. */
+  | {readonly running: false; readonly problem: string | null; readonly lastEnd: StackEnd | null}
+
+export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {
+  const found = await findStack(stateDir)
+  if (found.kind === 'running') return {running: true, state: found.state, live: found.live}
+  const lastEnd = (await readEnd(stateDir)) ?? null
+  if (found.kind === 'none') return {running: false, problem: lastEnd?.reason ?? null, lastEnd}
+  if (found.kind === 'damaged') return {running: false, problem: found.file.message, lastEnd}
+  const {pid} = found.state
+  const problem =
+    found.kind === 'killed'
+      ? `the supervisor (process ${pid}) was killed`
+      : `the supervisor (process ${pid}) does not answer`
+  return {running: false, problem, lastEnd}
 }

@@ -15,7 +15,7 @@ export interface SupervisorFacts {
 /** The state of the local stack's supervisor; `null` when it does not run. */
 export async function readSupervisor(): Promise<SupervisorFacts | null> {
   const [{stackStatus}, {findStateDir}] = await Promise.all([
-    import('../../local/status.js'),
+    import('../../local/find.js'),
     import('../../local/state-dir/paths.js'),
   ])
   const status = await stackStatus(findStateDir())

@@ -5,7 +5,7 @@ import {ENGINE_KINDS, pickEngine} from '../engines/find.js'
 import {prepareDataDir} from '../engines/folder.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
-import {checkOwnUser} from './owner.js'
+import {checkOwnUser} from './private-file.js'
 
 export const DATA_NAMES = {
   /** Lock file, held by the supervisor while it uses the folder. */

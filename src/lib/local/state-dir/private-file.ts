@@ -5,7 +5,6 @@ import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
 import {PRIVATE_MODE} from '../engines/folder.js'
-import {checkPrivate} from './owner.js'
 
 /** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {
@@ -106,4 +105,33 @@ function pathError(verb: 'read' | 'write', path: string, cause: unknown, hint: s
   const isAccessProblem = ['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')
   const message = `cannot ${verb} ${path}: ${describePathError(cause)}`
   return new ZaelError(isAccessProblem ? 'access' : 'failed', 'local.home', message, {hint, details: {path}, cause})
+}
+
+interface Ownership {
+  readonly uid: number
+  readonly mode: number
+}
+
+/** Throws when a path belongs to another user. Windows has neither user ids nor permission bits. */
+export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: string): void {
+  const own = process.getuid?.()
+  if (own === undefined || uid === own) return
+  throw new ZaelError('access', 'local.owner', `${path} belongs to another user (uid ${uid}; yours is ${own})`, {
+    hint,
+    details: {path, uid},
+  })
+}
+
+/**
+ * Throws unless a path belongs to this user and no other user can read or change it. It is not repaired: others may have
+ * changed it already.
+ */
+export function checkPrivate(path: string, {uid, mode}: Ownership): void {
+  checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
+  if (process.getuid === undefined || (mode & 0o077) === 0) return
+  const bits = (mode & 0o777).toString(8)
+  throw new ZaelError('access', 'local.permissions', `${path} can be used by other users (mode ${bits})`, {
+    hint: `Check that it is as you left it, then run: chmod go= '${path.replaceAll("'", `'\\''`)}'`,
+    details: {path, mode: bits},
+  })
 }

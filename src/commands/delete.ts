@@ -1,7 +1,7 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {WholeStackCommand} from '../lib/cli/base/stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
 import {cloudFormationFlags, parseRoleArn} from '../lib/cli/stack/cloudformation-flags.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'

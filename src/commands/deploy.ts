@@ -1,18 +1,19 @@
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {WholeStackCommand} from '../lib/cli/base/stack-command.js'
 import {
   cloudFormationFlags,
   exportFlags,
   noPolicies,
+  optionFlags,
   parseBucketName,
   parseRoleArn,
   permissionFlags,
   protectionFlags,
   statedFlags,
+  typedOptions,
 } from '../lib/cli/stack/cloudformation-flags.js'
-import {optionFlags, typedOptions} from '../lib/cli/stack/deploy-flags.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
 import {
   deployJson,

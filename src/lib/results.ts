@@ -15,7 +15,6 @@ import {
   entityUpdateResult,
 } from './cli/entity/results.js'
 import {autocompleteResult, helpResult, versionResult} from './cli/help/results.js'
-import {entityCascadeResult, resourceCascadeResult} from './cli/limits/cascade-results.js'
 import {
   limitsApplyResult,
   limitsDiffResult,
@@ -24,6 +23,11 @@ import {
   limitsValidateResult,
 } from './cli/limits/manifest-results.js'
 import {
+  entityBypassResult,
+  entityCascadeResult,
+  entityClearResult,
+  entityDisableResult,
+  entityEnableResult,
   limitsBoostsResult,
   limitsGetResult,
   limitsImpactResult,
@@ -31,17 +35,12 @@ import {
   limitsResolveResult,
   limitsSetResult,
   limitsUnsetResult,
-} from './cli/limits/results.js'
-import {
-  entityBypassResult,
-  entityClearResult,
-  entityDisableResult,
-  entityEnableResult,
   resourceBypassResult,
+  resourceCascadeResult,
   resourceClearResult,
   resourceDisableResult,
   resourceEnableResult,
-} from './cli/limits/switch-results.js'
+} from './cli/limits/results.js'
 import {
   migrateCleanupResult,
   migratePlanResult,

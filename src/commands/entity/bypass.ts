@@ -3,7 +3,7 @@ import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/switch-results.js'
+import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityBypass extends StackCommand<typeof EntityBypass> {
   static override summary = 'Admit every request of an entity, and only count it'

@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {CascadeResult} from '../../lib/cli/limits/cascade-results.js'
+import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   static override summary =

@@ -2,8 +2,7 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {parseMetadata} from '../../lib/cli/entity/metadata-flags.js'
-import {entityCreatedLines, entityJson} from '../../lib/cli/entity/presenter.js'
+import {entityCreatedLines, entityJson, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {

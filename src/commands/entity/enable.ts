@@ -3,7 +3,7 @@ import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/switch-results.js'
+import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityEnable extends StackCommand<typeof EntityEnable> {
   static override summary = 'Admit requests of an entity, whatever is set for the resource'

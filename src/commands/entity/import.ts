@@ -7,11 +7,11 @@ import {
   importJson,
   importPlanLines,
   importQuestion,
+  importReach,
   importWithProgress,
   planWithProgress,
   readEntityFile,
 } from '../../lib/cli/entity/import.js'
-import {importReach} from '../../lib/cli/entity/import-reach.js'
 import type {EntityImportResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 

@@ -23,7 +23,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
   protected async work(stack: StackContext): Promise<EntityShowResult> {
     const [{entityOverview}, {overviewJson, entityOverviewLines}, namespace] = await Promise.all([
       import('../../lib/insight/lookup/entity-overview.js'),
-      import('../../lib/cli/entity/overview-presenter.js'),
+      import('../../lib/cli/entity/presenter.js'),
       stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, stack.table.clock())

@@ -2,8 +2,12 @@ import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
-import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
-import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {
+  applyLines,
+  applyResultJson,
+  manifestPlanJson,
+  manifestPlanLines,
+} from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsApplyResult} from '../../lib/cli/limits/manifest-results.js'
 import {applyWithProgress, confirmPlan, planWithLoss} from '../../lib/cli/limits/run.js'
 

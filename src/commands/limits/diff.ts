@@ -1,8 +1,7 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
-import {diffJson} from '../../lib/cli/limits/manifest-json.js'
-import {diffLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {diffJson, diffLines} from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsDiffResult} from '../../lib/cli/limits/manifest-results.js'
 import {EXIT} from '../../lib/core/errors.js'
 

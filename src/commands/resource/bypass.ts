@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/switch-results.js'
+import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class ResourceBypass extends StackCommand<typeof ResourceBypass> {
   static override summary = 'Admit every request for a resource, and only count it'

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {CascadeResult} from '../../lib/cli/limits/cascade-results.js'
+import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
 export default class ResourceCascade extends StackCommand<typeof ResourceCascade> {
   static override summary = 'Say whether requests for a resource are charged to the parent too'

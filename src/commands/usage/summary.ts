@@ -7,12 +7,12 @@ import {usageFlags} from '../../lib/cli/usage/flags.js'
 import {
   DEFAULT_RANGE_MS,
   partialText,
+  readWithProgress,
   summaryFooter,
   summaryListing,
   usageScopeJson,
   usageTitle,
 } from '../../lib/cli/usage/presenter.js'
-import {readWithProgress} from '../../lib/cli/usage/progress.js'
 import type {UsageSummaryResult} from '../../lib/cli/usage/results.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {

@@ -1,7 +1,7 @@
 import type {StackContext} from '../cli/base/context.js'
 import type {Settings} from '../cli/base/settings.js'
+import {withinTime} from '../cli/output/interrupt.js'
 import {keepHeapSmallest} from '../cli/output/small-heap.js'
-import {withinTime} from '../cli/output/time-limit.js'
 import {needEntity, needResource} from '../insight/lookup/known-names.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import {type WatchedBuckets, watchedBuckets} from './document.js'

@@ -1,4 +1,4 @@
-import {listenForEnd} from '../cli/output/listen-for-end.js'
+import {listenForEnd} from '../cli/output/interrupt.js'
 import {watchDocument} from './document.js'
 import type {Selection, Watch, WatchData} from './model/model.js'
 import {rank} from './model/rank.js'

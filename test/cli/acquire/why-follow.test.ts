@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {followWhy} from '../../../src/lib/cli/acquire/why-follow.js'
+import {followWhy} from '../../../src/lib/cli/acquire/why-run.js'
 
 const report = (atMs: number) => ({entity: 'user-1', atMs, explanations: []})
 

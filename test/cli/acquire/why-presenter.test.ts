@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {remedies} from '../../../src/lib/cli/acquire/remedies.js'
 import {whyAllJson, whyAllLines, whyShortLines} from '../../../src/lib/cli/acquire/why-all-presenter.js'
-import {whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limits/limit.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'

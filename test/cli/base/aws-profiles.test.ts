@@ -2,7 +2,7 @@ import {mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
-import {withKnownProfiles} from '../../../src/lib/cli/base/aws-profiles.js'
+import {withKnownProfiles} from '../../../src/lib/cli/base/stack-command.js'
 import {Denied, Throttled} from '../../../src/lib/dynamo/errors.js'
 
 let folder = ''

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {formatMetadata, parseMetadata} from '../../../src/lib/cli/entity/metadata-flags.js'
+import {formatMetadata, parseMetadata} from '../../../src/lib/cli/entity/presenter.js'
 
 describe('metadata', () => {
   it('is KEY=VALUE, with the value taken literally', () => {

@@ -1,12 +1,13 @@
 import {describe, expect, it} from 'vitest'
-import {entityOverviewLines, overviewJson} from '../../../src/lib/cli/entity/overview-presenter.js'
 import {
   changesOf,
   entityDeletionLines,
   entityDeletionPhrase,
   entityJson,
   entityListing,
+  entityOverviewLines,
   entityUpdatedLines,
+  overviewJson,
 } from '../../../src/lib/cli/entity/presenter.js'
 import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
 import type {EntityOverview} from '../../../src/lib/insight/lookup/entity-overview.js'

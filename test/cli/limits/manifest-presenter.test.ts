@@ -1,11 +1,13 @@
 import {describe, expect, it} from 'vitest'
-import {applyResultJson, diffJson, manifestPlanJson} from '../../../src/lib/cli/limits/manifest-json.js'
 import {
   applyLines,
   applyQuestion,
+  applyResultJson,
   changeLine,
+  diffJson,
   diffLines,
   manifestCounts,
+  manifestPlanJson,
   manifestPlanLines,
   validLine,
 } from '../../../src/lib/cli/limits/manifest-presenter.js'

@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {cleanedLines} from '../../../src/lib/cli/migrate/cleanup-presenter.js'
 import {stepText} from '../../../src/lib/cli/migrate/run.js'
-import {runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
+import {cleanedLines, runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
 import {NOTHING_LIMITLESS} from '../../../src/lib/migrate/limitless/tally.js'
 import type {MigrationResult} from '../../../src/lib/migrate/run.js'
 import type {Verification} from '../../../src/lib/migrate/verify-migration.js'

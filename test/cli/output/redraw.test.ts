@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {redrawer} from '../../../src/lib/cli/output/redraw.js'
+import {redrawer} from '../../../src/lib/cli/acquire/why-run.js'
 
 /** What is written for each of the given texts. */
 function written(columns: number, rows: number, ...texts: readonly (readonly string[])[]): string[] {

@@ -1,5 +1,5 @@
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {withinTime} from '../../../src/lib/cli/output/time-limit.js'
+import {withinTime} from '../../../src/lib/cli/output/interrupt.js'
 
 describe('work with a time limit', () => {
   beforeEach(() => {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {optionFlags, typedOptions} from '../../../src/lib/cli/stack/deploy-flags.js'
+import {optionFlags, typedOptions} from '../../../src/lib/cli/stack/cloudformation-flags.js'
 import {readOptions} from '../../../src/lib/cli/stack/option-input.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 

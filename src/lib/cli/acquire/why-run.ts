@@ -1,16 +1,17 @@
+import {setTimeout as sleep} from 'node:timers/promises'
 import {InvalidInput} from '../../core/errors.js'
 import {parseAmounts, tokensIn} from '../../core/limits/amount-text.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {parseDuration} from '../../core/text/duration.js'
+import {asSentence} from '../../core/text/text.js'
+import {textStart} from '../../core/text/text-width.js'
 import {explain, explainAll} from '../../insight/why/explain.js'
 import type {StackContext} from '../base/context.js'
+import {type AwaitedEnd, listenForEnd} from '../output/interrupt.js'
 import {jsonText} from '../output/json-text.js'
-import {listenForEnd} from '../output/listen-for-end.js'
 import {safeLine} from '../output/paint.js'
-import {redrawer} from '../output/redraw.js'
 import type {WhyResult} from './results.js'
 import {type WhyReport, whyAllJson, whyAllLines, whyShortLines} from './why-all-presenter.js'
-import {followWhy} from './why-follow.js'
 import {whyJson, whyLines} from './why-presenter.js'
 
 const SHORTEST_INTERVAL_MS = 1000
@@ -108,4 +109,51 @@ export async function runFollow(
 function timeLines({atMs}: WhyReport, problem: string | undefined): string[] {
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
   return [problem === undefined ? `${time}, Ctrl-C ends` : `As of ${time}. ${problem}`, '']
+}
+
+export interface FollowWhyOptions {
+  readonly look: () => Promise<WhyReport>
+  /** `problem`: why the latest look failed; the report is the one before. */
+  readonly show: (report: WhyReport, problem: string | undefined) => void
+  readonly intervalMs: number
+  readonly end: Pick<AwaitedEnd, 'reached' | 'signal'>
+}
+
+/** Looks again and again until the end; resolves to the exit code. A look that fails is repeated, unless it is the first. */
+export async function followWhy({look, show, intervalMs, end}: FollowWhyOptions): Promise<number> {
+  let report = await look()
+  let problem: string | undefined
+  while (!end.signal.aborted) {
+    show(report, problem)
+    await sleep(intervalMs, undefined, {signal: end.signal}).catch(() => {})
+    if (end.signal.aborted) break
+    try {
+      report = await Promise.race([look(), end.reached.then(() => report)])
+      problem = undefined
+    } catch (error) {
+      problem = asSentence(error instanceof Error ? error.message.replace(/\.$/, '') : String(error))
+    }
+  }
+  return end.reached
+}
+
+export interface DrawnTerminal {
+  readonly columns?: number
+  readonly rows?: number
+  write(text: string): unknown
+}
+
+/**
+ * Draws lines over those drawn before, in one write, so that nothing flickers. What does not fit on the screen is cut off:
+ * lines that were scrolled away cannot be drawn over.
+ */
+export function redrawer(terminal: DrawnTerminal): (lines: readonly string[]) => void {
+  let drawn = 0
+  return lines => {
+    const {columns = 80, rows = 24} = terminal
+    const visible = lines.slice(0, Math.max(1, rows - 1)).map(line => textStart(safeLine(line), columns))
+    const up = drawn === 0 ? '' : `\u001b[${drawn}A\r\u001b[J`
+    terminal.write(`${up}${visible.join('\n')}\n`)
+    drawn = visible.length
+  }
 }

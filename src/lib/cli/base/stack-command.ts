@@ -1,12 +1,18 @@
+import {readFile} from 'node:fs/promises'
+import {homedir} from 'node:os'
+import {join} from 'node:path'
 import type {Command} from '@oclif/core/command'
 import {ZaelError} from '../../core/errors.js'
+import {didYouMean, nearestNames} from '../../core/text/nearest.js'
+import {unlessStopped} from '../../dynamo/abort.js'
+import type {Aws} from '../../infra/aws/clients.js'
+import {type Interruption, interruptible, nothingChanged} from '../output/interrupt.js'
 import {outputFlags} from '../output/output-format.js'
-import {withKnownProfiles} from './aws-profiles.js'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
 import {flagsOfCommands, withTypedFlags} from './hint-flags.js'
 import {withLocalHint, withNearestNames, withWhere} from './hints.js'
-import type {Settings} from './settings.js'
+import type {Setting, Settings} from './settings.js'
 
 export abstract class StackCommand<T extends typeof Command> extends BaseCommand<T> {
   static override baseFlags = {...BaseCommand.baseFlags, ...stackFlags, ...outputFlags}
@@ -52,3 +58,85 @@ const {namespace: _, ...withoutNamespace} = StackCommand.baseFlags
 /** The `baseFlags` of commands on a stack as a whole: they refuse `--namespace`. */
 // Cast because TypeScript allows no subclass fewer statics than its parent has; oclif sees the flags that really exist.
 export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+const CREDENTIAL_ERRORS = new Set(['aws.credentials', 'dynamo.denied'])
+
+export async function withKnownProfiles(
+  error: unknown,
+  profile: Pick<Setting, 'value' | 'from'>,
+  env: Environment,
+): Promise<unknown> {
+  const used = profile.value ?? env.AWS_PROFILE
+  if (!used || !(error instanceof ZaelError) || !CREDENTIAL_ERRORS.has(error.code)) return error
+  const known = await profileNames(env)
+  if (known === undefined || known.includes(used)) return error
+  const meant = didYouMean(nearestNames(used, known))
+  const from = profile.value === undefined ? 'AWS_PROFILE' : (profile.from ?? '--profile')
+  return new ZaelError('access', 'aws.profile', `There is no AWS profile "${used}" (${from}).`, {
+    hint: `${meant === undefined ? '' : `${meant} `}To see all: aws configure list-profiles. To make one: aws configure sso`,
+    details: {profile: used, known},
+    cause: error,
+  })
+}
+
+/** The profiles in the files of the AWS CLI, sorted; `undefined` when a file cannot be read. */
+async function profileNames(env: Environment): Promise<string[] | undefined> {
+  const folder = join(env.HOME || homedir(), '.aws')
+  const files = [
+    env.AWS_CONFIG_FILE || join(folder, 'config'),
+    env.AWS_SHARED_CREDENTIALS_FILE || join(folder, 'credentials'),
+  ]
+  try {
+    const texts = await Promise.all(files.map(readIfThere))
+    const names = texts.flatMap(text =>
+      Array.from(
+        text.matchAll(/^\s*\[\s*(?:profile\s+)?(?:"([^"]+)"|([^\]\s]+))\s*\]/gm),
+        ([, quoted, plain]) => quoted ?? plain,
+      ),
+    )
+    return [...new Set(names.flatMap(name => name ?? []))].sort()
+  } catch {
+    return undefined
+  }
+}
+
+async function readIfThere(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw error
+  })
+}
+
+/** A command that changes a stack as a whole. Ctrl-C and SIGTERM stop it at any request. */
+export abstract class WholeStackCommand<T extends typeof Command> extends StackCommand<T> {
+  static override baseFlags = wholeStackFlags
+
+  protected interruption!: Interruption
+
+  /** Not yet: settings are read before `run` listens. */
+  protected override takeSignals(): void {}
+
+  override run(): Promise<object> {
+    return this.interruptibly(() => super.run())
+  }
+
+  /** Does work that has changed nothing when it is interrupted, unless it tells otherwise. */
+  protected interruptibly<R>(work: () => Promise<R>): Promise<R> {
+    return interruptible(
+      (_, interruption) => {
+        super.takeSignals()
+        this.interruption = interruption
+        return work()
+      },
+      () => nothingChanged(`${this.ctor.id}.interrupted`),
+    )
+  }
+
+  /** Like `awsServices` of the context, but the interruption ends it. */
+  protected async openAws({awsServices}: StackContext): Promise<Aws | undefined> {
+    const {callAws} = await import('../../infra/aws/errors.js')
+    return callAws('find out what answers at the endpoint', () => unlessStopped(awsServices(), this.interruption))
+  }
+}

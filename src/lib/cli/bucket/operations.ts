@@ -1,3 +1,4 @@
+import {string} from '@oclif/core/flags'
 import {formatCount, formatTokens} from '../../core/text/text.js'
 import type {OperationOptions, OperationResult} from '../../repository/operations/apply-operation.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -84,3 +85,9 @@ export function topUpJson(
   const {idempotencyKey, isRepeated, shards, amounts} = result
   return {entity, resource, idempotencyKey, isRepeated, shards, asked, amounts}
 }
+
+export const idempotencyKey = string({
+  description:
+    'Name of this change, 1 to 64 letters, digits and . _ : - ; repeated with it within three days, it is applied once.',
+  helpValue: 'KEY',
+})

@@ -1,12 +1,20 @@
 import {isDeepStrictEqual} from 'node:util'
-import {formatPlural} from '../../core/text/text.js'
+import {InvalidInput} from '../../core/errors.js'
+import {boostField, limitText} from '../../core/limits/boost-text.js'
+import {baseOf} from '../../core/limits/limit.js'
+import type {Level} from '../../core/limits/resolve.js'
+import {readPairs} from '../../core/text/pairs.js'
+import {formatCount, formatPlural} from '../../core/text/text.js'
+import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
+import type {EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {factLines, updatedText} from '../output/facts.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
-import {formatMetadata} from './metadata-flags.js'
-import type {EntityJson} from './results.js'
+import {ProgressLine, type ProgressStream} from '../output/progress.js'
+import {textTable} from '../output/text-table.js'
+import type {EntityJson, EntityShowResult} from './results.js'
 
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
@@ -78,4 +86,135 @@ export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
 export function entityDeletionLines(id: string, counts: KindCounts, dryRun: boolean): string[] {
   const title = dryRun ? `Deleting entity "${id}" would permanently delete:` : `Deleted entity "${id}":`
   return [title, ...kindLines(counts), 'Its audit events are kept.']
+}
+
+/** Reads `--metadata KEY=VALUE` flags; a value may contain "=" and may be empty. */
+export function parseMetadata(texts: readonly string[]): Record<string, string> {
+  const pairs = readPairs(texts, '=', (problem, {text, name}) => {
+    if (problem === 'duplicate')
+      return new InvalidInput('metadata.duplicate', `--metadata: the key "${name}" is given twice`)
+    const why = problem === 'no-name' ? 'the key is missing' : 'there is no "=" between key and value'
+    return new InvalidInput('metadata.syntax', `--metadata: cannot read "${text}": ${why}`, {
+      hint: 'Write KEY=VALUE, for example --metadata tier=gold',
+      details: {piece: text},
+    })
+  })
+  return Object.fromEntries(pairs.map(({name, value}) => [name, value]))
+}
+
+/** Metadata sorted by key, since the table keeps no order; values that are not strings are shown as JSON. */
+export function formatMetadata(metadata: Readonly<Record<string, unknown>>): string | undefined {
+  const pieces = Object.entries(metadata)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  return pieces.length === 0 ? undefined : pieces.join(', ')
+}
+
+const SOURCES: Readonly<Record<Level | 'record', string>> = {
+  entity: 'entity + resource',
+  entity_default: 'entity',
+  resource: 'resource',
+  system: 'system',
+  record: 'record',
+}
+
+/** An entity with the limits that apply to it, in JSON; empty values for an entity without a record. */
+export function overviewJson({id, record, parents, resources}: EntityOverview): EntityShowResult {
+  const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
+  return {
+    registered: record !== undefined,
+    ...(record ? entityJson(record) : unregistered),
+    parents: parents.map(parent => ({id: parent.entity, name: parent.name, cascade: parent.cascade})),
+    resources: resources.map(({resource, source, cascade, limits, shards}) => ({
+      resource: resource ?? null,
+      source: source ?? null,
+      cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
+      limits: limits.map(limit => {
+        const {available = null} = limit
+        const {boost: _, ...base} = baseOf(limit)
+        return {...base, available, ...boostField(limit)}
+      }),
+      shards,
+    })),
+  }
+}
+
+export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
+  const {id, record, resources} = overview
+  const head = record
+    ? entityLines(`Entity "${id}"`, record, parentChain(overview))
+    : [`Entity "${id}" has no record; it has limits or buckets`]
+  const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
+  const rows = resources.flatMap(({resource = '(any other)', source, cascade, limits, shards}) =>
+    limits.map(limit => [
+      resource,
+      limitText(limit),
+      source && SOURCES[source],
+      ...(hasPolicies ? [cascade && `${cascade.charged ? 'on' : 'off'}, ${SOURCES[cascade.level]}`] : []),
+      limit.available,
+      limit.capacity,
+      shards === 0 ? undefined : shards,
+    ]),
+  )
+  if (rows.length === 0) return [...head, '', 'No limits apply to it.']
+  const columns = [
+    {header: 'RESOURCE'},
+    {header: 'LIMIT'},
+    {header: 'SET FOR'},
+    ...(hasPolicies ? [{header: 'CASCADE'}] : []),
+    {header: 'AVAILABLE', align: 'right'},
+    {header: 'OF', align: 'right'},
+    {header: 'SHARDS', align: 'right'},
+  ] as const
+  return [...head, '', ...(await textTable(columns, rows, {header: true, width}))]
+}
+
+/** The ancestors, nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */
+function parentChain({id, record, parents}: EntityOverview): string | undefined {
+  if (record?.parent === undefined) return undefined
+  const names = parents.map(parent => parent.entity)
+  const end = (parents.at(-1) ?? record).parent
+  if (end === undefined) return names.join(' → ')
+  if ([id, ...names].includes(end)) return `${[...names, end].join(' → ')}, a cycle`
+  return [...names, `${end} (does not exist)`].join(' → ')
+}
+
+/** Entities from which on it is said how many a search has read. */
+const MANY = 1000
+
+export class SearchReport {
+  readonly #line: ProgressLine
+  #progress: SearchProgress = {read: 0, found: 0}
+
+  constructor(stream: ProgressStream = process.stderr) {
+    this.#line = new ProgressLine(stream)
+  }
+
+  readonly options: SearchOptions = {
+    onProgress: progress => {
+      this.#progress = progress
+      const {read, found} = progress
+      this.#line.draw(() => `Searching  ${formatCount(read)} entities read, ${formatCount(found)} found`)
+    },
+  }
+
+  /** The same entities; the line is away whenever one of them may be printed. */
+  async *cleared<T>(found: AsyncIterable<T>): AsyncGenerator<T, void> {
+    try {
+      for await (const each of found) {
+        this.#line.clear()
+        yield each
+      }
+    } finally {
+      this.#line.clear()
+    }
+  }
+
+  lines({prefix, text, parent}: EntityFilter): string[] {
+    this.#line.clear()
+    const {read} = this.#progress
+    if (read < MANY || text === undefined || prefix !== undefined || parent !== undefined) return []
+    const cost = `${formatCount(read)} entities were read, at half a read unit each.`
+    return [`${cost} To read only ids that begin with a text, use --prefix.`]
+  }
 }

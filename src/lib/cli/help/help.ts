@@ -1,10 +1,39 @@
-import {Help} from '@oclif/core/help'
+import {CommandHelp, Help} from '@oclif/core/help'
 import {fail, failureJson} from '../base/failure.js'
-import {ZaelCommandHelp} from './command-help.js'
 import {unknownCommand, unknownHelpSubject} from './command-not-found.js'
 import {showRootHelp} from './root-help.js'
 import {describeSubject, type HelpSubject} from './subject.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
+
+/** oclif's help of one command, with a short usage line, examples before flags, and shared flags last. */
+export class ZaelCommandHelp extends CommandHelp {
+  /** Without flags: they would fill half a screen, and oclif groups mutually exclusive ones wrongly. */
+  protected override defaultUsage(): string {
+    const args = Object.values(this.command.args ?? {}).filter(({hidden}) => !hidden)
+    const words = args.map(({name, multiple, required}) => {
+      const word = `${name.toUpperCase()}${multiple ? '...' : ''}`
+      return required ? word : `[${word}]`
+    })
+    return [this.command.id, ...words, '[FLAGS]'].join(' ')
+  }
+
+  protected override sections(): ReturnType<CommandHelp['sections']> {
+    const place = (header: string) => (ORDER.includes(header) ? ORDER.indexOf(header) : ORDER.length)
+    return super.sections().toSorted((a, b) => place(a.header) - place(b.header))
+  }
+
+  protected override groupFlags(
+    flags: Parameters<CommandHelp['groupFlags']>[0],
+  ): ReturnType<CommandHelp['groupFlags']> {
+    const {mainFlags, flagGroups} = super.groupFlags(flags)
+    const isLate = ([name]: [string, unknown]) => EVERYWHERE.includes(name)
+    const groups = Object.entries(flagGroups)
+    return {
+      mainFlags,
+      flagGroups: Object.fromEntries([...groups.filter(each => !isLate(each)), ...groups.filter(isLate)]),
+    }
+  }
+}
 
 export default class ZaelHelp extends Help {
   protected override CommandHelpClass = ZaelCommandHelp
@@ -56,3 +85,8 @@ export default class ZaelHelp extends Help {
     return this.renderList(rows, {indentation: 2, spacer: '\n', stripAnsi: this.opts.stripAnsi ?? false})
   }
 }
+
+/** Sections in this order; others last. */
+const ORDER = ['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS']
+
+const EVERYWHERE = ['STACK', 'GLOBAL']

@@ -6,13 +6,19 @@ import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
 import type {ChangeReach} from '../../insight/preview/change-reach.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
-import type {ManifestDrift, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
+import {adoptedScopes, type ManifestDrift, type Plan, type PlanCounts, type PlannedChange} from '../../manifest/plan.js'
 import {scopeWords} from '../base/scope-text.js'
 import {factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import {alteredLive, alteredText, lossText} from './consent.js'
-import {limitChanges} from './json.js'
-import type {LimitsValidateResult} from './manifest-results.js'
+import {alteredJson, alteredLive, alteredText, lossText, lostJson} from './consent.js'
+import {limitChanges, limitChangesJson, limitJson, scopeJson} from './json.js'
+import type {
+  LimitsApplyResult,
+  LimitsDiffResult,
+  LimitsPlanResult,
+  LimitsValidateResult,
+  PlannedChangeJson,
+} from './manifest-results.js'
 import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
@@ -192,3 +198,64 @@ export function validLine(file: string, manifest: Manifest): string {
   const figures = Object.entries({limits, resources, entities}).map(([name, count]) => `${name} ${formatCount(count)}`)
   return `${file === '-' ? 'Standard input' : file} is valid: namespace ${namespace}, ${figures.join(', ')}`
 }
+
+function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
+  if (change.kind === 'entity') {
+    const {kind, action, entity, before, after} = change
+    return {kind, action, entity, before, after}
+  }
+  const {kind, action, scope, before, after, onUnavailable, access, cascade, adopts} = change
+  return {
+    kind,
+    action,
+    scope: scopeJson(scope),
+    changes: limitChangesJson(before, after),
+    onUnavailable: onUnavailable ? {before: onUnavailable.before ?? null, after: onUnavailable.after ?? null} : null,
+    access: access ? {before: access.before ?? null, after: access.after ?? null} : null,
+    cascade: cascade ? {before: cascade.before ?? null, after: cascade.after ?? null} : null,
+    adopts,
+  }
+}
+
+export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlanResult, 'impact'> {
+  const {manifest, changes, counts, boosts} = plan
+  return {
+    namespace: manifest.namespace,
+    changes: changes.map(plannedChangeJson),
+    adopted: Array.from(adoptedScopes(plan), scopeJson),
+    counts,
+    boosts: boostsJson(boosts),
+    lost: {...lostJson(loss), complete: loss.isComplete},
+    altered: alteredJson(loss.altered),
+  }
+}
+
+function boostsJson(boosts: Plan['boosts']): LimitsPlanResult['boosts'] {
+  return boosts.map(({scope, limit, isEnded}) => ({scope: scopeJson(scope), limit: limitJson(limit), ends: isEnded}))
+}
+
+export function diffJson({manifest: {namespace}, differences, boosts}: ManifestDrift): LimitsDiffResult {
+  return {
+    namespace,
+    drift: differences.length > 0,
+    differences: differences.map(({kind, change}) => ({difference: kind, ...plannedChangeJson(change)})),
+    boosts: boostsJson(boosts),
+  }
+}
+
+export function applyResultJson(result: ApplyResult): NonNullable<LimitsApplyResult['result']> {
+  const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
+  return {
+    outcome,
+    created,
+    updated,
+    deleted,
+    adopted,
+    left,
+    buckets,
+    failures: failures.map(({change, error}) => ({change: plannedChangeJson(change), error: errorJson(error)})),
+    recordFailure: recordFailure ? errorJson(recordFailure) : null,
+  }
+}
+
+const errorJson = ({code, message}: ZaelError) => ({code, message})

@@ -1,14 +1,18 @@
 import {ZaelError} from '../../core/errors.js'
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
 import {newNameNotice} from '../../insight/lookup/known-names.js'
-import {switchExceptions} from '../../insight/preview/switch-exceptions.js'
+import {type SwitchException, type SwitchExceptions, switchExceptions} from '../../insight/preview/switch-exceptions.js'
 import type {PolicyScope} from '../../repository/limits/change-options.js'
-import type {NamespaceRepository} from '../../repository/repository.js'
+import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
+import {scopeWords} from '../base/scope-text.js'
+import {factLines, nextLines, updatedText} from '../output/facts.js'
 import type {ProgressStream} from '../output/progress.js'
+import {scopeJson} from './json.js'
+import {policyText} from './presenter.js'
+import type {SwitchResult} from './results.js'
 import {changeWithProgress} from './run.js'
-import {type Reach, switchJson, switchLines} from './switch-presenter.js'
-import type {SwitchResult} from './switch-results.js'
 
 /** What to set; `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined
@@ -83,4 +87,90 @@ async function reachOf(namespace: NamespaceRepository, scope: PolicyScope, acces
     const problem = `the switch is set; whether more specific ones count somewhere is not known: ${error.message}`
     return {access, exceptions: {found: [], looked: 0, isComplete: false}, problem}
   }
+}
+
+export interface Reach {
+  readonly access: AccessSwitch | undefined
+  readonly exceptions: SwitchExceptions
+  readonly problem?: string | undefined
+}
+
+/** Exceptions that are listed one by one. */
+const MOST_SHOWN = 5
+
+export function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
+  const {scope, previous, record, buckets} = change
+  const {found} = reach.exceptions
+  const commands = found.slice(0, MOST_SHOWN).flatMap(each => {
+    const command = commandFor(change, each, reach.access, where)
+    return command === undefined ? [] : [[command, `there too: ${exceptionText(change, each)}`] as const]
+  })
+  return [
+    ...factLines(`Switch of ${scopeWords(scope)}`, {
+      access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
+      'live buckets': updatedText(buckets),
+      'not for': found.length === 0 ? undefined : exceptionsText(change, found),
+      [found.length === 0 ? 'exceptions' : 'looked at']:
+        reach.problem === undefined ? lookedText(change, reach.exceptions) : undefined,
+    }),
+    ...(commands.length === 0 ? [] : nextLines(commands)),
+  ]
+}
+
+export function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchResult {
+  const {scope, previous, record, buckets} = change
+  const {found, looked, isComplete} = reach.exceptions
+  return {
+    scope: scopeJson(scope),
+    access: {before: previous?.access ?? null, after: record?.access ?? null},
+    buckets,
+    exceptions: {
+      found: found.map(each => ({
+        scope: scopeJson(each.scope),
+        access: each.access,
+        command: commandFor(change, each, reach.access, where) ?? null,
+      })),
+      looked,
+      complete: isComplete,
+    },
+  }
+}
+
+function exceptionsText(change: LimitsChange, found: readonly SwitchException[]): string {
+  const shown = found.slice(0, MOST_SHOWN).map(each => exceptionText(change, each))
+  const rest = found.length - shown.length
+  const more = rest > 0 ? ` and ${formatCount(rest)} more` : ''
+  return `${shown.join(', ')}${more}: more specific switches, which count there`
+}
+
+function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchException): string {
+  if (level === 'entity') return `${scope.resource} (${access})`
+  return `${scope.entity} (${access}${scope.resource === DEFAULT_RESOURCE ? ' for every resource' : ''})`
+}
+
+/** What was looked through for the exceptions; `undefined` for an entity, whose switches are all known. */
+function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchExceptions): string | undefined {
+  if (scope.level !== 'resource' || (looked === 0 && isComplete)) return undefined
+  const configurations = formatPlural(looked, 'configuration of entities', 'configurations of entities')
+  const what = found.length === 0 ? `none in ${configurations}` : configurations
+  if (isComplete) return `${what}, all there are`
+  return `${what}; there are more: zael limits list --resource ${shellWord(scope.resource)} --all`
+}
+
+const VERBS = {disabled: 'disable', enabled: 'enable', bypass: 'bypass'} as const
+
+/**
+ * Does there what was done, and no more than that. Nothing is proposed that would open for an entity what was switched for it
+ * alone, only because its resource was opened.
+ */
+function commandFor(
+  {scope}: LimitsChange,
+  {scope: {entity, resource: own}}: SwitchException,
+  access: AccessSwitch | undefined,
+  where: string,
+): string | undefined {
+  if (scope.level === 'resource' && access !== 'disabled') return undefined
+  const verb = access === undefined ? 'clear' : VERBS[access]
+  const resource = scope.level === 'resource' ? scope.resource : own
+  return `zael entity ${verb} ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
 }

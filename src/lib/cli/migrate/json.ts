@@ -3,7 +3,7 @@ import type {Survey} from '../../migrate/survey.js'
 import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import {limitlessJson} from './limitless-presenter.js'
 import type {MigratePlanResult, MigrateStatusResult} from './results.js'
-import {NO_OLD_ITEMS} from './samples.js'
+import {NO_OLD_ITEMS} from './run-presenter.js'
 
 const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0, operation: 0}
 

@@ -1,9 +1,11 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
+import type {CleanUpResult} from '../../migrate/cleanup.js'
+import type {ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {MigrationResult} from '../../migrate/run.js'
 import type {Verification} from '../../migrate/verify-migration.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrate/walk/report.js'
 import {nextLines} from '../output/facts.js'
-import {textTable} from '../output/text-table.js'
+import {plainTable, textTable} from '../output/text-table.js'
 import {
   limitlessJson,
   limitlessLines,
@@ -11,8 +13,15 @@ import {
   limitsWrittenLines,
   writeLimitsCommand,
 } from './limitless-presenter.js'
-import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from './results.js'
-import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
+import type {
+  DifferenceSampleJson,
+  MigrateCleanupResult,
+  MigrateResolveResult,
+  MigrateRunResult,
+  MigrateVerifyResult,
+  OldItemCountsJson,
+  UsageDecisionsJson,
+} from './results.js'
 
 export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
   const {steps, added, conflicts, unknown, decisions, finished, settled, limitsWritten, limitless} = result
@@ -205,4 +214,130 @@ function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[]
       : []),
   ]
   return lines.length === 0 ? [] : ['', ...lines]
+}
+
+export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
+  const total = sumOf(deleted)
+  const records = formatPlural(left.count, 'record')
+  const isStuck = left.count > 0 && left.shown.every(isUnmovable)
+  return [
+    total === 0 && left.count === 0
+      ? `Stack "${stack}": there are no old items`
+      : `Deleted ${formatPlural(total, 'old item')} of stack "${stack}"`,
+    ...sampleLines(isStuck ? `${records} kept` : `${records} changed in the meantime and kept`, left),
+    ...unknownLines(unknown),
+    ...(left.count === 0 || isStuck
+      ? []
+      : nextLines([[`zael migrate run -s ${stack}`, 'Migrate the changes, then clean up again']])),
+  ]
+}
+
+export function cleanUpQuestion(stack: string, verification: Verification): string {
+  const items = `${formatPlural(checkedItems(verification), 'old item')} of stack "${stack}"`
+  return `This permanently deletes ${items}${exceptText(verification)}`
+}
+
+const exceptText = ({unmovable}: Verification): string =>
+  unmovable === 0 ? '' : `, except those of ${formatPlural(unmovable, 'record')} that cannot be moved`
+
+export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
+  const {checked, differences, unknown} = verification
+  const total = checkedItems(verification)
+  if (total === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
+  const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
+  return [
+    `Stack "${stack}": a clean-up would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
+    '',
+    ...plainTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true}),
+    ...sampleLines(`${formatPlural(differences.count, 'record')} would be kept`, differences),
+    ...unknownLines(unknown),
+    ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),
+  ]
+}
+
+/** A clean-up in JSON; without a result, what it would do. */
+export function cleanedJson(
+  stack: string,
+  verification: Verification,
+  result: CleanUpResult | undefined,
+): MigrateCleanupResult {
+  const {deleted, left, unknown} = result ?? {
+    deleted: {},
+    left: verification.differences,
+    unknown: verification.unknown,
+  }
+  return {
+    stack,
+    dryRun: result === undefined,
+    old: byKind(verification.checked),
+    deleted: byKind(deleted),
+    left: sampleJson(left),
+    unknown,
+  }
+}
+
+export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
+  return sampleLines(`${formatPlural(conflicts.count, 'record')} changed in both layouts`, conflicts).slice(1)
+}
+
+export function resolvedLines(stack: string, keep: Side, {settled, left}: ResolveAllResult): string[] {
+  if (settled === 0 && left.count === 0) return [`Stack "${stack}": there are no conflicts`]
+  const outcome = keep === 'old' ? 'the old records replaced the new ones' : 'the new records are kept'
+  return [
+    `Resolved ${formatPlural(settled, 'conflict')} of stack "${stack}": ${outcome}`,
+    ...sampleLines(`${formatPlural(left.count, 'record')} not resolved, because they keep changing`, left),
+    ...nextLines([[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]),
+  ]
+}
+
+export function resolvedJson(
+  stack: string,
+  key: string | null,
+  kept: Side,
+  {settled, left}: ResolveAllResult = {settled: 1, left: {count: 0, shown: []}},
+): MigrateResolveResult {
+  return {stack, key, kept, settled, left: sampleJson(left)}
+}
+
+export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
+  if (count === 0) return []
+  return ['', `${title}:`, ...shown.map(({key, reason}) => `  ${key}: ${reason}`), ...moreLines(count, shown.length)]
+}
+
+export function unknownLines({count, shown}: Sample<string>): string[] {
+  if (count === 0) return []
+  const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
+  return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
+}
+
+export function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
+  return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
+}
+
+const moreLines = (count: number, shown: number): string[] =>
+  count > shown ? [`  and ${formatCount(count - shown)} more`] : []
+
+export const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
+
+export const checkedItems = ({checked}: Verification): number => sumOf(checked)
+
+export const sumOf = (counts: Partial<Record<string, number>>): number =>
+  Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
+
+export const NO_OLD_ITEMS: OldItemCountsJson = {
+  entity: 0,
+  limits: 0,
+  settings: 0,
+  registry: 0,
+  bucket: 0,
+  usage: 0,
+  audit: 0,
+  version: 0,
+}
+
+/** Kinds of old records, in the order they are printed. */
+export const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
+
+export function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
+  return {...NO_OLD_ITEMS, ...counts}
 }

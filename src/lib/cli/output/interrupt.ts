@@ -1,4 +1,5 @@
-import {ZaelError} from '../../core/errors.js'
+import {EXIT, ZaelError} from '../../core/errors.js'
+import {formatDuration} from '../../core/text/duration.js'
 
 export type MakeInterrupted = () => ZaelError
 
@@ -59,4 +60,65 @@ function ofKind(kind: 'interrupted' | 'terminated', error: ZaelError): ZaelError
 /** The error of a command that has changed nothing yet; `hint`: what is worth knowing all the same. */
 export function nothingChanged(code: string, hint?: string): ZaelError {
   return new ZaelError('interrupted', code, 'Interrupted: nothing was changed.', hint === undefined ? {} : {hint})
+}
+
+export interface AwaitedEnd {
+  /** The exit code. */
+  readonly reached: Promise<number>
+  /** Aborted at that moment. */
+  readonly signal: AbortSignal
+  stop(): void
+}
+
+/** Ends at the time limit (ms; `undefined`: none) or with the first signal; a second signal ends the process at once. */
+export function listenForEnd(forMs?: number): AwaitedEnd {
+  let resolve: (exitCode: number) => void = () => {}
+  const reached = new Promise<number>(settle => {
+    resolve = settle
+  })
+  const over = new AbortController()
+  const reach = (exitCode: number) => {
+    resolve(exitCode)
+    over.abort()
+  }
+  const onInterrupt = () => reach(EXIT.interrupted)
+  const onTerminate = () => reach(EXIT.terminated)
+  process.once('SIGINT', onInterrupt)
+  process.once('SIGTERM', onTerminate)
+  const timer = forMs === undefined ? undefined : setTimeout(() => reach(EXIT.ok), forMs)
+  return {
+    reached,
+    signal: over.signal,
+    stop: () => {
+      process.off('SIGINT', onInterrupt)
+      process.off('SIGTERM', onTerminate)
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Does work within a time limit in ms (`undefined`: none). At the limit the signal aborts and the error is thrown at once. */
+export async function withinTime<T>(ms: number | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const end = new AbortController()
+  if (ms === undefined) return work(end.signal)
+  let timer: NodeJS.Timeout | undefined
+  const over = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(tooLate(ms))
+      end.abort()
+    }, ms)
+  })
+  try {
+    return await Promise.race([work(end.signal), over])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function tooLate(ms: number): ZaelError {
+  const time = formatDuration(ms)
+  return new ZaelError('failed', 'time.over', `Timed out before everything was read (--for ${time}).`, {
+    hint: 'Allow more time, or find out why the table does not respond: zael doctor',
+    details: {forMs: ms},
+  })
 }

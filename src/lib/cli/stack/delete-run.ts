@@ -7,8 +7,7 @@ import type {Deleted, DeletedPart, DeletionWatcher} from '../../infra/deploy/del
 import type {DeletionPlan} from '../../infra/deploy/delete-plan.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Interruption} from '../output/interrupt.js'
-import {eventLines} from './deploy-presenter.js'
-import {outOfSight} from './out-of-sight.js'
+import {eventLines, outOfSight} from './deploy-presenter.js'
 
 /** Deletes a stack and prints its events on stderr. Ctrl-C stops waiting; a deletion that has begun continues. */
 export async function deleteWithEvents(

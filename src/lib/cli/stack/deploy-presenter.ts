@@ -1,3 +1,4 @@
+import {ZaelError} from '../../core/errors.js'
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import {cutText} from '../../core/text/text-width.js'
@@ -199,4 +200,20 @@ function adoptionJson({table, items, formerArchive}: NonNullable<DeployPlan['ado
 function deployedFunction(finished: FinishedStack): DeployResult['aggregator'] {
   const {functionName, codeSha256, codeUpdated, eventSource} = finished
   return functionName === null || codeSha256 === null ? null : {functionName, codeSha256, codeUpdated, eventSource}
+}
+
+interface Unobserved {
+  readonly code: string
+  /** "CloudFormation continues …", such as `to delete stack "prod"`. */
+  readonly continuing: string
+  readonly hint: string
+  readonly stack: string
+}
+
+/** Explains that a stack changes on although it can no longer be read; other errors unchanged. */
+export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unobserved): unknown {
+  if (!(error instanceof ZaelError) || error.code !== 'stack.out-of-sight') return error
+  const {kind, message, details, cause} = error
+  const text = `CloudFormation continues ${continuing}, but its progress can no longer be read. ${message}`
+  return new ZaelError(kind, code, text, {hint, details: {stack, ...details}, cause})
 }

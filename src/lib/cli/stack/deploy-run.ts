@@ -7,8 +7,7 @@ import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import {confirm} from '../output/confirm.js'
 import {type Interruption, nothingChanged} from '../output/interrupt.js'
-import {deployPlanLines, eventLines} from './deploy-presenter.js'
-import {outOfSight} from './out-of-sight.js'
+import {deployPlanLines, eventLines, outOfSight} from './deploy-presenter.js'
 
 export interface DeployMode {
   readonly yes: boolean

@@ -10,7 +10,10 @@ import type {
   UsageWindow,
 } from '../../insight/usage/usage-report.js'
 import type {TimeRange} from '../flags/time-range.js'
+import {nothingChanged} from '../output/interrupt.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import {withProgress} from '../output/progress.js'
+import {keepHeapSmallest} from '../output/small-heap.js'
 import {percentCell} from '../output/text-table.js'
 import type {UsageScopeJson} from './results.js'
 
@@ -278,4 +281,18 @@ export function usageScopeJson({window, range, entity, resource}: UsageScope): U
     entity: entity ?? null,
     resource: resource ?? null,
   }
+}
+
+const WINDOWS_PER_REPORT = 1000
+
+/** Adds up usage, shows how many windows were read (there may be a million), and stops with Ctrl-C. */
+export function readWithProgress<T>(read: (onProgress: (windows: number) => void) => Promise<T>): Promise<T> {
+  keepHeapSmallest()
+  const interrupted = () => nothingChanged('usage.interrupted')
+  return withProgress((line, signal) => {
+    return read(windows => {
+      if (signal.aborted) throw interrupted()
+      if (windows % WINDOWS_PER_REPORT === 0) line.count('Windows read', windows)
+    })
+  }, interrupted)
 }

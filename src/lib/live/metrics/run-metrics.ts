@@ -1,6 +1,5 @@
 import type {StackContext} from '../../cli/base/context.js'
-import {listenForEnd} from '../../cli/output/listen-for-end.js'
-import {withinTime} from '../../cli/output/time-limit.js'
+import {listenForEnd, withinTime} from '../../cli/output/interrupt.js'
 import type {WatchRequest} from '../flags.js'
 import {isOwnMachine, listenAddress, serveMetrics} from './metrics-server.js'
 import {metricsSource} from './prometheus.js'

@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
-import {boolean} from '@oclif/core/flags'
-import {actionFlag} from '../../lib/cli/audit/flags.js'
+import {boolean, option} from '@oclif/core/flags'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/audit/presenter.js'
 import type {AuditListResult} from '../../lib/cli/audit/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
@@ -9,6 +8,26 @@ import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
+
+/** What audit events are about: written by zael, or by other clients of a table. */
+const AUDIT_ACTIONS = [
+  'bucket_reset',
+  'bucket_topped_up',
+  'entity_created',
+  'entity_deleted',
+  'entity_parent_changed',
+  'entity_updated',
+  'limits_boost_ended',
+  'limits_deleted',
+  'limits_set',
+  'verify_repaired',
+] as const
+
+export const actionFlag = option({
+  options: AUDIT_ACTIONS,
+  description: 'Only events with this action, such as limits_set.',
+  helpValue: 'ACTION',
+})
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'

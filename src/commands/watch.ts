@@ -68,7 +68,7 @@ export default class Watch extends StackCommand<typeof Watch> {
   async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
     if (this.format !== 'table') throw onlyMetrics(this.format)
     const {namespace, listen} = this.flags
-    const {printMetrics, runMetricsServer} = await import('../lib/live/metrics/run-metrics.js')
+    const {printMetrics, runMetricsServer} = await import('../lib/live/metrics/metrics-server.js')
     const place = {namespace, ourVersion: this.config.version}
     if (listen === undefined) await printMetrics(stack, request, place)
     else {

@@ -1,6 +1,5 @@
 import type {Watch} from '../../src/lib/live/model/model.js'
-import type {Timers} from '../../src/lib/live/poll/periodic-load.js'
-import {openWatch, type WatchOptions} from '../../src/lib/live/poll/watch.js'
+import {openWatch, type Timers, type WatchOptions} from '../../src/lib/live/poll/watch.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import type {TestTable} from '../helpers/table.js'

@@ -1,16 +1,17 @@
 import type {StackContext} from '../cli/base/context.js'
 import type {Settings} from '../cli/base/settings.js'
 import {withinTime} from '../cli/output/interrupt.js'
+import {plainLine} from '../cli/output/paint.js'
 import {keepHeapSmallest} from '../cli/output/small-heap.js'
 import {needEntity, needResource} from '../insight/lookup/known-names.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import {type Table, untilAborted} from '../repository/table/table.js'
 import {type WatchedBuckets, watchedBuckets} from './document.js'
 import type {WatchRequest} from './flags.js'
 import {healthSource} from './health.js'
-import type {SortKey, Watch, WatchData, WatchScope} from './model/model.js'
-import {takeReadings} from './poll/snapshot.js'
+import type {SortKey, Watch, WatchData, WatchScope, WhySource} from './model/model.js'
+import {takeReadings} from './poll/poller.js'
 import {openWatch} from './poll/watch.js'
-import {whySource} from './why.js'
 
 /** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
 export async function startWatch(
@@ -72,4 +73,19 @@ export async function needScope(
   if (known.count > 0) return
   if (scope.kind === 'resource') await needResource(repository, scope.resource)
   if (scope.kind === 'entity') await needEntity(repository, scope.entity)
+}
+
+/** What `zael why` says about a bucket of the live view; loaded on first use. `where`: flags for suggested commands. */
+export function whySource(repository: NamespaceRepository, table: Table, where: string): WhySource {
+  return async ({entity, resource}, signal) => {
+    const [{explain}, {whyLines}, {NamespaceRepository: Namespace}] = await Promise.all([
+      import('../insight/why/explain.js'),
+      import('../cli/acquire/why-presenter.js'),
+      import('../repository/repository.js'),
+    ])
+    // As stored now: a new one has no cache, and its requests end with the signal.
+    const bound = untilAborted({...table, namespace: repository.id}, signal)
+    const explanation = await explain(new Namespace(bound, undefined), {entity, resource}, table.clock)
+    return whyLines(explanation, where).map(plainLine)
+  }
 }

@@ -4,7 +4,7 @@ import type {Selection, Watch, WatchData} from './model/model.js'
 import {rank} from './model/rank.js'
 import {liveCount, totalsAt} from './model/totals.js'
 import type {WatchResult} from './results.js'
-import {countPoll, summaryLine, type ViewStats} from './screen/summary.js'
+import {countPoll, summaryLine, type ViewStats} from './screen/frame.js'
 
 export interface FollowOptions {
   readonly selection: Selection

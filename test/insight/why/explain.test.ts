@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
-import {takeReadings} from '../../../src/lib/live/poll/snapshot.js'
+import {takeReadings} from '../../../src/lib/live/poll/poller.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {drainOf} from '../../../src/lib/live/screen/children.js'
+import {drainOf} from '../../../src/lib/live/screen/detail-panel.js'
 import {bucketOf, readingOf} from '../support.js'
 
 const child = (entity: string, rate: number | undefined, consumed: number, chargedTo = 'team#r') =>

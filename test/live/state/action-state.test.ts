@@ -3,7 +3,7 @@ import type {Row} from '../../../src/lib/live/model/model.js'
 import {unansweredText} from '../../../src/lib/live/state/action-state.js'
 import type {ActionEvent, ActionQuestion} from '../../../src/lib/live/state/actions.js'
 import type {KeyPress} from '../../../src/lib/live/state/keys.js'
-import {type Extent, screenReducer} from '../../../src/lib/live/state/reducer.js'
+import {type Extent, screenReducer} from '../../../src/lib/live/state/reduce.js'
 import {initialState, type ScreenState} from '../../../src/lib/live/state/screen-state.js'
 
 const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000, true)

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {type Extent, screenReducer} from '../../../src/lib/live/state/reducer.js'
+import {type Extent, screenReducer} from '../../../src/lib/live/state/reduce.js'
 import {initialState, type ScreenState} from '../../../src/lib/live/state/screen-state.js'
 
 const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000)

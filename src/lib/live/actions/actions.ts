@@ -2,16 +2,17 @@ import type {StackContext} from '../../cli/base/context.js'
 import {asFailure} from '../../cli/base/failure.js'
 import {withNearestNames, withWhere} from '../../cli/base/hints.js'
 import {type Settings, typedFlags, typedFlagWords} from '../../cli/base/settings.js'
+import {resetBucket, resetQuestion} from '../../cli/bucket/operations.js'
+import {factLines} from '../../cli/output/facts.js'
 import {plainLine} from '../../cli/output/paint.js'
-import {shellWord} from '../../core/text/text.js'
+import {formatNumber, formatTokens, shellWord} from '../../core/text/text.js'
+import {bucketsOf} from '../../insight/lookup/bucket-search.js'
+import type {LimitLevel} from '../../repository/buckets/view.js'
 import {Repository} from '../../repository/repository.js'
 import {untilAborted} from '../../repository/table/table.js'
-import type {ActionTarget, BucketActions} from '../state/actions.js'
-import type {ActionSource} from './action-source.js'
-import {askBoost, boostDraft} from './boost-action.js'
-import {changedMeanwhile} from './changed-meanwhile.js'
-import {askReset} from './reset-action.js'
-import {askBlock, askUnblock} from './switch-action.js'
+import type {ActionQuestion, ActionTarget, BucketActions} from '../state/actions.js'
+import {askBoost, boostDraft, changedMeanwhile} from './boost-action.js'
+import {type ActionSource, askBlock, askUnblock} from './switch-action.js'
 
 /**
  * What `zael watch --actions` may change: what commands change, by the functions that do it for the commands, in the same
@@ -65,4 +66,30 @@ function otherReasons(kind: string, {entity, isDisabled, refusingParent}: Action
       : [`Requests are refused by its parent ${refusingParent} now; this changes nothing about the parent.`]
   const reasons = [...disabled, ...parent]
   return reasons.length === 0 ? [] : ['', ...reasons]
+}
+
+export async function askReset(
+  {namespace, nowMs}: ActionSource,
+  {entity, resource}: ActionTarget,
+): Promise<ActionQuestion> {
+  const [[bucket], units] = await Promise.all([
+    bucketsOf(namespace, entity, resource, nowMs),
+    namespace.configs.units(),
+  ])
+  const levels = (bucket?.limits ?? []).map(limit => [limit.name, levelChange(limit, units.get(limit.name))])
+  return {
+    command: ['bucket', 'reset', entity, '--resource', resource],
+    lines: [
+      ...factLines(`${resetQuestion({entity, resource})}:`, Object.fromEntries(levels)),
+      ...(bucket?.limits.some(({quota}) => quota) ? ['A quota starts a new period, without what was topped up.'] : []),
+      'Recorded usage does not change.',
+    ],
+    perform: async () => (await resetBucket(namespace, {entity, resource})).lines,
+  }
+}
+
+function levelChange({level, capacity}: LimitLevel, unit: string | undefined): string {
+  const text = (tokens: number) =>
+    unit === undefined ? formatNumber(tokens, 'down') : formatTokens(Math.floor(tokens), unit)
+  return level === capacity ? `${text(level)}, full already` : `${text(level)} → ${text(capacity)}`
 }

@@ -4,15 +4,14 @@ import {untilOf} from '../../cli/flags/until.js'
 import {previewSet, type SetRequest, setAsPreviewed, setLines, setQuestion} from '../../cli/limits/set.js'
 import {plainAt} from '../../core/calendar/in-force.js'
 import {calendarCheck} from '../../core/calendar/schedule.js'
-import {InvalidInput} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {limitText} from '../../core/limits/boost-text.js'
 import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
 import {formatLimit, parseLimits} from '../../core/limits/limit-text.js'
 import {resolveFamily} from '../../insight/lookup/family-limits.js'
 import type {ConfigChange} from '../../repository/limits/change-options.js'
 import type {ActionQuestion, ActionTarget} from '../state/actions.js'
-import {type ActionSource, NO_PROGRESS} from './action-source.js'
-import {changedMeanwhile} from './changed-meanwhile.js'
+import {type ActionSource, NO_PROGRESS} from './switch-action.js'
 
 /** Twice what applies now to the limit of the row, for an hour; the text is edited before it is used. */
 export async function boostDraft(
@@ -89,4 +88,15 @@ function boostWords(words: readonly string[]): {
     })
   }
   return {limits, flags: flag === '--for' ? {for: value} : {until: value}}
+}
+
+export function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'watch.changed',
+    `Somebody has changed ${entity} for ${resource} since the question.`,
+    {
+      hint: 'Nothing was done; press the key again to see what it would do now.',
+    },
+  )
 }

@@ -1,3 +1,4 @@
+import {Writable} from 'node:stream'
 import {scopeWords} from '../../cli/base/scope-text.js'
 import {entityScope, switchEntity} from '../../cli/limits/switch.js'
 import {ZaelError} from '../../core/errors.js'
@@ -7,7 +8,6 @@ import type {Resolution} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget} from '../state/actions.js'
-import {type ActionSource, NO_PROGRESS} from './action-source.js'
 
 /**
  * `zael entity disable`, for all resources; only for that of the row where the entity has a switch of its own for it, which
@@ -114,3 +114,13 @@ const resourceFlag = (resource: string | undefined): string[] =>
   resource === undefined ? [] : ['--resource', resource]
 
 const nothingToDo = (message: string): ZaelError => new ZaelError('conflict', 'watch.nothing-to-do', message)
+
+export interface ActionSource {
+  readonly namespace: NamespaceRepository
+  readonly nowMs: number
+  /** Flags for suggested commands, each with a leading space. */
+  readonly where: string
+}
+
+/** For changes that would draw their progress on stderr: the live view has the whole screen. It is no terminal. */
+export const NO_PROGRESS = new Writable({write: (_chunk, _encoding, done) => done()})

@@ -6,8 +6,7 @@ import {untilAborted} from '../../repository/table/table.js'
 import type {WatchRequest} from '../flags.js'
 import {needScope} from '../open.js'
 import {BucketPoller} from '../poll/poller.js'
-import {bucketMetrics} from './bucket-metrics.js'
-import {expositionText} from './exposition.js'
+import {bucketMetrics, expositionText} from './bucket-metrics.js'
 
 /** A scrape that the table does not answer in this time fails, in ms; Prometheus gives up after ten seconds itself. */
 const LONGEST_READ_MS = 9000

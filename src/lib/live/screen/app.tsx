@@ -3,15 +3,12 @@ import {useEffect, useEffectEvent, useReducer, useRef, useState, useSyncExternal
 import type {Selection, Watch} from '../model/model.js'
 import {boostTextOf, unansweredText} from '../state/action-state.js'
 import type {BucketActions} from '../state/actions.js'
-import {type ScreenEvent, screenReducer} from '../state/reducer.js'
+import {type ScreenEvent, screenReducer} from '../state/reduce.js'
 import {type ExitCode, initialState, type ScreenState} from '../state/screen-state.js'
 import type {WatchFeed} from './feed.js'
-import {buildFrame, type Frame, levelsInstant, type ViewSettings} from './frame.js'
+import {buildFrame, type Frame, levelsInstant, Ranker, summaryLine, type ViewSettings} from './frame.js'
 import type {Palette} from './palette.js'
-import {onExitSignal, stopProcess} from './process.js'
-import {Ranker} from './ranker.js'
 import {extentOf, Screen} from './screen.js'
-import {summaryLine} from './summary.js'
 
 export interface LiveViewProps {
   readonly watch: Watch
@@ -126,4 +123,24 @@ function useChange<T>(value: T, effect: (value: T) => void): void {
     last.current = value
     effect(value)
   })
+}
+
+export function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
+  const onInterrupt = () => end(130)
+  const onTerminate = () => end(143)
+  process.on('SIGINT', onInterrupt)
+  process.on('SIGTERM', onTerminate)
+  return () => {
+    process.off('SIGINT', onInterrupt)
+    process.off('SIGTERM', onTerminate)
+  }
+}
+
+/** Stops the process; returns when it continues. Does nothing on Windows, which has no job control. */
+export function stopProcess(): void {
+  if (process.platform === 'win32') return
+  // The whole process group, as the terminal would do: the shell waits for the process that started this one.
+  process.kill(0, 'SIGTSTP')
+  // The terminal does not report changes of its size to a stopped process.
+  process.kill(process.pid, 'SIGWINCH')
 }

@@ -10,16 +10,14 @@ import {
 } from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
 import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
-import type {Detail, Reading, Row, WatchData} from '../model/model.js'
+import {type Detail, type Reading, type Row, USAGE_HOURS, type WatchData} from '../model/model.js'
 import {rowAt} from '../model/rows.js'
 import {amountText} from './amount.js'
-import {drainOf} from './children.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
-import {cell, columnsOf, type Line, seg, wrapPieces} from './line.js'
+import {cell, columnsOf, type Line, seg, type Tone, wrapPieces} from './line.js'
 import {TONE_OF_STATUS, untilText} from './overview-panel.js'
 import {ScreenLines} from './screen-line.js'
-import {usageChart} from './usage-chart.js'
 
 /** Names of limits have at least this width. */
 const NAME_WIDTH = 12
@@ -277,5 +275,102 @@ function shardLevel(
     seg(`${name} `, 'dim'),
     seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), levelTone(level, soft)),
     seg(` ${left}/${amountText(capacity, unit, formatShortNumber)}`),
+  ]
+}
+
+export interface DrainingChild {
+  readonly entity: string
+  /** Of what all watched children have used of the limit, 0 to 1. */
+  readonly share: number
+  /** Tokens per second; `null` until it was read twice. */
+  readonly ratePerSecond: number | null
+}
+
+export interface Drain {
+  /** `rate`: shares of the current consumption. `total`: nothing is consumed now, so shares since the buckets exist. */
+  readonly basis: 'rate' | 'total'
+  readonly children: readonly DrainingChild[]
+}
+
+export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string): Drain {
+  const children = [...readings.values()].filter(({chargedTo, isGone}) => chargedTo === parentId && !isGone)
+  const rates = children.map(({ratePerSecond}) => Math.max(0, ratePerSecond.get(limit) ?? 0))
+  const isConsuming = rates.some(rate => rate > 0)
+  const amounts = isConsuming ? rates : children.map(child => consumedOf(child, limit))
+  const sum = amounts.reduce((total, each) => total + each, 0)
+  const drain = children.map(({bucket, ratePerSecond}, at) => ({
+    entity: bucket.entity,
+    share: sum > 0 ? (amounts[at] ?? 0) / sum : 0,
+    ratePerSecond: ratePerSecond.get(limit) ?? null,
+  }))
+  const used = drain.filter(({share}) => share > 0)
+  used.sort((a, b) => b.share - a.share || (a.entity < b.entity ? -1 : 1))
+  return {basis: isConsuming ? 'rate' : 'total', children: used}
+}
+
+function consumedOf({bucket}: Reading, limit: string): number {
+  const consumed = bucket.shards.map(shard =>
+    shard.kind === 'bucket' ? Number(shard.record.state.limits.get(limit)?.consumedMilli ?? 0n) : 0,
+  )
+  return Math.max(
+    0,
+    consumed.reduce((sum, each) => sum + each, 0),
+  )
+}
+
+const HOUR_MS = 3_600_000
+/** From here on, an hour is two columns wide. */
+const ROOMY = 100
+
+interface ChartSpace {
+  readonly nowMs: number
+  readonly width: number
+  readonly glyphs: GlyphSet
+  readonly units: Detail['units']
+}
+
+/** The last 24 hours as one line per limit, and one for refusals: oldest on the left, scaled to the busiest hour. */
+export function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: ChartSpace): Line[] {
+  const hour = Math.floor(nowMs / HOUR_MS)
+  const recent = usage.flatMap(each => {
+    const at = USAGE_HOURS - 1 - (hour - Math.floor(Date.parse(each.start) / HOUR_MS))
+    return at >= 0 && at < USAGE_HOURS ? [{...each, at}] : []
+  })
+  const names = [...new Set(recent.flatMap(({counters}) => Object.keys(counters)))].sort()
+  const perHour = width >= ROOMY ? 2 : 1
+  const lines = names.map(name => {
+    const values = new Map(recent.map(({at, counters}) => [at, counters[name] ?? 0]))
+    return chartLine(name, values, {perHour, glyphs, unit: units.get(name), tone: 'history'})
+  })
+  if (recent.some(({refused}) => refused > 0))
+    lines.push(
+      chartLine('refused', new Map(recent.map(({at, refused}) => [at, refused])), {
+        perHour,
+        glyphs,
+        unit: undefined,
+        tone: 'over',
+      }),
+    )
+  return lines
+}
+
+interface LineStyle {
+  /** Columns. */
+  readonly perHour: number
+  readonly glyphs: GlyphSet
+  readonly unit: string | undefined
+  readonly tone: Tone
+}
+
+function chartLine(name: string, values: ReadonlyMap<number, number>, {perHour, glyphs, unit, tone}: LineStyle): Line {
+  const amount = (tokens: number) => amountText(tokens, unit, formatShortNumber)
+  const most = Math.max(0, ...values.values())
+  const total = [...values.values()].reduce((sum, each) => sum + each, 0)
+  const shares = Array.from({length: USAGE_HOURS}, (_, at) => (most > 0 ? (values.get(at) ?? 0) / most : 0))
+  const wide = shares.flatMap(share => Array.from({length: perHour}, () => share))
+  return [
+    seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
+    seg(sparkline(wide, wide.length, glyphs), tone),
+    seg(`  ${amount(total)} in 24 h, at most ${amount(most)}/h`, 'dim'),
   ]
 }

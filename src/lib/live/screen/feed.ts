@@ -1,5 +1,5 @@
 import type {Watch, WatchData} from '../model/model.js'
-import {countPoll, type ViewStats} from './summary.js'
+import {countPoll, type ViewStats} from './frame.js'
 
 const SECOND_MS = 1000
 /** How long a tick waits for a poll that is due about now: one frame instead of two. */

@@ -1,7 +1,9 @@
-import type {Reading, ResourceRow, Row, Totals, WatchData} from '../model/model.js'
+import {formatCount, formatPlural, formatShortNumber} from '../../core/text/text.js'
+import type {PollFacts, Reading, ResourceRow, Row, Selection, Totals, WatchData} from '../model/model.js'
+import {type Ranked, ranking} from '../model/rank.js'
 import {rowAt} from '../model/rows.js'
-import {type Cursor, resolveCursor} from '../state/cursor.js'
-import type {ScreenState} from '../state/screen-state.js'
+import {liveCount, resourcesAt, totalsAt} from '../model/totals.js'
+import {type Cursor, resolveCursor, type ScreenState, type Tab} from '../state/screen-state.js'
 import type {GlyphSet} from './glyphs.js'
 
 export const MIN_SIZE: Size = {columns: 40, rows: 8}
@@ -110,4 +112,83 @@ export function listIds({tab}: ScreenState, data: WatchData, ranking: Ranking): 
   if (tab === 'overview') return ranking.ids
   if (tab === 'resources') return ranking.resources.map(({resource}) => resource)
   return (data.health ?? []).map(({name}) => name)
+}
+
+const SECOND_MS = 1000
+
+type Order = Ranked & {readonly first: Pick<Ranking, 'ids' | 'shown'>}
+
+/** Ranks all buckets, memoized: with ten thousand of them it is too expensive for every frame. */
+export class Ranker {
+  readonly #top: number | undefined
+  readonly #order = memoized<Order>()
+  readonly #totals = memoized<Pick<Ranking, 'totals' | 'all'>>()
+  readonly #resources = memoized<Ranking['resources']>()
+
+  constructor(top: number | undefined) {
+    this.#top = top
+  }
+
+  /** Recomputed with a poll or a new second; the order also with another selection. */
+  rankingAt(readings: WatchData['readings'], atMs: number, selection: Selection, tab: Tab): Ranking {
+    const second = Math.floor(atMs / SECOND_MS)
+    const find = (id: string) => readings.get(id)
+    const order = this.#order([readings, second, selection], () => this.#orderOf(readings, atMs, selection))
+    // Only the overview is filtered.
+    const filtered = tab === 'overview' && selection.filter !== '' ? order : undefined
+    const totals = this.#totals([readings, second, filtered], () => ({
+      totals: totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs, find),
+      all: liveCount(readings),
+    }))
+    const resources =
+      tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(readings.values(), atMs, find)) : []
+    return {...order.first, rateLimit: order.rateLimit, ...totals, resources}
+  }
+
+  #orderOf(readings: WatchData['readings'], atMs: number, selection: Selection): Order {
+    const ranked = ranking(readings.values(), atMs, selection, id => readings.get(id))
+    const ids = ranked.ids.slice(0, this.#top)
+    return {...ranked, first: {ids, shown: readingsOf(ids, readings).filter(({isGone}) => !isGone).length}}
+  }
+}
+
+const readingsOf = (ids: readonly string[], readings: WatchData['readings']): Reading[] =>
+  ids.flatMap(id => readings.get(id) ?? [])
+
+function memoized<T>(): (dependencies: readonly unknown[], compute: () => T) => T {
+  let last: {readonly dependencies: readonly unknown[]; readonly value: T} | undefined
+  return (dependencies, compute) => {
+    if (!last || dependencies.some((each, position) => each !== last?.dependencies[position])) {
+      last = {dependencies, value: compute()}
+    }
+    return last.value
+  }
+}
+
+export interface ViewStats {
+  readonly startedAtMs: number
+  readonly polls: number
+  readonly readUnits: number
+  readonly lastPoll: number
+}
+
+export function countPoll(stats: ViewStats, poll: PollFacts | undefined): ViewStats {
+  if (!poll || poll.number === stats.lastPoll) return stats
+  return {...stats, polls: stats.polls + 1, readUnits: stats.readUnits + poll.readUnits, lastPoll: poll.number}
+}
+
+export function summaryLine({totals, all}: Pick<Ranking, 'totals' | 'all'>, stats: ViewStats, nowMs: number): string {
+  const {buckets, over, near} = totals
+  const watched =
+    buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
+  const cost = `${formatPlural(stats.polls, 'poll')}, ${formatShortNumber(stats.readUnits)} read units`
+  const end = `${formatCount(over)} over, ${formatCount(near)} near at the end`
+  return `Watched ${watched} for ${duration(nowMs - stats.startedAtMs)}, ${cost}; ${end}.`
+}
+
+function duration(ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }

@@ -1,7 +1,6 @@
 import {formatCount, formatShortNumber, formatShortSpan} from '../../core/text/text.js'
 import type {Reading, WatchData} from '../model/model.js'
-import {intervalText} from '../state/interval.js'
-import {TABS} from '../state/screen-state.js'
+import {intervalText, TABS} from '../state/screen-state.js'
 import type {Frame} from './frame.js'
 import {columnsOf, joinPieces, type Line, seg, withRightEnd} from './line.js'
 import {ScreenLine} from './screen-line.js'

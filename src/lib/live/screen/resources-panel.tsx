@@ -3,11 +3,10 @@ import {formatCount, formatShortNumber, formatShortTokens, SHORT_NUMBER_WIDTH} f
 import {textWidth} from '../../core/text/text-width.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../model/model.js'
-import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {cell, type Line, type Segment, seg, shortened, type Tone} from './line.js'
-import {LEVEL_WIDTH, levelText, REFUSED_WIDTH} from './overview-panel.js'
+import {type ColumnPlan, fitColumns, LEVEL_WIDTH, levelText, type PanelColumn, REFUSED_WIDTH} from './overview-panel.js'
 import {ScreenLine, ScreenLines} from './screen-line.js'
 
 type Units = Frame['data']['units']

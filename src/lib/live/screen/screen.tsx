@@ -1,20 +1,21 @@
 import {Box} from 'ink'
 import {useMemo} from 'react'
+import {formatShortSpan} from '../../core/text/text.js'
+import {wrapped} from '../../core/text/wrap.js'
+import type {HealthLine, RowStatus} from '../model/model.js'
 import {rowAt} from '../model/rows.js'
-import type {Extent} from '../state/reducer.js'
+import type {Extent} from '../state/reduce.js'
 import {Action, actionHeight, actionLines} from './action-panel.js'
 import {DrillIn, detailLines} from './detail-panel.js'
 import {Footer} from './footer-panel.js'
 import {type Frame, isTooSmall, listIds, MIN_SIZE} from './frame.js'
 import {Header} from './header-panel.js'
-import {Health} from './health-panel.js'
 import {Help, helpHeight, helpLines} from './help-panel.js'
-import {seg} from './line.js'
-import {Overview} from './overview-panel.js'
+import {cell, type Line, seg} from './line.js'
+import {Overview, TONE_OF_STATUS} from './overview-panel.js'
 import type {Palette} from './palette.js'
 import {Resources} from './resources-panel.js'
-import {CanvasContext, ScreenLine} from './screen-line.js'
-import {explanationLines, Why} from './why-panel.js'
+import {CanvasContext, ScreenLine, ScreenLines} from './screen-line.js'
 
 /** The whole screen: exactly as many lines as the terminal has, none wider than it. */
 export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
@@ -69,4 +70,56 @@ function textExtent(frame: Frame): Extent['text'] {
   if (state.action) return {length: actionLines(frame, state.action).length, height: actionHeight(frame)}
   if (state.whyId !== undefined) return {length: explanationLines(frame).length, height: heights.text}
   return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
+}
+
+const NAME_WIDTH = 20
+
+const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
+  ok: 'ok',
+  warn: 'near',
+  bad: 'over',
+  unknown: 'gone',
+}
+
+export function Health({frame}: {readonly frame: Frame}) {
+  return <ScreenLines lines={healthLines(frame)} />
+}
+
+function healthLines({data, cursor, heights, settings}: Frame): Line[] {
+  const {glyphs} = settings
+  const {health} = data
+  if (!health) return [[seg('  Loading.', 'dim')]]
+  if (health.length === 0) return [[seg('  There is no health information for this stack.', 'dim')]]
+  return health.slice(cursor.top, cursor.top + heights.body).map(({name, state, text}, position) => {
+    const status = STATUS_OF_STATE[state]
+    const isSelected = cursor.top + position === cursor.index
+    return [
+      seg(isSelected ? `${glyphs.cursor} ` : '  ', 'strong'),
+      seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
+      seg(cell(name, NAME_WIDTH, glyphs.ellipsis), 'strong'),
+      seg(` ${text}`, state === 'unknown' ? 'dim' : 'plain'),
+    ]
+  })
+}
+
+export function Why({frame}: {readonly frame: Frame}) {
+  const lines = explanationLines(frame)
+  const {state, heights} = frame
+  const top = Math.max(0, Math.min(state.whyTop, lines.length - heights.text))
+  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
+}
+
+export function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
+  const [entity = '', resource = ''] = (state.whyId ?? '').split('#')
+  const title = seg(`Why ${entity} ${settings.glyphs.dot} ${resource}`, 'title')
+  const why = data.why?.id === state.whyId ? data.why : undefined
+  if (!why) return [[title], [], [seg('Loading.', 'dim')]]
+  const age = seg(`  read ${formatShortSpan(nowMs - why.loadedAtMs)} ago`, 'dim')
+  const [verdict = '', ...rest] = why.lines
+  return [
+    [title, age],
+    [],
+    ...wrapped(verdict, size.columns).map((text): Line => [seg(text, 'strong')]),
+    ...rest.flatMap(line => wrapped(line, size.columns)).map((text): Line => [seg(text)]),
+  ]
 }

@@ -1,7 +1,6 @@
 import type {SortKey} from '../model/model.js'
 import {type ActionKey, type ActionMode, type ActOnAction, isActionMode} from './actions.js'
-import type {Move} from './cursor.js'
-import type {Mode, ScreenAction, ScreenState, Tab} from './screen-state.js'
+import type {Mode, Move, ScreenAction, ScreenState, Tab} from './screen-state.js'
 import type {TextEdit} from './text-input.js'
 
 const NAMED_KEYS = [

@@ -1,11 +1,24 @@
 import {shellWord} from '../../core/text/text.js'
 import {filterProblem, resourceFilter} from '../model/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../model/model.js'
-import {openAction, reduceAction, scrolledAction} from './action-state.js'
-import {type ActionKey, isActionMode} from './actions.js'
-import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
-import {intervalText} from './interval.js'
-import {type Layer, type ScreenAction, type ScreenState, TABS, type Tab, type ViewContext} from './screen-state.js'
+import {answered, openAction, reduceAction, scrolledAction} from './action-state.js'
+import {type ActionEvent, type ActionKey, isActionMode} from './actions.js'
+import {actionOf, type KeyPress, keyStrokesOf} from './keys.js'
+import {
+  AT_START,
+  type Cursor,
+  type ExitCode,
+  intervalText,
+  type Layer,
+  type Move,
+  move,
+  type ScreenAction,
+  type ScreenState,
+  scroll,
+  TABS,
+  type Tab,
+  type ViewContext,
+} from './screen-state.js'
 
 const INTERVALS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_000]
 
@@ -144,4 +157,29 @@ function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext)
 
 function withCursor(state: ScreenState, cursor: Cursor): ScreenState {
   return {...state, cursors: {...state.cursors, [state.tab]: cursor}}
+}
+
+export type ScreenEvent =
+  /** A key as Ink reports it, or several that arrived together; `atMs`: server time. */
+  | {readonly type: 'press'; readonly input: string; readonly key: KeyPress; readonly atMs: number}
+  | {readonly type: 'settled'; readonly cursor: Cursor}
+  | {readonly type: 'end'; readonly exitCode: ExitCode}
+  | ActionEvent
+
+/** What a state shows; the keys that arrive together need it after each of them, because each may change the list. */
+export type Extent = Omit<ViewContext, 'atMs'>
+
+/** The one reducer of the view, pure: keys mean what they mean in the mode that the keys before them led to. */
+export function screenReducer(
+  state: ScreenState,
+  event: ScreenEvent,
+  extentOf: (state: ScreenState) => Extent,
+): ScreenState {
+  if (event.type === 'settled') return {...state, cursors: {...state.cursors, [state.tab]: event.cursor}}
+  if (event.type === 'end') return {...state, exitCode: event.exitCode, endsAtOnce: state.exitCode !== undefined}
+  if (event.type !== 'press') return answered(state, event)
+  return keyStrokesOf(event.input, event.key).reduce((current, {input, key}) => {
+    const action = actionOf(input, key, current)
+    return action ? reduce(current, action, () => ({...extentOf(current), atMs: event.atMs})) : current
+  }, state)
 }

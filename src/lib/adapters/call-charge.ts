@@ -148,21 +148,18 @@ function byProvider(refused: RefusedRequest): RefusedRequest {
   }
 }
 
-export function reservation(
-  {input, output}: TokenEstimate,
-  {requests = 'rpm', tokens = 'tpm'}: LimitNames,
-): Consumption {
+function reservation({input, output}: TokenEstimate, {requests = 'rpm', tokens = 'tpm'}: LimitNames): Consumption {
   return {[requests]: 1, [tokens]: input + output}
 }
 
-export function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: ProviderLimitNames): Consumption {
+function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: ProviderLimitNames): Consumption {
   const reserved = providerConsumption(estimate, names)
   const spent = providerConsumption(used, names)
   return Object.fromEntries(Object.entries(spent).map(([name, tokens]) => [name, tokens - (reserved[name] ?? 0)]))
 }
 
 /** Adds or returns what was estimated wrong, and ends the lease. Never throws: the answer is there. */
-export async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
+async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
   if (lease.isEnded) return
   try {
     if (Object.values(deltas).some(delta => delta !== 0)) await lease.adjust(deltas)

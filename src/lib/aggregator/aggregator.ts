@@ -79,7 +79,7 @@ const SYNC_MS = 10_000
 
 const PRINCIPAL = 'aggregator'
 
-export class BoostKeeper {
+class BoostKeeper {
   readonly #table: Table
   readonly #log: Log
   readonly #lookedAtMs = new Map<string, number>()

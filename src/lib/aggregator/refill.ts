@@ -110,7 +110,7 @@ function gains(plan: BucketPlan, limit: string): boolean {
  * refill of a full bucket holds for one balance only, which live traffic changes faster than a stream delivers it. What
  * was spent since the item was seen stays spent. `undefined` when there is nothing to fill.
  */
-export function pressureRepair(table: NamespaceTable, record: BucketRecord, mark: WriteMark): BucketUpdate | undefined {
+function pressureRepair(table: NamespaceTable, record: BucketRecord, mark: WriteMark): BucketUpdate | undefined {
   const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
   if (!pressure || pressure.tokensMilli >= pressure.capacityMilli) return undefined
   const e = new ExpressionBuilder()

@@ -115,7 +115,7 @@ type UsageWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'windo
  * parts have is still on its way to the whole. `complete`: the whole was the sum of its parts already. `unknown`: the
  * difference is any other, there are no parts that zael has counted, or they keep changing; then nothing is written.
  */
-export async function addFromParts(
+async function addFromParts(
   table: Table,
   whole: UsageWindow,
   windows: readonly Window[],

@@ -34,7 +34,7 @@ const OF_LIMIT: Readonly<Record<string, (limit: LimitJson) => number | null>> = 
 }
 
 /** One row per bucket, with columns of their own for each limit; rates are empty unless the buckets were read twice. */
-export function csvTable(
+function csvTable(
   buckets: Iterable<WatchedBucketJson>,
 ): (rows: readonly WatchedBucketJson[]) => Listing<WatchedBucketJson> {
   const found = new Set<string>()

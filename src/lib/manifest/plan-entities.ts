@@ -101,11 +101,7 @@ const RESERVED_BYTES = 2048
 const MOST_NAMED = 5
 
 /** Throws when the record of an entity, or the audit event of its change, would not fit into an item. */
-export function checkEntitySizes(
-  changes: readonly EntityRecordChange[],
-  live: LiveEntities,
-  source: EntitySource,
-): void {
+function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEntities, source: EntitySource): void {
   const tooLarge = changes.flatMap(change => {
     const record = live.get(change.entity)
     const bytes = bytesOf(change, record === 'same' ? undefined : record)

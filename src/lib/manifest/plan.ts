@@ -198,10 +198,7 @@ export interface PlannedBoost {
  * that exist only for the time of a boost are left alone, unless the file states limits for their scope: these are there
  * for good then.
  */
-export function boostsAfter(
-  record: ConfigRecord,
-  change: {readonly after: readonly Limit[]} | undefined,
-): PlannedBoost[] {
+function boostsAfter(record: ConfigRecord, change: {readonly after: readonly Limit[]} | undefined): PlannedBoost[] {
   const {scope, limits, copiedUntilMs} = record
   const boosted = limits.filter(({boost}) => boost && !boost.isEnded)
   const isLeft = !change || (copiedUntilMs !== undefined && change.after.length === 0)

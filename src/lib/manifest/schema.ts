@@ -30,7 +30,7 @@ const LARGEST_NUMBER = 9.9e125
 const SMALLEST_NUMBER = 1e-130
 
 /** The metadata of an entity: what a record can store exactly. Read by hand, since z.record leaves `__proto__` out. */
-export const metadataSchema = z
+const metadataSchema = z
   .unknown()
   .meta({type: 'object'})
   .transform((input, ctx): {[key: string]: Json} => {

@@ -136,7 +136,7 @@ const MAX_COMPARISONS = 140
 export type Deletion = 'deleted' | 'changed' | {readonly cannot: string}
 
 /** Deletes the old items of a record that was copied. Two old records may share a copy, so a change is retried once. */
-export async function deleteRecord(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
+async function deleteRecord(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const first = await deleteSeen(context, finding)
   if (first !== 'changed') return first
   const again = await compareAgain(context, finding)

@@ -45,7 +45,7 @@ export async function resolveConflict(
 }
 
 /** Whether the conflict is resolved now, by this call or by another client; `false` if others keep changing the record. */
-export async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
+async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
   let conflict: MigrationFinding | undefined = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!isConflict(conflict)) return true
@@ -55,7 +55,7 @@ export async function keepSide(context: MigrationContext, first: MigrationConfli
   return false
 }
 
-export const isConflict = (finding: MigrationFinding | undefined): finding is MigrationConflict =>
+const isConflict = (finding: MigrationFinding | undefined): finding is MigrationConflict =>
   finding?.state === 'conflict' && finding.keep !== undefined
 
 async function findConflict(context: MigrationContext, spelled: string): Promise<MigrationConflict> {

@@ -173,7 +173,7 @@ export function isLate(window: CoarseWindow, start: string, nowMs: number): bool
   return nowMs >= windowEndMs(window, start) + LATE_MS[window]
 }
 
-export function lastSwept(window: CoarseWindow, nowMs: number): string {
+function lastSwept(window: CoarseWindow, nowMs: number): string {
   const running = windowStart(window, nowMs - SWEPT_MS[window])
   return windowStart(window, Date.parse(running) - 1)
 }
@@ -181,6 +181,6 @@ export function lastSwept(window: CoarseWindow, nowMs: number): string {
 export const startWithin = (window: Window, start: string): string => windowStart(window, Date.parse(start))
 
 /** When a window that was to be swept is forgotten, in epoch seconds. */
-export function forgottenAt(window: CoarseWindow, start: string): number {
+function forgottenAt(window: CoarseWindow, start: string): number {
   return Math.floor(windowEndMs(window, start) / 1000) + 40 * 86_400
 }

@@ -22,7 +22,7 @@ const {rolledUp, expiresAt} = attributes.usage
  * repetition, or another process at the same time: the whole is read before its parts and written only if nobody has
  * written it since, so what is written last was added up last. What others have put into the record is left alone.
  */
-export async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
+async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
   const {namespace, entity, resource, window, start} = whole
   const key = keys.usage(namespace, entity, resource, window, start)
   for (let look = 1; ; look++) {

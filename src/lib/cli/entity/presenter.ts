@@ -38,7 +38,7 @@ export function entityCreatedLines(record: EntityRecord): string[] {
   return entityLines(`Created entity "${record.entity}"`, record)
 }
 
-export function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
+function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
     parent: parents,

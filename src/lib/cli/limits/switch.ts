@@ -98,7 +98,7 @@ export interface Reach {
 /** Exceptions that are listed one by one. */
 const MOST_SHOWN = 5
 
-export function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
+function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
   const {scope, previous, record, buckets} = change
   const {found} = reach.exceptions
   const commands = found.slice(0, MOST_SHOWN).flatMap(each => {
@@ -117,7 +117,7 @@ export function switchLines(change: LimitsChange, reach: Reach, where: string): 
   ]
 }
 
-export function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchResult {
+function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchResult {
   const {scope, previous, record, buckets} = change
   const {found, looked, isComplete} = reach.exceptions
   return {

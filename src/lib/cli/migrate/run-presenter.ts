@@ -299,29 +299,29 @@ export function resolvedJson(
   return {stack, key, kept, settled, left: sampleJson(left)}
 }
 
-export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
+function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
   if (count === 0) return []
   return ['', `${title}:`, ...shown.map(({key, reason}) => `  ${key}: ${reason}`), ...moreLines(count, shown.length)]
 }
 
-export function unknownLines({count, shown}: Sample<string>): string[] {
+function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
   const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
   return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
 }
 
-export function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
+function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
   return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
 }
 
 const moreLines = (count: number, shown: number): string[] =>
   count > shown ? [`  and ${formatCount(count - shown)} more`] : []
 
-export const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
+const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
 
-export const checkedItems = ({checked}: Verification): number => sumOf(checked)
+const checkedItems = ({checked}: Verification): number => sumOf(checked)
 
-export const sumOf = (counts: Partial<Record<string, number>>): number =>
+const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
 
 export const NO_OLD_ITEMS: OldItemCountsJson = {
@@ -336,8 +336,8 @@ export const NO_OLD_ITEMS: OldItemCountsJson = {
 }
 
 /** Kinds of old records, in the order they are printed. */
-export const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
+const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
 
-export function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
+function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
   return {...NO_OLD_ITEMS, ...counts}
 }

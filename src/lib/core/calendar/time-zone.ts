@@ -171,7 +171,7 @@ US: Alaska Aleutian Arizona Central East-Indiana Eastern Hawaii Indiana-Starke M
 `
 
 /** Every name of a time zone that may be stored, in its exact spelling. */
-export function timeZoneNames(): ReadonlySet<string> {
+function timeZoneNames(): ReadonlySet<string> {
   names ??= new Set([...Intl.supportedValuesOf('timeZone'), ...unlistedNames(), ...fixedOffsets()])
   return names
 }

@@ -135,10 +135,10 @@ export interface ModifierContext {
   readonly zone: ZoneReader
 }
 
-export const SOFT = 'soft'
+const SOFT = 'soft'
 
 /** Reads a window: `x0.1@"* 22,23 * * *"` or `200k/min:300k@"* 9-16 * * 1-5"`. */
-export function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
+function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
   const [parameters, when] = cutPiece(piece, '@')
   if (when === undefined) {
     const near = nearestNames(piece.text, [SOFT]).length > 0 ? '; did you mean soft?' : ''
@@ -180,13 +180,13 @@ function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<R
   }
 }
 
-export function amountIn(unit: string | undefined, piece: Piece, what: string): number {
+function amountIn(unit: string | undefined, piece: Piece, what: string): number {
   const amount = parseAmount(piece, what)
   if (amount.unit === unit) return amount.tokens
   throw syntaxError(piece, `the ${what} "${piece.text}" is not in ${unit ?? 'tokens'} like the amount of the limit`)
 }
 
-export function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string | undefined): string {
+function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string | undefined): string {
   const when = `@${formatCrons([entry.cron], zone)}`
   if ('scale' in entry) return `x${entry.scale}${when}`
   const {capacity, refillAmount, refillPeriodSeconds} = entry
@@ -210,7 +210,7 @@ const PERIOD_OF_CRON: ReadonlyMap<string, string> = new Map([...CRON_OF_PERIOD].
 const UNITS = ['sec', 'min', 'hour', 'day']
 
 /** Seconds of `min`, `15min`, `5h`. */
-export function parsePeriod(piece: Piece): number {
+function parsePeriod(piece: Piece): number {
   const {text} = piece
   const ms = durationMs(text)
   if (ms === undefined) {
@@ -228,12 +228,12 @@ export function parsePeriod(piece: Piece): number {
 }
 
 /** `min`, `15min`: without a count of 1. */
-export function formatPeriod(seconds: number): string {
+function formatPeriod(seconds: number): string {
   return formatDuration(seconds * 1000).replace(/^1(?=[a-z])/, '')
 }
 
 /** The cron of `hour`, `day`, `week` or `month`. */
-export function parseCalendarPeriod(piece: Piece): string {
+function parseCalendarPeriod(piece: Piece): string {
   const cron = CRON_OF_PERIOD.get(piece.text)
   if (cron !== undefined) return cron
   const names = [...CRON_OF_PERIOD.keys()]
@@ -242,7 +242,7 @@ export function parseCalendarPeriod(piece: Piece): string {
 }
 
 /** The calendar period that a cron stands for; `undefined` for any other cron. */
-export function formatCalendarPeriod(cron: string): string | undefined {
+function formatCalendarPeriod(cron: string): string | undefined {
   return PERIOD_OF_CRON.get(cron)
 }
 
@@ -259,7 +259,7 @@ export interface ZoneReader {
 }
 
 /** All parts of a limit share one zone, so that it can be given at any one of them. */
-export function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
+function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
   let zone: string | undefined
   return {
     calendar,
@@ -275,10 +275,10 @@ export function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
 }
 
 /** Whether the text after the `@` is one or more crons; otherwise it is a zone. */
-export const isCronText = ({text}: Piece): boolean => text.startsWith('"')
+const isCronText = ({text}: Piece): boolean => text.startsWith('"')
 
 /** Reads `"CRON[; CRON…] [ZONE]"`. */
-export function parseCrons(piece: Piece, use: CronUse, zone: ZoneReader): [string, ...string[]] {
+function parseCrons(piece: Piece, use: CronUse, zone: ZoneReader): [string, ...string[]] {
   const {text} = piece
   if (!isCronText(piece)) throw syntaxError(piece, 'a cron must be in double quotes, as in @"0 9 * * 1-5"')
   const end = text.indexOf('"', 1)
@@ -310,6 +310,6 @@ function parseCron(piece: Piece, use: CronUse, zone: ZoneReader): string {
 }
 
 /** The inverse of {@link parseCrons}; `zone` only where it must be said. */
-export function formatCrons(crons: readonly string[], zone: string | undefined): string {
+function formatCrons(crons: readonly string[], zone: string | undefined): string {
   return `"${crons.join('; ')}${zone === undefined || zone === DEFAULT_ZONE ? '' : ` ${zone}`}"`
 }

@@ -156,10 +156,10 @@ export interface ExistingTable {
 }
 
 /** What AWS sets. */
-export const DEFAULT_RECOVERY_DAYS = 35
+const DEFAULT_RECOVERY_DAYS = 35
 
 /** Reads a table; `undefined` when there is none. */
-export async function readExistingTable({transport, name: TableName}: Table): Promise<ExistingTable | undefined> {
+async function readExistingTable({transport, name: TableName}: Table): Promise<ExistingTable | undefined> {
   const described = await transport.send('DescribeTable', {TableName}).catch(error => {
     if (error instanceof TableMissing) return undefined
     throw error

@@ -151,12 +151,7 @@ function callOnStack<T>(aws: Aws, stack: string, doing: string, call: () => Prom
 }
 
 /** The error for a change set that CloudFormation could not plan; `status` is its reason. */
-export async function refusedChangeSet(
-  aws: Aws,
-  stack: string,
-  id: string,
-  status = 'no reason given',
-): Promise<ZaelError> {
+async function refusedChangeSet(aws: Aws, stack: string, id: string, status = 'no reason given'): Promise<ZaelError> {
   const found = /EarlyValidation/.test(status) ? await readValidationErrors(aws, stack, id) : []
   const reason = found.length === 0 ? status : found.join(' ')
   const next = isNameTaken(status)

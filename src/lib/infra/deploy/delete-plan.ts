@@ -143,7 +143,7 @@ interface Leftovers {
 }
 
 /** Throws when the stack is gone and nothing of the rest is to be deleted, or the table is not a rate limiter's. */
-export async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
+async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
   const {name} = table
   const {deleteTable, emptyArchive} = request
   if (hasTable && !(await isLimiterTable(table))) {

@@ -117,7 +117,7 @@ function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
 }
 
 /** Deletes every object of a bucket in all its versions, then the bucket; returns the number of deleted versions. */
-export async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
+async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
   return callAws(`empty the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()
     let deleted = 0

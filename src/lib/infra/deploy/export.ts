@@ -45,7 +45,7 @@ export async function exportStack(folder: string, options: StackOptionValues): P
 
 const jsonOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`
 
-export async function writeExport(
+async function writeExport(
   folder: string,
   files: ReadonlyArray<Pick<ExportedFile, 'path' | 'purpose'> & {readonly content: string | Uint8Array}>,
 ): Promise<ExportedFile[]> {

@@ -219,7 +219,7 @@ function isImportOfTable({logicalId, action}: PlannedResource): boolean {
  * Whether the function or its event source was deleted without CloudFormation, which believes that they exist: usage is
  * not counted, and a change set that compares templates would not create them again.
  */
-export async function findGoneParts(
+async function findGoneParts(
   aws: Aws,
   resources: readonly StackResource[],
   running: RunningCode | null,
@@ -245,7 +245,7 @@ type Parameters = Readonly<Record<string, string>>
  * A repair sets the table back to what the stack states. Deletion protection that somebody has turned on by hand stays, and
  * becomes an option of the stack, unless another value is asked for: taking it away must be meant.
  */
-export async function keptProtection({transport, name: TableName}: Table, asked: Parameters): Promise<Parameters> {
+async function keptProtection({transport, name: TableName}: Table, asked: Parameters): Promise<Parameters> {
   if (asked.EnableDeletionProtection !== undefined) return {}
   const {Table: table} = await transport.send('DescribeTable', {TableName})
   return table?.DeletionProtectionEnabled ? {EnableDeletionProtection: 'true'} : {}

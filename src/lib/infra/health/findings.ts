@@ -227,7 +227,7 @@ export function stackPart(stack: DeployedStack): StackPart {
 }
 
 /** How long the function waits for a batch to fill, in ms; the default when the stack could not be read. */
-export function batchWindowMs(stack: StackPart | null): number {
+function batchWindowMs(stack: StackPart | null): number {
   const option = STACK_OPTIONS.find(({name}) => name === 'batchWindow')
   const chosen = stack?.parameters.chosen.find(({name}) => name === option?.parameter)?.value
   return Number(chosen ?? option?.default) * 1000

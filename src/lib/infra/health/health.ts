@@ -126,7 +126,7 @@ function unknownPart(part: PartName, error: ZaelError | undefined): UnknownPart[
 }
 
 /** Reads the function of a stack; `null` when there is none. */
-export async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
+async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
   const found = await callAws(`read function "${name}"`, async () => {
     const client = await aws.lambda()
     try {
@@ -153,7 +153,7 @@ export async function readAggregator(aws: Aws, name: string): Promise<Aggregator
 }
 
 /** Reads the event source mapping between a stream and a function; `null` when there is none. */
-export async function readMapping(aws: Aws, functionName: string, streamArn: string): Promise<MappingPart | null> {
+async function readMapping(aws: Aws, functionName: string, streamArn: string): Promise<MappingPart | null> {
   const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
     const client = await aws.lambda()
     const mappings: EventSourceMappingConfiguration[] = []

@@ -153,7 +153,7 @@ interface SimulationRequest {
   readonly ContextEntries?: ContextEntry[]
 }
 
-export async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
+async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
   const requests = new Map<string, SimulationRequest>()
   for (const {actions, resources, conditions} of needed) {
     const key = JSON.stringify([resources, conditions])

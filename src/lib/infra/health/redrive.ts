@@ -115,7 +115,7 @@ export function windowsOf(
 }
 
 /** The settings of the deployed aggregator; throws when it is not zael's. */
-export async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnType<typeof parseLambdaSettings>> {
+async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnType<typeof parseLambdaSettings>> {
   const name = `${stack}-aggregator`
   const found = await callAws(`read function "${name}"`, async () => {
     const client = await aws.lambda()

@@ -17,7 +17,7 @@ export interface ResourceHandlers {
 }
 
 /** The facts in this package; `node .ci/resource-handlers.js` writes the file. */
-export async function loadResourceHandlers(): Promise<ResourceHandlers> {
+async function loadResourceHandlers(): Promise<ResourceHandlers> {
   return JSON.parse(await readFile(packageFile('templates/resource-handlers.json'), 'utf8'))
 }
 

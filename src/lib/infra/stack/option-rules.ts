@@ -56,7 +56,7 @@ export function checkCombination(stack: string, given: Readonly<Record<string, s
   })
 }
 
-export function formattedName(format: string, name: string): string {
+function formattedName(format: string, name: string): string {
   return format.replace('{}', () => name)
 }
 

@@ -182,11 +182,7 @@ export interface LimitAlteration {
  * other values before or after than at the place where they are changed. Other levels that a change hides or uncovers are
  * the reason. All levels concerned must have been read.
  */
-export function alterationsOf(
-  levels: LevelLimits,
-  changes: readonly MeantChange[],
-  pair: BucketPair,
-): LimitAlteration[] {
+function alterationsOf(levels: LevelLimits, changes: readonly MeantChange[], pair: BucketPair): LimitAlteration[] {
   const [was, is] = [levels.appliedTo(pair, 'before'), levels.appliedTo(pair, 'after')]
   const deciding = [is, was].flatMap(applied => changes[applied?.change ?? Number.NaN] ?? [])
   const [place] = deciding
@@ -219,7 +215,7 @@ export interface AlteredLimit extends LimitAlteration {
   readonly buckets: number
 }
 
-export class AlterationCount {
+class AlterationCount {
   readonly #found = new Map<
     string,
     {readonly each: LimitAlteration & {resource: string}; entities: Set<string>; buckets: number}

@@ -133,7 +133,7 @@ function subjectOf(item: Item, key: ParsedKey): Subject {
 const INDEX_KEYS = Object.values(indexes).flatMap(index => keyNames(index))
 
 /** The index keys that a record must have and has not, or has and must not have: those that differ, with their right values. */
-export function wrongIndexKeys(item: Item, key: ParsedKey): {[name: string]: Item[string] | undefined} {
+function wrongIndexKeys(item: Item, key: ParsedKey): {[name: string]: Item[string] | undefined} {
   const expected = encoded(item, key)
   const differing = INDEX_KEYS.filter(name => textOf(item, name) !== textOf(expected, name))
   return Object.fromEntries(differing.map(name => [name, expected[name]]))

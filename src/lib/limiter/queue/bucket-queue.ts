@@ -439,7 +439,7 @@ export class BucketQueue {
 const ATTEMPTS = 10
 
 /** Repeats a correction that has certainly not been made; throws the last error. */
-export function insist(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
+function insist(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
   const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
   return retrying(attempt, {...backoff, attempts: ATTEMPTS, retryable})
 }

@@ -75,7 +75,7 @@ export class BucketWrites {
 }
 
 /** A bucket item as it is now, `undefined` when there is none. `timeoutMs` bounds all attempts together, as of a write. */
-export async function readBucket(
+async function readBucket(
   {transport, name, namespace, backoff}: NamespaceTable,
   {entity, resource, shard}: BucketAddress,
   timeoutMs: number,

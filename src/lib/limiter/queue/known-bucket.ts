@@ -314,7 +314,7 @@ interface SeenAhead {
  * refilled the bucket, the one that the bucket has reached by that clock at least (decision 29). So the time since is
  * credited by whoever comes first, not by that client alone, and never later than what the clock furthest ahead shows.
  */
-export class BucketTime {
+class BucketTime {
   #ahead: SeenAhead | undefined
 
   /** A clock that is set gains nothing: what has passed is the least of what it and the steady clock of this process tell. */

@@ -78,7 +78,7 @@ export function chargesOf(corrections: readonly Correction[]): Map<string, bigin
 }
 
 /** What is returned, as positive amounts, apart from what others are charged. */
-export function returnsOf(corrections: readonly Correction[]): Map<string, bigint> {
+function returnsOf(corrections: readonly Correction[]): Map<string, bigint> {
   return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(negateAmounts(amounts))})))
 }
 

@@ -254,7 +254,7 @@ export interface Timers {
   clearTimeout(timer: unknown): void
 }
 
-export const NODE_TIMERS: Timers = {
+const NODE_TIMERS: Timers = {
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: timer => clearTimeout(timer as NodeJS.Timeout),
 }
@@ -273,7 +273,7 @@ interface PeriodicLoadOptions<T> {
  * Loads something now, and again after every interval until it is stopped. Each instance has its own signal, so a late
  * response to a stopped one is ignored, and nothing waits for it.
  */
-export class PeriodicLoad<T> {
+class PeriodicLoad<T> {
   readonly #options: PeriodicLoadOptions<T>
   readonly #stopped = new AbortController()
   #timer: unknown

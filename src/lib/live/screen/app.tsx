@@ -125,7 +125,7 @@ function useChange<T>(value: T, effect: (value: T) => void): void {
   })
 }
 
-export function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
+function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
   const onInterrupt = () => end(130)
   const onTerminate = () => end(143)
   process.on('SIGINT', onInterrupt)
@@ -137,7 +137,7 @@ export function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
 }
 
 /** Stops the process; returns when it continues. Does nothing on Windows, which has no job control. */
-export function stopProcess(): void {
+function stopProcess(): void {
   if (process.platform === 'win32') return
   // The whole process group, as the terminal would do: the shell waits for the process that started this one.
   process.kill(0, 'SIGTSTP')

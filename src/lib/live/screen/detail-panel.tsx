@@ -330,7 +330,7 @@ interface ChartSpace {
 }
 
 /** The last 24 hours as one line per limit, and one for refusals: oldest on the left, scaled to the busiest hour. */
-export function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: ChartSpace): Line[] {
+function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: ChartSpace): Line[] {
   const hour = Math.floor(nowMs / HOUR_MS)
   const recent = usage.flatMap(each => {
     const at = USAGE_HOURS - 1 - (hour - Math.floor(Date.parse(each.start) / HOUR_MS))

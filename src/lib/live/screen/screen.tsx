@@ -81,7 +81,7 @@ const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   unknown: 'gone',
 }
 
-export function Health({frame}: {readonly frame: Frame}) {
+function Health({frame}: {readonly frame: Frame}) {
   return <ScreenLines lines={healthLines(frame)} />
 }
 
@@ -102,14 +102,14 @@ function healthLines({data, cursor, heights, settings}: Frame): Line[] {
   })
 }
 
-export function Why({frame}: {readonly frame: Frame}) {
+function Why({frame}: {readonly frame: Frame}) {
   const lines = explanationLines(frame)
   const {state, heights} = frame
   const top = Math.max(0, Math.min(state.whyTop, lines.length - heights.text))
   return <ScreenLines lines={lines.slice(top, top + heights.text)} />
 }
 
-export function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
+function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
   const [entity = '', resource = ''] = (state.whyId ?? '').split('#')
   const title = seg(`Why ${entity} ${settings.glyphs.dot} ${resource}`, 'title')
   const why = data.why?.id === state.whyId ? data.why : undefined

@@ -82,7 +82,7 @@ const OLDEST_JAVA = 17
 const HINT = `Install a Java development kit (JDK) ${OLDEST_JAVA} or newer and put it on PATH or in JAVA_HOME.`
 
 /** The `java` program of JAVA_HOME or PATH, checked to be recent enough and to include the compiler. */
-export async function findJava(): Promise<string> {
+async function findJava(): Promise<string> {
   const java = process.env.JAVA_HOME ? join(process.env.JAVA_HOME, 'bin', 'java') : 'java'
   checkJavaModules(await listModules(java))
   return java

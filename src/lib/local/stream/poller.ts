@@ -278,11 +278,7 @@ export interface Delivery {
   readonly failure: Error | undefined
 }
 
-export async function deliver(
-  handler: StreamHandler,
-  streamArn: string,
-  records: readonly RawRecord[],
-): Promise<Delivery> {
+async function deliver(handler: StreamHandler, streamArn: string, records: readonly RawRecord[]): Promise<Delivery> {
   const failed = await failuresOf(handler, eventOf(streamArn, records))
   if (failed instanceof Error) return {delivered: [], failure: failed}
   if (failed.size === 0) return {delivered: records, failure: undefined}

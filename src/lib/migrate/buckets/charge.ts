@@ -191,10 +191,7 @@ export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket 
   return {record, marks}
 }
 
-export function markOf(
-  {state, refilledAtMs, countsConsumption}: OldLimit,
-  charged: ChargedBucket | undefined,
-): LimitMark {
+function markOf({state, refilledAtMs, countsConsumption}: OldLimit, charged: ChargedBucket | undefined): LimitMark {
   return {
     oldConsumed: countsConsumption ? state.consumedMilli : undefined,
     oldTokens: state.tokensMilli,
@@ -204,6 +201,6 @@ export function markOf(
 }
 
 /** Records that the new bucket contains what adjustments left behind; that is never refilled or charged. */
-export function markOfResidue({tokensMilli}: OldResidue): LimitMark {
+function markOfResidue({tokensMilli}: OldResidue): LimitMark {
   return {oldConsumed: undefined, oldTokens: tokensMilli, oldRefilledAtMs: 0, charged: undefined}
 }

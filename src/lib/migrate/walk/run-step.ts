@@ -62,7 +62,7 @@ const MAX_PASSES = 8
 /** Pause between two passes with `--follow`. */
 const PAUSE_MS = 2_000
 
-export async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {
+async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {
   await follow(step, run, followMs)
   const last = run.lease.record.pass + MAX_PASSES - 1
   for (;;) {

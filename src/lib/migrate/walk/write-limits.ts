@@ -119,7 +119,7 @@ const ATTEMPTS = 20
  * that writes, so what somebody else configures meanwhile stays in force. Recorded in the audit like any other change.
  * Resolves to whether it was written.
  */
-export async function configureWhereNone(
+async function configureWhereNone(
   context: MigrationContext,
   {
     namespace,

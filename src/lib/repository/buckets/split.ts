@@ -291,7 +291,7 @@ function ignoreRefusal(error: unknown): void {
   if (!(error instanceof TransactionCancelled)) throw error
 }
 
-export function grantOfShard(
+function grantOfShard(
   name: string,
   limit: LimitState,
   records: readonly BucketRecord[],
@@ -313,7 +313,7 @@ export function grantOfShard(
 }
 
 /** A quota that a new shard gets its part of; what was bought stays with the donor. */
-export function newlyGranted(limit: LimitState, grantCount: number): LimitState {
+function newlyGranted(limit: LimitState, grantCount: number): LimitState {
   const {kind} = limit
   if (!kind?.quota) return limit
   const session = kind.quota.session && {...kind.quota.session, consumedMarkMilli: undefined}

@@ -343,7 +343,7 @@ export function markedUpdate(
   }
 }
 
-export function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
+function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
   const {added, lastAt} = bucketRefusals(refusals)
   for (const [attribute, count] of added) e.add(attribute, n(count))
   e.set(lastAt[0], n(lastAt[1]))

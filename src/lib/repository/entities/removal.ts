@@ -129,11 +129,7 @@ const names = attributes.bucket
  * keys, so it only provides resources; which shards exist is read from the items themselves. `resources` are added to
  * those of the index.
  */
-export async function findBucketKeys(
-  table: NamespaceTable,
-  entity: string,
-  resources: Iterable<string>,
-): Promise<Key[]> {
+async function findBucketKeys(table: NamespaceTable, entity: string, resources: Iterable<string>): Promise<Key[]> {
   const shards = new Map<string, number>()
   const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))
   for (const resource of resources) atLeast(resource, 1)

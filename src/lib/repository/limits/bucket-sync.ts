@@ -175,12 +175,7 @@ export const familySync: BucketSync = {align: alignFamily, isThorough: true}
  * Stamps one shard with the family of its entity, and nothing else: requests read there whom to charge. With the revision,
  * plans that were made before are void. A bucket that is gone is not created again.
  */
-export function familyUpdate(
-  table: NamespaceTable,
-  record: BucketRecord,
-  family: Family,
-  mark: WriteMark,
-): BucketUpdate {
+function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Family, mark: WriteMark): BucketUpdate {
   const e = new ExpressionBuilder()
   storeFamily(e, family, record)
   requireLimitsRevision(e, record)

@@ -258,7 +258,7 @@ const SCAN_SEGMENTS = 4
  * Namespace ids that only records know, by a scan of the whole table. The registry is read after the scan, and one record
  * of each id once more after that: a namespace that is registered or purged meanwhile is not reported.
  */
-export async function findUnregistered(
+async function findUnregistered(
   table: Table,
   registeredIds: () => Promise<ReadonlySet<string>>,
   signal?: AbortSignal,
@@ -284,7 +284,7 @@ export async function findUnregistered(
   return unregistered
 }
 
-export function unregisteredNamespace(id: string): Namespace {
+function unregisteredNamespace(id: string): Namespace {
   const dates = {createdAt: '', deletedAt: undefined}
   return {id, name: '', status: 'deleted', ...dates, halfDeleted: false, isUnregistered: true}
 }

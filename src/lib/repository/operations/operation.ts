@@ -50,10 +50,7 @@ export function planOperation(operation: BucketOperation, input: OperationBasis)
 }
 
 /** Fills limits, which also cancels debts, and starts a new period of quotas. What was consumed stays counted. */
-export function planReset(
-  named: ReadonlySet<string> | undefined,
-  {shards, limits, nowMs}: OperationBasis,
-): PlannedOperation {
+function planReset(named: ReadonlySet<string> | undefined, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => planBucket(seen, nowMs, limits))
   const names = limitNames(plans)
   requireKnown([...(named ?? [])], names)

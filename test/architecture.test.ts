@@ -1,152 +1,12 @@
+import {readFile, writeFile} from 'node:fs/promises'
 import {posix} from 'node:path'
 import {describe, expect, it} from 'vitest'
 import {type ImportLine, importCycles, importLines, type SourceFile} from './helpers/import-lines.js'
+import {INSIDE, ONLY_IN, ROOMS, type Room, roomTable} from './helpers/rooms.js'
 import {readSources} from './helpers/sources.js'
 
-interface Rule {
-  /** Rooms this one may import from, besides itself. */
-  readonly rooms: readonly string[]
-  /** Packages it may import; a `*` at the end stands for anything. */
-  readonly packages: readonly string[]
-}
-
-const GROUND = ['core', 'schema', 'dynamo', 'repository']
-const MIDDLE = ['files', 'limiter', 'aggregator', 'manifest', 'migrate', 'infra', 'insight', 'local']
-
-/** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
-const RULES: Readonly<Record<string, Rule>> = {
-  core: {rooms: [], packages: []},
-  files: {rooms: ['core'], packages: ['node:*', 'yaml', 'zod']}, // files that people write, and those of this package
-  schema: {rooms: ['core'], packages: []},
-  dynamo: {rooms: ['core', 'schema', 'files'], packages: ['node:*', '@aws-sdk/*']},
-  repository: {rooms: ['core', 'schema', 'dynamo'], packages: ['node:*']},
-
-  limiter: {rooms: GROUND, packages: ['node:*']},
-  adapters: {rooms: ['core', 'schema', 'dynamo', 'limiter'], packages: ['@opentelemetry/api']}, // frameworks are known by the shape of their types only
-  aggregator: {rooms: GROUND, packages: ['node:*', 'zod/mini', '@aws-sdk/client-s3']}, // the Lambda bundle, where plain zod is too large
-  manifest: {rooms: [...GROUND, 'files'], packages: ['node:*', 'yaml', 'zod']},
-  migrate: {rooms: GROUND, packages: ['node:*', 'zod']},
-  infra: {rooms: [...GROUND, 'files', 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // deploys the aggregator, counts again what it could not
-  insight: {rooms: [...GROUND, 'files', 'limiter', 'infra'], packages: ['node:*', 'zod']}, // what operators ask
-  local: {rooms: [...GROUND, 'files', 'limiter', 'aggregator'], packages: ['node:*', 'zod', 'zod/mini']}, // runs the aggregator on the local table's stream
-
-  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod']},
-  live: {
-    rooms: [...GROUND, 'infra', 'insight', 'cli'],
-    packages: ['node:*', 'ink', 'react', 'react/*', '@oclif/core/flags', 'zod'],
-  },
-
-  index: {rooms: [...GROUND, ...MIDDLE], packages: []},
-  results: {rooms: ['cli', 'live'], packages: ['zod']}, // the JSON results of all commands
-  commands: {rooms: [...GROUND, ...MIDDLE, 'cli', 'live'], packages: ['node:*', '@oclif/*']},
-}
-
-/** Packages that only a part of a room knows. */
-const ONLY_IN: readonly {readonly room: string; readonly packages: RegExp; readonly path: string}[] = [
-  {room: 'adapters', packages: /^@opentelemetry\//, path: 'src/lib/adapters/otel/'},
-  {room: 'aggregator', packages: /^@aws-sdk\//, path: 'src/lib/aggregator/s3-archive-sink.ts'},
-  {room: 'live', packages: /^(?:ink|react)(?:\/|$)/, path: 'src/lib/live/screen/'},
-  {room: 'live', packages: /^@oclif\//, path: 'src/lib/live/flags.ts'},
-]
-
-/**
- * Who may import whom inside a room that has rooms of its own, from the ground up; `.` is the room itself. A new folder
- * enters the house through this table.
- */
-const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
-  core: {
-    '.': [],
-    text: ['.'],
-    limits: ['.', 'text'],
-    buckets: ['.', 'limits'],
-    calendar: ['.', 'text', 'limits'],
-  },
-  dynamo: {'.': [], transports: ['.']},
-  repository: {
-    table: [],
-    audit: ['table'],
-    buckets: ['table'],
-    namespaces: ['table'],
-    usage: ['table'],
-    limits: ['table', 'audit', 'buckets'], // and how they get into buckets
-    entities: ['table', 'audit', 'limits'],
-    operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
-    '.': ['table', 'audit', 'buckets', 'namespaces', 'usage', 'limits', 'entities', 'operations'],
-  },
-  limiter: {
-    refusal: [],
-    request: ['refusal'],
-    queue: ['refusal', 'request'], // one item
-    levels: ['refusal', 'request', 'queue'], // the items of a request: shards, parents, several resources
-    '.': ['refusal', 'request', 'levels'],
-  },
-  adapters: {'.': [], otel: []},
-  aggregator: {rollup: [], '.': ['rollup']},
-  migrate: {
-    layouts: [],
-    records: ['layouts'],
-    buckets: ['layouts', 'records'],
-    usage: ['records'],
-    limitless: ['records', 'buckets'],
-    walk: ['records', 'buckets', 'usage', 'limitless'],
-    '.': ['layouts', 'records', 'limitless', 'walk'],
-  },
-  infra: {
-    aws: [],
-    stack: ['aws'],
-    permissions: ['stack'],
-    deploy: ['aws', 'stack', 'permissions'],
-    health: ['aws', 'stack', 'permissions'],
-  },
-  insight: {
-    lookup: [],
-    usage: ['lookup'],
-    why: ['lookup', 'usage'],
-    preview: ['lookup', 'usage'],
-    cost: ['usage'],
-    verify: [],
-  },
-  local: {
-    engines: [],
-    'state-dir': ['engines'],
-    stream: [],
-    supervisor: ['engines', 'state-dir', 'stream'],
-    testing: ['engines'],
-    '.': ['engines', 'state-dir', 'supervisor'],
-  },
-  cli: {
-    output: [],
-    base: ['output'],
-    flags: ['output'],
-    help: ['base', 'output'],
-    completion: ['base'],
-    aggregator: ['output'],
-    audit: ['output'],
-    config: ['base', 'output'],
-    cost: ['output'],
-    limits: ['base', 'output'],
-    namespace: ['output'],
-    stack: ['base', 'output'],
-    usage: ['output', 'flags'],
-    verify: ['output'],
-    acquire: ['base', 'output', 'limits', 'usage'],
-    bucket: ['output', 'usage'],
-    entity: ['base', 'output', 'limits'],
-    migrate: ['output', 'limits'],
-  },
-  live: {
-    model: [],
-    poll: ['model'],
-    state: ['model'],
-    screen: ['model', 'state'],
-    actions: ['state'],
-    '.': ['model', 'poll', 'state', 'screen', 'actions'],
-    metrics: ['.', 'model', 'poll'],
-  },
-}
-
 /** What a command may import without `await import()`: the rest would make every start of zael slower. */
-const COMMANDS_STATIC: Rule = {rooms: ['cli'], packages: ['@oclif/*']}
+const COMMANDS_STATIC: Pick<Room, 'rooms' | 'packages'> = {rooms: ['cli'], packages: ['@oclif/*']}
 
 /** What commands may import at once besides: their flags, and an error to throw. */
 const LIGHT = ['src/lib/core/errors', 'src/lib/live/flags']
@@ -155,7 +15,7 @@ const LIGHT = ['src/lib/core/errors', 'src/lib/live/flags']
 function violations(files: readonly SourceFile[]): string[] {
   const breaches = files.flatMap(file => {
     const room = roomOf(file.path)
-    const rule = RULES[room]
+    const rule = ROOMS[room]
     if (!rule) return [`${file.path} is in no room of the house`]
     return importLines(file).flatMap(line => {
       const what = line.target ?? line.specifier
@@ -225,7 +85,7 @@ function folderCycles(files: readonly SourceFile[]): string[] {
   ).map(ring => ring.replaceAll('/folder', ''))
 }
 
-function isAllowed(room: string, rule: Rule, {specifier, target}: ImportLine): boolean {
+function isAllowed(room: string, rule: Pick<Room, 'rooms' | 'packages'>, {specifier, target}: ImportLine): boolean {
   if (target !== undefined) return roomOf(target) === room || rule.rooms.includes(roomOf(target))
   return rule.packages.some(name => (name.endsWith('*') ? specifier.startsWith(name.slice(0, -1)) : specifier === name))
 }
@@ -244,6 +104,16 @@ describe('the source tree', () => {
     const files = readSources()
     expect(files.length).toBeGreaterThan(0)
     expect(violations(files)).toEqual([])
+  })
+
+  it('is described by the table of rooms in CONTRIBUTING.md', async () => {
+    const path = new URL('../CONTRIBUTING.md', import.meta.url)
+    const page = await readFile(path, 'utf8')
+    const table = /(?<=<!-- rooms, written by: .* -->\n\n).*(?=\n\n<!-- end of rooms -->)/s
+    const current = page.replace(table, () => roomTable())
+    if (process.env.ZAEL_ROOMS === 'write') await writeFile(path, current)
+    else expect(page).toBe(current)
+    expect(current).toContain(roomTable())
   })
 })
 

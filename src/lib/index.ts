@@ -6,10 +6,10 @@
  */
 export type {LimitStatus} from './core/buckets/bucket.js'
 export {type ErrorKind, EXIT, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
-export type {Consumption} from './core/limits/consumption.js'
 export type {
   CalendarCheck,
   CalendarReset,
+  Consumption,
   CronUse,
   Limit,
   LimitBoost,
@@ -54,11 +54,9 @@ export {
 export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/refusal/headers.js'
 export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
 export type {AcquireRequest, BucketName, RateLimiterOptions, Settle} from './limiter/request/options.js'
-export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
-export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
+export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
-export type {MetadataChange} from './repository/entities/update.js'
 export type {SyncOptions, SyncResult} from './repository/limits/bucket-sync.js'
 export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change-options.js'
 export type {SystemSettings} from './repository/limits/checks.js'
@@ -80,6 +78,7 @@ export {
   type UsageSum,
   type WindowUsage,
 } from './repository/repository.js'
+export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/table/audit.js'
 export type {CountsByKind, RecordKind, Removed} from './repository/table/kind-counter.js'
 export type {ConnectionOptions} from './repository/table/open-table.js'
 export type {PageRequest, RecordPage} from './repository/table/query.js'

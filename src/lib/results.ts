@@ -1,9 +1,8 @@
 import {acquireResult, whyResult} from './cli/acquire/results.js'
 import {aggregatorDeadLettersResult, aggregatorRedriveResult} from './cli/aggregator/results.js'
 import {auditListResult, auditShowResult} from './cli/audit/results.js'
-import {errorResult} from './cli/base/error-results.js'
+import {configShowResult, errorResult} from './cli/base/results.js'
 import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './cli/bucket/results.js'
-import {configShowResult} from './cli/config/results.js'
 import {costResult} from './cli/cost/results.js'
 import {
   entityChildrenResult,

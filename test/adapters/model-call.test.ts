@@ -1,7 +1,6 @@
 import {expect, it} from 'vitest'
-import {EventStreamReader} from '../../src/lib/adapters/event-stream.js'
 import {estimateCall, readModelCall} from '../../src/lib/adapters/model-call.js'
-import {observedStream} from '../../src/lib/adapters/observed-stream.js'
+import {EventStreamReader, observedStream} from '../../src/lib/adapters/observed-stream.js'
 
 const estimateOf = async (body: object) =>
   estimateCall(await readModelCall('http://127.0.0.1/', {method: 'POST', body: JSON.stringify(body)}))

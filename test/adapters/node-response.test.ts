@@ -2,7 +2,7 @@ import {once} from 'node:events'
 import {createServer, type IncomingMessage, type ServerResponse} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {afterEach, expect, it} from 'vitest'
-import {onAnswered} from '../../src/lib/adapters/node-response.js'
+import {onAnswered} from '../../src/lib/adapters/problem.js'
 
 const server = createServer()
 afterEach(() => {

@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {expect, it} from 'vitest'
-import {GROWTH_UNITS_PER_SECOND} from '../../src/lib/core/buckets/shard-growth.js'
+import {GROWTH_UNITS_PER_SECOND} from '../../src/lib/core/buckets/shards.js'
 import {STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
 import {usageIdentity} from '../../src/lib/schema/usage-record.js'
 import {ROOT} from '../helpers/run-command.js'

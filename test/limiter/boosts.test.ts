@@ -1,7 +1,7 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {tidyBoosts} from '../../src/lib/repository/limits/tidy-boosts.js'
+import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'

@@ -1,7 +1,7 @@
 import {afterAll, beforeAll, beforeEach, expect, inject, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
+import {Audit} from '../../src/lib/repository/table/audit.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -4,7 +4,7 @@ import {rateText} from '../../src/lib/core/limits/boost-text.js'
 import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {diffManifest, type PlannedBoost, planManifest} from '../../src/lib/manifest/plan.js'
-import {tidyBoosts} from '../../src/lib/repository/limits/tidy-boosts.js'
+import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {apply, lineOf, manifestOf, newNamespace} from './support.js'
 

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {TIDY_AFTER_MS} from '../../src/lib/repository/limits/boosted-limits.js'
-import {tidyBoosts} from '../../src/lib/repository/limits/tidy-boosts.js'
+import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {usePeers} from './peers.js'
 import {describeWithPeers, limit} from './python-client.js'
 

@@ -38,7 +38,7 @@ export default class AggregatorDeadLetters extends StackCommand<typeof Aggregato
       this.print([NO_LOCAL_LETTERS])
       return {stack, queue: null, letters: [], total: 0, next: null}
     }
-    const {DeadLetterQueue} = await import('../../lib/infra/health/dead-letter-queue.js')
+    const {DeadLetterQueue} = await import('../../lib/infra/dead-letters/queue.js')
     const queue = await DeadLetterQueue.open(aws, stack)
     const total = await queue.count()
     const letters = await queue.peek(HIDDEN_SECONDS, this.flags.all ? undefined : this.flags.limit)

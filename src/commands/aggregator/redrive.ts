@@ -38,8 +38,8 @@ export default class AggregatorRedrive extends StackCommand<typeof AggregatorRed
       return redriveJson(stack, null, [])
     }
     const [{DeadLetterQueue}, {redrive}] = await Promise.all([
-      import('../../lib/infra/health/dead-letter-queue.js'),
-      import('../../lib/infra/health/redrive.js'),
+      import('../../lib/infra/dead-letters/queue.js'),
+      import('../../lib/infra/dead-letters/redrive.js'),
     ])
     const queue = await DeadLetterQueue.open(aws, stack)
     const total = await queue.count()

@@ -1,7 +1,7 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import type {ConfigShowResult} from '../../lib/cli/base/results.js'
+import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/base/settings-presenter.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/config/presenter.js'
-import type {ConfigShowResult} from '../../lib/cli/config/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class ConfigShow extends BaseCommand<typeof ConfigShow> {

@@ -1,9 +1,8 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
-import {usageFlags} from '../../lib/cli/usage/flags.js'
 import {
   DEFAULT_RANGE_MS,
   partialText,

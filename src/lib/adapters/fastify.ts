@@ -5,13 +5,12 @@
  * @packageDocumentation
  */
 import {CLIENT_GONE, createGuard, type GuardOptions, keepLease} from './guard.js'
-import {type NodeResponse, onAnswered, whileConnected} from './node-response.js'
-import {PROBLEM_TYPE} from './problem.js'
+import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
 export {leaseOf} from './guard.js'
-export type {NodeResponse} from './node-response.js'
+export type {NodeResponse} from './problem.js'
 
 /** What callbacks can rely on; `fastifyLimiter<FastifyRequest>` gives them Fastify's own type. */
 export interface FastifyLikeRequest {

@@ -5,10 +5,9 @@
  * @packageDocumentation
  */
 import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
-import {EventStreamReader} from './event-stream.js'
 import {keepLease, refusalResponse} from './guard.js'
 import {estimateCall, type ModelCall, readModelCall, type TokenEstimate} from './model-call.js'
-import {observedStream, type StreamObserver} from './observed-stream.js'
+import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
 import {tallyAnswer, tallyEvent, UsageTally} from './usage-tally.js'
 
 export type {CallDecisionOptions} from './call-charge.js'

@@ -1,4 +1,4 @@
-import type {Consumption} from '../core/limits/consumption.js'
+import type {Consumption} from '../core/limits/limit.js'
 import {Aborted} from '../dynamo/errors.js'
 import type {AdmittedDecision, RefusedDecision} from '../limiter/decision.js'
 import type {Lease} from '../limiter/lease.js'

@@ -1,4 +1,4 @@
-import type {Consumption} from '../core/limits/consumption.js'
+import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
 import {

@@ -1,5 +1,5 @@
 import {Denied} from '../dynamo/errors.js'
-import {tidyBoosts} from '../repository/limits/tidy-boosts.js'
+import {tidyBoosts} from '../repository/limits/limit-sync.js'
 import type {Table} from '../repository/table/table.js'
 import {Archiver} from './archiver.js'
 import type {ArchiveSink} from './audit-archive.js'

@@ -1,5 +1,5 @@
-import {shouldGrow} from '../core/buckets/shard-growth.js'
-import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
+import {shouldGrow} from '../core/buckets/shards.js'
+import {PressureGauge} from '../repository/buckets/plan.js'
 import {fillMissingShards, healShardCount, readShards, splitBucket} from '../repository/buckets/split.js'
 import {Lru} from '../repository/table/lru.js'
 import type {Table} from '../repository/table/table.js'

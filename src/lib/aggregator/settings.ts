@@ -1,4 +1,4 @@
-import {DEFAULT_MAX_SHARDS} from '../core/buckets/shard-growth.js'
+import {DEFAULT_MAX_SHARDS} from '../core/buckets/shards.js'
 import {WINDOWS, type Window} from '../core/window.js'
 
 export interface AggregatorSettings {

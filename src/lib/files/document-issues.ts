@@ -1,7 +1,6 @@
 import {z} from 'zod'
 import {InvalidInput} from '../core/errors.js'
-import {notOneOf} from './document-problems.js'
-import {describeValue, isMapping} from './document-values.js'
+import {describeValue, isMapping, notOneOf} from './document-problems.js'
 import type {ProblemPlace, Source} from './yaml-source.js'
 
 /** Reports what a schema has found in the values of a source. The params of a custom issue are a `ProblemPlace`. */

@@ -1,4 +1,4 @@
-import {type Mapping, WrittenScalar} from './document-values.js'
+import {type Mapping, WrittenScalar} from './document-problems.js'
 import {isPlainText} from './plain-yaml.js'
 
 /** A whole number that every version of YAML reads alike, and that a number can hold. */

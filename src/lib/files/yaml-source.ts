@@ -14,8 +14,7 @@ import {
   type YAMLSeq,
 } from 'yaml'
 import {formatCount} from '../core/text/text.js'
-import type {Problem} from './document-problems.js'
-import {describeValue, newMapping, WrittenScalar} from './document-values.js'
+import {describeValue, newMapping, type Problem, WrittenScalar} from './document-problems.js'
 
 /** A node with the value it stands for; aliases and merges are resolved. */
 interface Located {

@@ -1,6 +1,6 @@
 import {type Amounts, negateAmounts} from '../core/buckets/bucket.js'
 import {InvalidInput} from '../core/errors.js'
-import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/consumption.js'
+import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'

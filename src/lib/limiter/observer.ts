@@ -1,4 +1,4 @@
-import type {Consumption} from '../core/limits/consumption.js'
+import type {Consumption} from '../core/limits/limit.js'
 import type {Transport} from '../dynamo/transport.js'
 import type {DecisionEvent, DecisionSummary} from './request/decision-event.js'
 

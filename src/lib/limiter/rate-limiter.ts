@@ -1,4 +1,4 @@
-import {type Consumption, checkConsumption} from '../core/limits/consumption.js'
+import {type Consumption, checkConsumption} from '../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
 import {isUnavailability} from '../dynamo/errors.js'

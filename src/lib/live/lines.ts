@@ -9,7 +9,7 @@ import {
 } from '../core/text/text.js'
 import type {WatchedBuckets} from './document.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
-import {amountText} from './screen/amount.js'
+import {amountText} from './screen/line.js'
 
 type Head = WatchedBuckets['head']
 

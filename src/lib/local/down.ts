@@ -1,7 +1,7 @@
 import {existsSync} from 'node:fs'
 import {rm, rmdir} from 'node:fs/promises'
 import {ZaelError} from '../core/errors.js'
-import {isPortTaken} from './engines/free-port.js'
+import {isPortTaken} from './engines/engine.js'
 import {type FoundStack, findStack} from './find.js'
 import {checkNoForeignFiles, hasData, wipeData} from './state-dir/data-dir.js'
 import {type Lock, takeLock} from './state-dir/lock-file.js'

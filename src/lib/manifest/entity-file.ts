@@ -1,8 +1,14 @@
 import {InvalidInput} from '../core/errors.js'
 import {CsvProblem, type CsvRecord, csvRecords} from '../files/csv.js'
 import {reportIssues} from '../files/document-issues.js'
-import {notOneOf, type Problem, reportProblems} from '../files/document-problems.js'
-import {isMapping, type Mapping, newMapping} from '../files/document-values.js'
+import {
+  isMapping,
+  type Mapping,
+  newMapping,
+  notOneOf,
+  type Problem,
+  reportProblems,
+} from '../files/document-problems.js'
 import type {ManifestEntity} from './manifest.js'
 import {entity, entityId, parentCycles} from './schema.js'
 

@@ -1,6 +1,5 @@
 import {reportIssues} from '../files/document-issues.js'
-import type {Problem} from '../files/document-problems.js'
-import {isMapping, type Mapping, newMapping} from '../files/document-values.js'
+import {isMapping, type Mapping, newMapping, type Problem} from '../files/document-problems.js'
 import {readPlainYaml} from '../files/plain-yaml-reader.js'
 import {type Block, blocksOf, NotInBlocks} from '../files/yaml-blocks.js'
 import {Source} from '../files/yaml-source.js'

@@ -13,8 +13,15 @@ import {
   nameForm,
 } from '../core/names.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../files/document-issues.js'
-import {notOneOf} from '../files/document-problems.js'
-import {asRead, asText, describeValue, isMapping, type Mapping, WrittenScalar} from '../files/document-values.js'
+import {
+  asRead,
+  asText,
+  describeValue,
+  isMapping,
+  type Mapping,
+  notOneOf,
+  WrittenScalar,
+} from '../files/document-problems.js'
 import type {ProblemPlace} from '../files/yaml-source.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
 import type {Json} from '../schema/attribute-value.js'

@@ -1,6 +1,6 @@
 import {beforeEach, expect, it} from 'vitest'
 import {remedies} from '../../../src/lib/cli/acquire/why-presenter.js'
-import {plainAt} from '../../../src/lib/core/calendar/in-force.js'
+import {plainAt} from '../../../src/lib/core/calendar/kind-definition.js'
 import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {explain} from '../../../src/lib/insight/why/explain.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'

@@ -1,6 +1,12 @@
 import {describe, expect, it} from 'vitest'
-import {whyAllJson, whyAllLines, whyShortLines} from '../../../src/lib/cli/acquire/why-all-presenter.js'
-import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {
+  remedies,
+  whyAllJson,
+  whyAllLines,
+  whyJson,
+  whyLines,
+  whyShortLines,
+} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limits/limit.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'

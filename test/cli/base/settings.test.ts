@@ -5,7 +5,7 @@ import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {foreignOrigin, SETTING_KEYS} from '../../../src/lib/cli/base/setting-rules.js'
 import {applySettings, findSettings} from '../../../src/lib/cli/base/settings.js'
-import {settingsFileLines, settingsListing} from '../../../src/lib/cli/config/presenter.js'
+import {settingsFileLines, settingsListing} from '../../../src/lib/cli/base/settings-presenter.js'
 
 let folder = ''
 let deep = ''

@@ -6,13 +6,14 @@ import {
   refillBucket,
   tryConsumeBucket,
 } from '../../../src/lib/core/buckets/bucket.js'
-import {shouldGrow, writesPerSecond} from '../../../src/lib/core/buckets/shard-growth.js'
 import {
   availableTogether,
   planGather,
   planSplit,
   shareOfBucket,
+  shouldGrow,
   timeUntilTogether,
+  writesPerSecond,
 } from '../../../src/lib/core/buckets/shards.js'
 import {type Rate, shareOf, shareOfRate} from '../../../src/lib/core/token-math.js'
 import {anyRate} from '../arbitraries.js'

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {checkWarmThroughput, leftMaxima} from '../../../src/lib/infra/deploy/throughput-checks.js'
+import {checkWarmThroughput, leftMaxima} from '../../../src/lib/infra/deploy/plan.js'
 import {tableLike} from '../fake-aws.js'
 
 const WARM = tableLike({WarmThroughput: {ReadUnitsPerSecond: 30_000, WriteUnitsPerSecond: 10_000}})

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
-import {stackChecks} from '../../../src/lib/infra/health/stack-checks.js'
+import {stackChecks} from '../../../src/lib/infra/doctor/stack-checks.js'
 import {healthWith, WELL} from './sample-health.js'
 
 // The same on an emulated AWS with the built command line: test/aws/status.slow.test.ts and doctor.slow.test.ts.

@@ -1,8 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import type {TemplateNode} from '../../../src/lib/files/template-yaml.js'
-import {cloudFormationGrants} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
+import {cloudFormationGrants, loadPermissionFacts} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
 import {PROPERTY_ACTIONS} from '../../../src/lib/infra/permissions/property-actions.js'
-import {loadPermissionFacts} from '../../../src/lib/infra/permissions/resource-handlers.js'
 
 const facts = await loadPermissionFacts()
 const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}

@@ -1,13 +1,12 @@
 import {describe, expect, it} from 'vitest'
 import {deployPolicies, type PolicyRequest} from '../../../src/lib/infra/deploy/export.js'
-import {cloudFormationGrants} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
+import {cloudFormationGrants, loadPermissionFacts} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
 import {
   MAX_POLICY_LENGTH,
   type PolicyGrant,
   policiesOf,
   policyLength,
 } from '../../../src/lib/infra/permissions/policy.js'
-import {loadPermissionFacts} from '../../../src/lib/infra/permissions/resource-handlers.js'
 import {isAllowed, type PolicyDocument} from '../template/iam.js'
 
 const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}

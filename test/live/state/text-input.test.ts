@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {edited, inputOf, type TextEdit, textOf} from '../../../src/lib/live/state/text-input.js'
+import {edited, inputOf, type TextEdit, textOf} from '../../../src/lib/live/state/actions.js'
 
 const after = (text: string, ...edits: TextEdit[]) => edits.reduce(edited, inputOf(text))
 const go = (to: 'left' | 'right' | 'start' | 'end'): TextEdit => ({type: 'go', to})

@@ -7,9 +7,8 @@ import {networkInterfaces, tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {createInterface} from 'node:readline/promises'
 import {afterAll, beforeAll, describe, expect, it, vi} from 'vitest'
-import {type Engine, startEngine} from '../../../src/lib/local/engines/engine.js'
+import {type Engine, findFreePort, startEngine} from '../../../src/lib/local/engines/engine.js'
 import {pickEngine} from '../../../src/lib/local/engines/find.js'
-import {findFreePort} from '../../../src/lib/local/engines/free-port.js'
 import {call, childrenOfThisProcess, enginesUnderTest, isRunning, runningProcesses} from '../support.js'
 
 const engines = await enginesUnderTest()

@@ -4,7 +4,7 @@ import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.j
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import type {SetOptions} from '../../../src/lib/repository/limits/change-options.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
-import {isTidyDue, tidyBoosts} from '../../../src/lib/repository/limits/tidy-boosts.js'
+import {isTidyDue, tidyBoosts} from '../../../src/lib/repository/limits/limit-sync.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {n} from '../../../src/lib/schema/attribute-value.js'
 import {boostKey, decodeBoosts} from '../../../src/lib/schema/boost-record.js'

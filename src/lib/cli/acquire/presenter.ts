@@ -1,5 +1,5 @@
 import {formatAmount} from '../../core/limits/amount-text.js'
-import type {Consumption} from '../../core/limits/consumption.js'
+import type {Consumption} from '../../core/limits/limit.js'
 import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'

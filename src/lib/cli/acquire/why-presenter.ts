@@ -1,4 +1,4 @@
-import {openWindow, plainAt} from '../../core/calendar/in-force.js'
+import {openWindow, plainAt} from '../../core/calendar/kind-definition.js'
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
 import {rateText} from '../../core/limits/boost-text.js'
@@ -22,7 +22,7 @@ import {kindJson, scopeJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {amountWords} from './presenter.js'
-import type {WhyOneResult} from './results.js'
+import type {WhyAllResult, WhyOneResult} from './results.js'
 
 function lifting({entity, scope}: SetSwitch, where: string): Remedy {
   const subject =
@@ -86,7 +86,7 @@ function refusedLines(explanation: Explanation): string[] {
   return text === undefined ? [] : [`${explanation.entity}: ${text}.`]
 }
 
-export function refusedLately({refused, refusedSince, atMs}: Explanation): string | undefined {
+function refusedLately({refused, refusedSince, atMs}: Explanation): string | undefined {
   const {requests, byParent, lastAtMs} = refused
   if (requests + byParent === 0) return undefined
   const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
@@ -103,7 +103,7 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
   return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
-export function verdict(explanation: Explanation): string {
+function verdict(explanation: Explanation): string {
   const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
   const entity = withName(explanation)
@@ -323,4 +323,62 @@ function topUp({entity, resource, name, deficit, configured}: ExplainedLimit, wh
 
 function doubled(tokens: number): number {
   return Math.min(MAX_TOKENS, 2 * tokens)
+}
+
+export interface WhyReport {
+  readonly entity: string
+  readonly atMs: number
+  /** Worst first. */
+  readonly explanations: readonly Explanation[]
+}
+
+/** All resources of an entity: those that refuse, or have refused lately, in full; the others in a sentence each. */
+export function whyAllLines({entity, explanations}: WhyReport, where = ''): string[] {
+  if (explanations.length === 0) return [`${entity} uses no resource that has limits.`]
+  const refusing = explanations.filter(({admitted}) => !admitted).length
+  const count = formatPlural(explanations.length, 'resource')
+  const head = refusing === 0 ? `${count}, none refuses now.` : `${count}, ${refusing} refusing now.`
+  return [
+    `${entity}: ${head}`,
+    ...explanations.flatMap(each => ['', ...(isNotable(each) ? whyLines(each, where) : [verdict(each)])]),
+  ]
+}
+
+const isNotable = (explanation: Explanation): boolean =>
+  !explanation.admitted || refusedLately(explanation) !== undefined
+
+export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''): WhyAllResult {
+  return {
+    entity,
+    at: new Date(atMs).toISOString(),
+    admitted: explanations.every(({admitted}) => admitted),
+    resources: explanations.map(each => whyJson(each, where)),
+  }
+}
+
+export function whyShortLines({entity, atMs, explanations}: WhyReport): string[] {
+  const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
+  if (explanations.length === 0) return [`${time}  ${entity}  uses no resource that has limits`]
+  return explanations.map(each => {
+    const refused = refusedLately(each)
+    return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`
+  })
+}
+
+function stateText({admitted, disabled, limits, retryAfterMs}: Explanation): string {
+  if (disabled) return `disabled for ${disabled.entity}`
+  const decisive = limits.filter(({exceeded}) => exceeded !== admitted)
+  const tightest = decisive.toSorted((a, b) => roomOf(a) - roomOf(b))[0]
+  const detail = tightest ? `: ${limitText(tightest)}` : ''
+  if (admitted) return `fits${detail}`
+  return `refused${detail}, ${retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(retryAfterMs)}`}`
+}
+
+const roomOf = ({available, requested, capacity}: ExplainedLimit): number =>
+  (available - requested) / Math.max(1, capacity)
+
+function limitText({name, level, entity, available, capacity, requested, configured}: ExplainedLimit): string {
+  const count = (tokens: number) => formatTokens(tokens, configured.unit)
+  const whose = level === 'parent' ? ` of the parent ${entity}` : ''
+  return `${name}${whose} ${count(available)} of ${count(capacity)} left, ${count(requested)} requested`
 }

@@ -11,8 +11,7 @@ import {type AwaitedEnd, listenForEnd} from '../output/interrupt.js'
 import {jsonText} from '../output/json-text.js'
 import {safeLine} from '../output/paint.js'
 import type {WhyResult} from './results.js'
-import {type WhyReport, whyAllJson, whyAllLines, whyShortLines} from './why-all-presenter.js'
-import {whyJson, whyLines} from './why-presenter.js'
+import {type WhyReport, whyAllJson, whyAllLines, whyJson, whyLines, whyShortLines} from './why-presenter.js'
 
 const SHORTEST_INTERVAL_MS = 1000
 const LONGEST_INTERVAL_MS = 3_600_000

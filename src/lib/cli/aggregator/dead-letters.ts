@@ -1,6 +1,6 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
-import type {DeadLetter} from '../../infra/health/dead-letter.js'
-import type {RedrivenLetter, RedriveState} from '../../infra/health/redrive.js'
+import type {DeadLetter} from '../../infra/dead-letters/dead-letter.js'
+import type {RedrivenLetter, RedriveState} from '../../infra/dead-letters/redrive.js'
 import {nextLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from './results.js'

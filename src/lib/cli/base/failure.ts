@@ -5,7 +5,7 @@ import {printableLines} from '../../core/text/printable.js'
 import {jsonText} from '../output/json-text.js'
 import {paint, safeLine} from '../output/paint.js'
 import {withCommandHint} from './command-hints.js'
-import type {ErrorResult} from './error-results.js'
+import type {ErrorResult} from './results.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {

@@ -1,8 +1,7 @@
 import {isMap, isScalar, type Node, Scalar, type YAMLMap} from 'yaml'
 import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
-import {notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
-import {newMapping} from '../../files/document-values.js'
+import {newMapping, notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
 import {composeYaml} from '../../files/yaml-source.js'
 import {
   projectSettingProblem,

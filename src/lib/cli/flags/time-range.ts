@@ -1,6 +1,7 @@
-import {string} from '@oclif/core/flags'
+import {option, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 import {durationMs} from '../../core/text/duration.js'
+import type {Window} from '../../core/window.js'
 
 const helpGroup = 'TIME'
 
@@ -84,3 +85,16 @@ function badInstant(flag: string, text: string, why: string, hint: string): Inva
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString()
+
+const WINDOW_TYPES: readonly Window[] = ['hourly', 'daily', 'monthly']
+
+export const usageFlags = {
+  ...timeFlags,
+  resource: string({char: 'r', description: 'Only usage of this resource.', helpValue: 'RESOURCE'}),
+  window: option({
+    char: 'w',
+    options: WINDOW_TYPES,
+    default: 'hourly' as const,
+    description: 'Length of a usage window.',
+  })(),
+}

@@ -1,4 +1,4 @@
-import {nextResetMs} from '../../core/calendar/in-force.js'
+import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
 import {afterBoost, plainRate} from '../../core/limits/boost-text.js'
 import {boostedOf, isSessionReset, type Limit} from '../../core/limits/limit.js'

@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
-import {readResourceIndex} from '../../repository/table/resource-index.js'
-import {type Table, untilAborted} from '../../repository/table/table.js'
+import {readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
 import type {Interruption} from '../output/interrupt.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'

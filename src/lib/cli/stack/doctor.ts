@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
-import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/health/check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
 import {paint} from '../output/paint.js'
@@ -18,7 +18,7 @@ const UNSEEN = {cloudFormation: null, unknown: []}
 type Environment = Readonly<Record<string, string | undefined>>
 
 export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
-  const {nodeCheck} = await import('../../infra/health/machine-checks.js')
+  const {nodeCheck} = await import('../../infra/doctor/machine-checks.js')
   const machine = [nodeCheck(process.version), await engineCheck()]
   try {
     await using context = await openStack(examination.flags, env)
@@ -38,10 +38,10 @@ async function examineAccess(
   env: Environment,
 ): Promise<Check[]> {
   const [{examineAccount}, {permissionChecks}, {clockCheck, latencyCheck}, {probeEndpoint}] = await Promise.all([
-    import('../../infra/health/machine-checks.js'),
-    import('../../infra/health/permission-checks.js'),
-    import('../../infra/health/machine-checks.js'),
-    import('../../infra/health/endpoint-probe.js'),
+    import('../../infra/doctor/machine-checks.js'),
+    import('../../infra/doctor/permission-checks.js'),
+    import('../../infra/doctor/machine-checks.js'),
+    import('../../infra/doctor/machine-checks.js'),
   ])
   const account = aws && (await examineAccount(aws, Date.now()))
   const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'not needed by a local engine')]
@@ -62,7 +62,7 @@ async function examineStack(
 ): Promise<{checks: Check[]; health: StackHealth | undefined}> {
   const [{gatherHealth}, {stackChecks, templateFilters}, {loadStackTemplate}] = await Promise.all([
     import('../../infra/health/health.js'),
-    import('../../infra/health/stack-checks.js'),
+    import('../../infra/doctor/stack-checks.js'),
     import('../../infra/stack/template.js'),
   ])
   try {

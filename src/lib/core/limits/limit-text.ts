@@ -2,7 +2,7 @@ import {InvalidInput} from '../errors.js'
 import {durationMs, formatDuration} from '../text/duration.js'
 import {nearestNames} from '../text/nearest.js'
 import {type Pair, type PairProblem, readPairs, splitPair} from '../text/pairs.js'
-import {formatAmount, parseAmount} from './amount-text.js'
+import {cutPiece, formatAmount, type Piece, parseAmount, slicePiece, splitPiece, syntaxError} from './amount-text.js'
 import {
   baseOf,
   type CalendarCheck,
@@ -21,7 +21,6 @@ import {
   type ReplacedWindow,
   type ScheduleEntry,
 } from './limit.js'
-import {cutPiece, type Piece, slicePiece, splitPiece, syntaxError} from './syntax-problem.js'
 
 /**
  * Reads `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`; the period defaults to a minute, the burst to the amount.

@@ -18,9 +18,8 @@ import type {HttpAnswer} from './http-answer.js'
 import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
 import {leftMs, longestExchangeMs, type Timeouts, type TransportOptions, timeoutsOf} from './sdk.js'
-import {serviceError, unreadable} from './service-error.js'
 import {Signer} from './signature.js'
-import {fromWire, toWire} from './wire-json.js'
+import {fromWire, serviceError, toWire, unreadable} from './wire.js'
 
 export interface LeanTransportOptions extends TransportOptions, Timeouts {
   /** Endpoint, region and credentials; called again before the credentials expire. */

@@ -6,9 +6,8 @@ import type {Operation, SendOptions} from '../transport.js'
 import type {Access} from './access.js'
 import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
-import {type ServiceError, serviceError} from './service-error.js'
 import {Signer} from './signature.js'
-import {fromWire, toWire} from './wire-json.js'
+import {fromWire, type ServiceError, serviceError, toWire} from './wire.js'
 
 export interface ShardDescription {
   ShardId: string

@@ -8,7 +8,7 @@ import type {Aws} from '../aws/clients.js'
 import {findArchive} from '../stack/archive.js'
 import {recoveryCommand, restreamCommand} from '../stack/fixes.js'
 import {resourceIndexOption} from '../stack/options.js'
-import {type TableThroughput, throughputOf} from '../stack/table-throughput.js'
+import {type TableThroughput, throughputOf} from '../stack/reader.js'
 import {emptyTable, foreignTable, type Misfit, misfittingTable, otherOption, unknownKey} from './adoption-refusals.js'
 
 type Parameters = Readonly<Record<string, string>>

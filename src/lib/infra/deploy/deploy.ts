@@ -13,9 +13,8 @@ import {LOGICAL_ID} from '../stack/template.js'
 import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
 import {updateFunctionCode} from './lambda-code.js'
-import type {DeployPlan} from './plan.js'
+import {type DeployPlan, leftMaxima} from './plan.js'
 import {codeWarning} from './planned-change.js'
-import {leftMaxima} from './throughput-checks.js'
 
 export interface DeployWatcher {
   readonly onEvent: (event: StackEvent) => void

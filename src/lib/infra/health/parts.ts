@@ -1,6 +1,5 @@
 import type {DriftedResource} from '../stack/drift.js'
-import type {StackOwner} from '../stack/reader.js'
-import type {TableThroughput} from '../stack/table-throughput.js'
+import type {StackOwner, TableThroughput} from '../stack/reader.js'
 
 export interface StackPart {
   readonly status: string

@@ -6,7 +6,7 @@ import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/read.js'
-import {throughputOf} from '../stack/table-throughput.js'
+import {throughputOf} from '../stack/reader.js'
 import type {TablePart, VersionPart} from './parts.js'
 
 /** Reads the table's description; throws when there is no table. */

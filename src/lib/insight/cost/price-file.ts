@@ -1,8 +1,7 @@
 import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
 import {fieldsOf, reportIssues} from '../../files/document-issues.js'
-import {reportProblems} from '../../files/document-problems.js'
-import {asRead, describeValue} from '../../files/document-values.js'
+import {asRead, describeValue, reportProblems} from '../../files/document-problems.js'
 import {Source} from '../../files/yaml-source.js'
 import {LIST_PRICES, type Prices} from './prices.js'
 

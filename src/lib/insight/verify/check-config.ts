@@ -1,5 +1,5 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {tidyScope} from '../../repository/limits/tidy-boosts.js'
+import {tidyScope} from '../../repository/limits/limit-sync.js'
 import {readAll} from '../../repository/table/query.js'
 import {getItem} from '../../repository/table/table.js'
 import {isRefused, transact} from '../../repository/table/transact.js'

@@ -1,4 +1,4 @@
-import {Audit, type Principal, storedAuditRetention} from '../../repository/audit/audit.js'
+import {Audit, type Principal, storedAuditRetention} from '../../repository/table/audit.js'
 import type {Table} from '../../repository/table/table.js'
 import {SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import type {Finding} from './finding.js'

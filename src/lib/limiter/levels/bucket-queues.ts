@@ -1,5 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import {shouldGrow} from '../../core/buckets/shard-growth.js'
+import {shouldGrow} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'

@@ -1,5 +1,5 @@
 import {InvalidInput, withoutStack} from '../../core/errors.js'
-import {type Consumption, checkConsumption} from '../../core/limits/consumption.js'
+import {type Consumption, checkConsumption} from '../../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {RateLimitExceeded} from '../refusal/errors.js'
 import type {Grant} from '../request/grant.js'

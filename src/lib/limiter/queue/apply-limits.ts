@@ -5,7 +5,6 @@ import {type Limit, rateOf} from '../../core/limits/limit.js'
 import {isRenewalDue, isSameLimit} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {toMilli, toTokens} from '../../core/token-math.js'
-import {shardExpiry} from '../../repository/buckets/expiry.js'
 import {validityOf} from '../../repository/buckets/kind-write.js'
 import {
   changesLimits,
@@ -15,6 +14,7 @@ import {
   plannedLimits,
   plannedTokens,
   type SeenBucket,
+  shardExpiry,
   startingLimit,
 } from '../../repository/buckets/plan.js'
 import {plannedRecord} from '../../repository/buckets/rewrite.js'

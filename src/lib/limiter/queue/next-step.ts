@@ -21,10 +21,15 @@ import {shareOfRateAt} from '../../core/buckets/shards.js'
 import {hasCalendar, isRenewalDue, type KindedRate} from '../../core/limits/limit-kind.js'
 import {bypassUpdate} from '../../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../../repository/buckets/consume-write.js'
-import {isFirstOfSeveral} from '../../repository/buckets/expiry.js'
 import {fullBucketUpdate} from '../../repository/buckets/full-bucket-write.js'
 import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
-import {givableMilli, planBucket, plannedTokens, type SeenBucket} from '../../repository/buckets/plan.js'
+import {
+  givableMilli,
+  isFirstOfSeveral,
+  planBucket,
+  plannedTokens,
+  type SeenBucket,
+} from '../../repository/buckets/plan.js'
 import type {BucketAddress, BucketUpdate, WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'

@@ -1,4 +1,4 @@
-import type {Consumption} from '../../core/limits/consumption.js'
+import type {Consumption} from '../../core/limits/limit.js'
 import type {Level} from '../../core/limits/resolve.js'
 
 /** The limit that refused a request; where several did, the one that makes it wait longest. */

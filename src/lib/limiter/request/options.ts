@@ -1,7 +1,6 @@
 import {LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {InvalidInput} from '../../core/errors.js'
-import type {Consumption} from '../../core/limits/consumption.js'
-import type {Limit} from '../../core/limits/limit.js'
+import type {Consumption, Limit} from '../../core/limits/limit.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'

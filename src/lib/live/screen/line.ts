@@ -1,4 +1,5 @@
 import {printableText} from '../../core/text/printable.js'
+import {formatTokens} from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
 
 /** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
@@ -73,4 +74,9 @@ export function joinPieces(pieces: readonly Line[], separator: string): Line {
   return pieces
     .filter(piece => piece.length > 0)
     .flatMap((piece, position) => (position === 0 ? piece : [seg(separator, 'dim'), ...piece]))
+}
+
+/** Tokens as `tokensText` writes them, or the money that they stand for; parts of a millionth are dropped. */
+export function amountText(tokens: number, unit: string | undefined, tokensText: (tokens: number) => string): string {
+  return unit === undefined ? tokensText(tokens) : formatTokens(Math.floor(tokens), unit)
 }

@@ -1,5 +1,5 @@
 import {memo, useMemo} from 'react'
-import {GROWTH_UNITS_PER_SECOND} from '../../core/buckets/shard-growth.js'
+import {GROWTH_UNITS_PER_SECOND} from '../../core/buckets/shards.js'
 import {gauge, sparkline} from '../../core/text/gauge.js'
 import {MONEY_DECIMALS} from '../../core/text/money.js'
 import {printableText} from '../../core/text/printable.js'

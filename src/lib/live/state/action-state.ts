@@ -1,7 +1,15 @@
 import {formatTimeOfDay} from '../../core/text/text.js'
-import {type ActionEvent, type ActionKey, type ActOnAction, type OpenAction, problemLines} from './actions.js'
+import {
+  type ActionEvent,
+  type ActionKey,
+  type ActOnAction,
+  edited,
+  inputOf,
+  type OpenAction,
+  problemLines,
+  textOf,
+} from './actions.js'
 import {type ScreenState, scroll, type ViewContext} from './screen-state.js'
-import {edited, inputOf, textOf} from './text-input.js'
 
 /** Opens an action for a bucket. Blocking becomes unblocking where the row shows that it is disabled. */
 export function openAction(

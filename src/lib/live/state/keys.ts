@@ -1,7 +1,6 @@
 import type {SortKey} from '../model/model.js'
-import {type ActionKey, type ActionMode, type ActOnAction, isActionMode} from './actions.js'
+import {type ActionKey, type ActionMode, type ActOnAction, isActionMode, type TextEdit} from './actions.js'
 import type {Mode, Move, ScreenAction, ScreenState, Tab} from './screen-state.js'
-import type {TextEdit} from './text-input.js'
 
 const NAMED_KEYS = [
   'upArrow',

@@ -1,11 +1,34 @@
+import {once} from 'node:events'
 import {request} from 'node:http'
+import {type AddressInfo, createServer} from 'node:net'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {pickEngine} from './find.js'
-import {prepareDataDir} from './folder.js'
-import {findFreePort, isPortTaken} from './free-port.js'
-import type {EngineKind, EngineName} from './kind.js'
+import {type EngineKind, type EngineName, prepareDataDir} from './kind.js'
 import {type OwnedProcess, type ProcessExit, spawnOwned} from './owned-process.js'
+
+/** A loopback port that is free at this moment; another process can take it before the caller binds it. */
+export async function findFreePort(): Promise<number> {
+  return bindOnce(0)
+}
+
+export async function isPortTaken(port: number): Promise<boolean> {
+  try {
+    await bindOnce(port)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+  }
+}
+
+async function bindOnce(port: number): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const {port: bound} = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return bound
+}
 
 export interface EngineOptions {
   /** Absent: the first that can run here. */

@@ -4,7 +4,7 @@ import type {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
-import {PRIVATE_MODE} from '../engines/folder.js'
+import {PRIVATE_MODE} from '../engines/kind.js'
 
 /** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {

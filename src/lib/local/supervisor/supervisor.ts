@@ -1,8 +1,14 @@
 import {randomUUID} from 'node:crypto'
 import {rm} from 'node:fs/promises'
 import {sleepMs} from '../../dynamo/retry.js'
-import {type Engine, type EngineOptions, type EngineSeams, startEngine} from '../engines/engine.js'
-import {findFreePort, isPortTaken} from '../engines/free-port.js'
+import {
+  type Engine,
+  type EngineOptions,
+  type EngineSeams,
+  findFreePort,
+  isPortTaken,
+  startEngine,
+} from '../engines/engine.js'
 import type {EngineName} from '../engines/kind.js'
 import {openDataDir} from '../state-dir/data-dir.js'
 import type {WriteLog} from '../state-dir/log.js'

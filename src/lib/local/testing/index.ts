@@ -4,5 +4,12 @@
  *
  * @packageDocumentation
  */
-export {type InterceptedRequest, TestClock, type TestSeams} from './seams.js'
-export {startTestStack, type TestLimiterOptions, type TestStack, type TestStackOptions} from './test-stack.js'
+export {
+  type InterceptedRequest,
+  startTestStack,
+  TestClock,
+  type TestLimiterOptions,
+  type TestSeams,
+  type TestStack,
+  type TestStackOptions,
+} from './test-stack.js'

@@ -2,7 +2,7 @@ import {randomBytes, randomUUID} from 'node:crypto'
 import {parseLimits} from '../../core/limits/limit-text.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {createTable, loadTableDefinition} from '../../dynamo/table-definition.js'
-import type {ClosableTransport} from '../../dynamo/transport.js'
+import type {ClosableTransport, Operation, SendOptions, Transport} from '../../dynamo/transport.js'
 import {RateLimiter} from '../../limiter/rate-limiter.js'
 import type {RateLimiterOptions} from '../../limiter/request/options.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
@@ -10,7 +10,6 @@ import {Repository} from '../../repository/repository.js'
 import {ensureVersion} from '../../repository/table/version.js'
 import {type Engine, startEngine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
-import {intercepted, type TestSeams} from './seams.js'
 
 /** How to start a stack for tests. */
 export interface TestStackOptions extends TestSeams {
@@ -112,4 +111,55 @@ async function openStack<Name extends string>(input: OpenStackInput): Promise<Te
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+/** A request on its way to the table. */
+export interface InterceptedRequest {
+  /** Such as `UpdateItem`. */
+  readonly operation: string
+  /** In DynamoDB's own spelling. */
+  readonly input: Readonly<Record<string, unknown>>
+}
+
+/** What a test can replace. */
+export interface TestSeams {
+  /** Epoch milliseconds; a {@link TestClock} has one. */
+  readonly clock?: () => number
+  /** Resolves after `ms`, or earlier when the signal aborts; a {@link TestClock} has one. */
+  readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
+  /** In [0, 1): draws shards and pauses. */
+  readonly random?: () => number
+  /** Stands between the limiter and the table: count requests, delay them, or throw to have them fail. */
+  readonly intercept?: (request: InterceptedRequest, send: () => Promise<unknown>) => Promise<unknown>
+}
+
+/** A clock that moves only when told, and waits that move it. */
+export class TestClock {
+  #nowMs: number
+
+  /** Starts now unless said otherwise; epoch milliseconds. */
+  constructor(nowMs: number = Date.now()) {
+    this.#nowMs = Math.floor(nowMs)
+  }
+
+  /** For `clock`. */
+  readonly clock = (): number => this.#nowMs
+
+  /** For `sleep`: moves the clock at once. */
+  readonly sleep = async (ms: number): Promise<void> => this.advance(ms)
+
+  /** Moves the clock. */
+  advance(ms: number): void {
+    this.#nowMs += Math.ceil(ms)
+  }
+}
+
+/** The transport with an interceptor in front of it, if there is one. */
+function intercepted(transport: Transport, intercept: TestSeams['intercept']): Transport {
+  if (!intercept) return transport
+  const send = async (operation: Operation, input: object, options?: SendOptions) =>
+    intercept({operation, input: input as Record<string, unknown>}, () =>
+      transport.send(operation, input as never, options),
+    )
+  return {send: send as Transport['send']}
 }

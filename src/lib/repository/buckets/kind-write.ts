@@ -12,8 +12,7 @@ import {type AttributeValue, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {encodeCalendars, encodeKindState, kindAttribute} from '../../schema/kind-attributes.js'
-import {isFirstOfSeveral} from './expiry.js'
-import {type BucketPlan, type PlannedLimit, plannedLimits} from './plan.js'
+import {type BucketPlan, isFirstOfSeveral, type PlannedLimit, plannedLimits} from './plan.js'
 
 const names = attributes.bucket
 

@@ -1,12 +1,28 @@
-import {type Amounts, type BucketState, hasKinds, type LimitState, refillBucket} from '../../core/buckets/bucket.js'
+import {
+  type Amounts,
+  type BucketState,
+  expiresAtSeconds,
+  hasKinds,
+  LIFETIME_MULTIPLIER,
+  type LimitState,
+  refillBucket,
+} from '../../core/buckets/bucket.js'
 import {isInPeriod, withRateAt} from '../../core/buckets/kind-refill.js'
-import {shareOfBucket, shareOfLimit} from '../../core/buckets/shards.js'
+import {
+  GROWTH_UNITS_PER_SECOND,
+  shareOfBucket,
+  shareOfLimit,
+  type WriteCount,
+  writesPerSecond,
+} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limits/limit-kind.js'
+import type {Level} from '../../core/limits/resolve.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
+import {writeUnitsOf} from '../../schema/item-size.js'
 
 /** A bucket as it was read; limits that need repair are kept apart. */
 export interface SeenBucket {
@@ -283,3 +299,78 @@ const parametersOf = ({
   refillAmountMilli,
   refillPeriodMs,
 })
+
+/**
+ * Whether a shard is the first of several, which never expires. The others come back from its tokens; without it, the next
+ * request would begin a whole bucket beside them, and what they hold would exist twice.
+ */
+export const isFirstOfSeveral = ({shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>): boolean =>
+  shard === 0 && shardCount > 1
+
+interface Lifetime {
+  readonly source: Level | 'default' | undefined
+  /** With the share of the shard. */
+  readonly limits: Iterable<LimitState>
+  /** How often it may fill up untouched; 0 for buckets that never expire. */
+  readonly multiplier?: number
+  readonly nowMs: number
+}
+
+/** Epoch seconds after which the table may drop a shard that lies untouched, or `null`: limits made for one entity never expire. */
+export function shardExpiry(
+  shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
+  {source, limits, multiplier = LIFETIME_MULTIPLIER, nowMs}: Lifetime,
+): number | null {
+  if (source === 'entity' || multiplier <= 0 || isFirstOfSeveral(shard)) return null
+  return expiresAtSeconds(limits, multiplier, nowMs)
+}
+
+/** A rate over a longer time means little for the present. */
+const LONGEST_OBSERVATION_MS = 10_000
+
+/** How long after a write of another client a bucket counts as shared with it. */
+const SHARED_MS = 600_000
+
+/** Measures the write rate of one bucket item over all clients, from the counter that every write increments. */
+export class PressureGauge {
+  #since: WriteCount | undefined
+  #isCalm = false
+  #isDrained = false
+  #sharedAtMs = Number.NEGATIVE_INFINITY
+
+  /** Write units per second since the last reading that was long enough ago; `undefined` when there is none yet. */
+  observe(record: BucketRecord, atMs: number): number | undefined {
+    const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
+    if (!pressure) return undefined
+    const now = {atMs, countMilli: pressure.consumedMilli}
+    if (pressure.tokensMilli < pressure.capacityMilli) this.#sharedAtMs = atMs
+    this.#isDrained = pressure.tokensMilli * 2n < pressure.capacityMilli
+    const writes = this.#since && writesPerSecond(this.#since, now)
+    const rate = writes === undefined ? undefined : writes * writeUnitsOf(record)
+    if (rate !== undefined) this.#isCalm = rate < GROWTH_UNITS_PER_SECOND
+    const isOver =
+      this.#since &&
+      (rate !== undefined ||
+        now.countMilli < this.#since.countMilli ||
+        atMs - this.#since.atMs > LONGEST_OBSERVATION_MS)
+    if (!this.#since || isOver) this.#since = now
+    return rate
+  }
+
+  /**
+   * Whether other clients than zael use the bucket: only they spend the pressure limit. They split it themselves when it
+   * is overloaded, and those of 0.10 credit shard 0 as if it were the whole bucket, so a split by zael would admit more
+   * than the limit.
+   */
+  isShared(nowMs: number): boolean {
+    return nowMs - this.#sharedAtMs < SHARED_MS
+  }
+
+  /**
+   * Clients that spend the pressure limit but never refill it would take a calm bucket for an overloaded one and keep
+   * splitting it; refilling it costs nothing when it is part of the next write.
+   */
+  get needsRepair(): boolean {
+    return this.#isCalm && this.#isDrained
+  }
+}

@@ -22,9 +22,8 @@ import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {isFirstOfSeveral} from './expiry.js'
 import {requireOpen} from './kind-write.js'
-import type {SeenBucket} from './plan.js'
+import {isFirstOfSeveral, type SeenBucket} from './plan.js'
 import {countWrite, requireFamily, requireLimitsRevision, requireShardCount} from './writes.js'
 
 const names = attributes.bucket

@@ -348,3 +348,19 @@ function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
   for (const [attribute, count] of added) e.add(attribute, n(count))
   e.set(lastAt[0], n(lastAt[1]))
 }
+
+/**
+ * Writes only the refusals that come with the mark: neither balances nor refill instants change, and a bucket that is gone
+ * is not created again. Demands the revision that was seen, so that of all attempts at most one is applied (decision 26).
+ */
+export function refusalUpdate(
+  table: NamespaceTable,
+  address: BucketAddress,
+  seen: Pick<BucketRecord, 'limitsRevision'>,
+  mark: WriteMark,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  requireLimitsRevision(e, seen)
+  e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
+  return markedUpdate(table, address, e, mark)
+}

@@ -19,7 +19,7 @@ import {
 } from '../../schema/config-record.js'
 import {keyId, keys} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
-import type {Audit} from '../audit/audit.js'
+import type {Audit} from '../table/audit.js'
 import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import type {NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'

@@ -19,7 +19,7 @@ import {
 } from '../../schema/config-record.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {decodeEntityConfigRegistry, registryIndexKeys} from '../../schema/registry-records.js'
-import type {AuditEvent} from '../audit/audit.js'
+import type {AuditEvent} from '../table/audit.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 

@@ -11,7 +11,7 @@ import {
   type OnUnavailable,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
-import type {Audit} from '../audit/audit.js'
+import type {Audit} from '../table/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {allBoosts, type ScopedLimits, withBoosts} from './boost-records.js'

@@ -1,5 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import {type Consumption, checkConsumption} from '../../core/limits/consumption.js'
+import {type Consumption, checkConsumption} from '../../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import type {SeenBucket} from '../buckets/plan.js'

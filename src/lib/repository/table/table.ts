@@ -1,7 +1,8 @@
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {isRetryableWhenIdempotent, TableMissing} from '../../dynamo/errors.js'
 import {type Backoff, retrying} from '../../dynamo/retry.js'
 import type {Transport} from '../../dynamo/transport.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
+import {indexes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
 
 // Until src/lib/migrations imports it from schema.
@@ -49,4 +50,16 @@ export async function getItem(table: Table, key: Key, options: ReadOptions = {})
     retryable: isRetryableWhenIdempotent,
   })
   return answer.Item
+}
+
+/** The projection of the table's resource index; `null`: the table has no such index, `undefined`: there is no table. */
+export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
+  try {
+    const {Table: found} = await transport.send('DescribeTable', {TableName})
+    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)
+    return index?.Projection?.ProjectionType ?? null
+  } catch (error) {
+    if (error instanceof TableMissing) return undefined
+    throw error
+  }
 }

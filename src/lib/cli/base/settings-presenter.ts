@@ -1,9 +1,8 @@
-import {SETTING_KEYS} from '../base/setting-rules.js'
-import type {Setting, SettingSource, Settings, SettingsFiles} from '../base/settings.js'
-import {PROJECT_FILE} from '../base/settings-file.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import type {ConfigShowResult} from './results.js'
+import {SETTING_KEYS} from './setting-rules.js'
+import {PROJECT_FILE, type Setting, type SettingSource, type Settings, type SettingsFiles} from './settings.js'
 
 const SOURCES: Readonly<Record<SettingSource, string>> = {
   flag: 'flag',

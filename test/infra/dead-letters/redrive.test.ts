@@ -8,9 +8,9 @@ import {
   readRange,
   readRecords,
 } from '../../../src/lib/dynamo/transports/stream-shards.js'
-import {inStreamOrder, readLetter} from '../../../src/lib/infra/health/dead-letter.js'
-import {DeadLetterQueue} from '../../../src/lib/infra/health/dead-letter-queue.js'
-import {redrive, windowsOf} from '../../../src/lib/infra/health/redrive.js'
+import {inStreamOrder, readLetter} from '../../../src/lib/infra/dead-letters/dead-letter.js'
+import {DeadLetterQueue} from '../../../src/lib/infra/dead-letters/queue.js'
+import {redrive, windowsOf} from '../../../src/lib/infra/dead-letters/redrive.js'
 import {usageOf} from '../../aggregator/fixtures/stored-usage.js'
 import {bucketImage, tableOver} from '../../aggregator/fixtures/stream.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

@@ -1,8 +1,13 @@
 import {describe, expect, it} from 'vitest'
+import {
+  type DeployedFacts,
+  deployedFacts,
+  NOT_DEPLOYED,
+  neededActions,
+  simulationChecks,
+} from '../../../src/lib/infra/doctor/permission-checks.js'
 import {parameterDrift} from '../../../src/lib/infra/health/findings.js'
-import {type DeployedFacts, NOT_DEPLOYED, neededActions} from '../../../src/lib/infra/health/needed-actions.js'
-import {deployedFacts, simulationChecks} from '../../../src/lib/infra/health/permission-checks.js'
-import {loadPermissionFacts} from '../../../src/lib/infra/permissions/resource-handlers.js'
+import {loadPermissionFacts} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
 import {bucketPattern, likelyBucketName} from '../../../src/lib/infra/stack/option-rules.js'
 
 const PLACE = {partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'}

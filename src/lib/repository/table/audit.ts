@@ -14,10 +14,10 @@ import {configKey, decodeConfig} from '../../schema/config-record.js'
 import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
-import {badCursor, decodeCursor, encodeCursor} from '../table/cursor.js'
-import {checkPageLimit, type PageRequest, queryInput, type RecordPage, readAll, readPage} from '../table/query.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
-import {putNew, type TransactItem} from '../table/transact.js'
+import {badCursor, decodeCursor, encodeCursor} from './cursor.js'
+import {checkPageLimit, type PageRequest, queryInput, type RecordPage, readAll, readPage} from './query.js'
+import {getItem, type NamespaceTable} from './table.js'
+import {putNew, type TransactItem} from './transact.js'
 
 const DEFAULT_RETENTION_DAYS = 90
 const SECONDS_PER_DAY = 86_400

@@ -11,7 +11,7 @@ import {startsBetween} from '../../repository/usage/parts.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import type {DeadLetter} from './dead-letter.js'
-import type {DeadLetterQueue} from './dead-letter-queue.js'
+import type {DeadLetterQueue} from './queue.js'
 
 /** Seconds that nobody else may take the messages of a run; what it leaves is released at its end. */
 const HIDDEN_SECONDS = 15 * 60

@@ -2,11 +2,11 @@ import {formatCount} from '../../core/text/text.js'
 import {parseTemplate} from '../../files/template-yaml.js'
 import {AGGREGATOR_MARK} from '../../repository/table/version-compatibility.js'
 import {indexes} from '../../schema/attributes.js'
+import {hasFailed} from '../health/findings.js'
+import type {StackHealth} from '../health/health.js'
+import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
 import {deployCommand, LOST_TABLE_FIX, rebuildCommand, repairCommand, restreamCommand} from '../stack/fixes.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
-import {hasFailed} from './findings.js'
-import type {StackHealth} from './health.js'
-import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from './parts.js'
 
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
   const {stack, cloudFormation, table, aggregator, mapping, deadLetters, versions} = health

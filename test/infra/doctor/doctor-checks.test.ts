@@ -1,9 +1,14 @@
 import {describe, expect, it} from 'vitest'
-import type {EndpointProbe} from '../../../src/lib/infra/health/endpoint-probe.js'
-import {clockCheck, credentialsCheck, latencyCheck, nodeCheck} from '../../../src/lib/infra/health/machine-checks.js'
-import {stackChecks, templateFilters} from '../../../src/lib/infra/health/stack-checks.js'
+import {
+  clockCheck,
+  credentialsCheck,
+  type EndpointProbe,
+  latencyCheck,
+  nodeCheck,
+} from '../../../src/lib/infra/doctor/machine-checks.js'
+import {stackChecks, templateFilters} from '../../../src/lib/infra/doctor/stack-checks.js'
 import {loadStackTemplate} from '../../../src/lib/infra/stack/template.js'
-import {healthWith, WELL} from './sample-health.js'
+import {healthWith, WELL} from '../health/sample-health.js'
 
 const PROBE: EndpointProbe = {endpoint: 'DynamoDB', roundTripsMs: [9, 3, 400, 5, 4], skewMs: 0, problem: null}
 

@@ -35,7 +35,7 @@ export default class Status extends StackCommand<typeof Status> {
     },
   ]
 
-  /** That nothing answers is an answer here: the stack is not healthy. */
+  /** An unreachable stack is unhealthy (exit code 6), not an error. */
   override async run(): Promise<object> {
     return super.run().catch(error => {
       if (!(error instanceof ZaelError) || !NO_ANSWER.has(error.code)) throw error

@@ -42,7 +42,7 @@ export default class Verify extends StackCommand<typeof Verify> {
     const {entity, since, fix, yes, all, cursor, 'rate-limit': rateLimit} = this.flags
     const {table} = stack
     const {verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
-    // A mistyped namespace is an error, but a table is also checked whose registry has lost the default one.
+    // A mistyped namespace is an error, but a table whose registry lost "default" is still checked.
     const {DEFAULT_NAMESPACE} = await import('../lib/repository/namespaces/namespaces.js')
     const isNamespaceNeeded = entity !== undefined || this.flags.namespace !== DEFAULT_NAMESPACE
     const namespace = isNamespaceNeeded ? await stack.namespace() : undefined

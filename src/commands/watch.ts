@@ -64,7 +64,6 @@ export default class Watch extends StackCommand<typeof Watch> {
     return {}
   }
 
-  /** Metrics are text of their own, whatever the settings prefer. */
   async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
     if (this.format !== 'table') throw onlyMetrics(this.format)
     const {namespace, listen} = this.flags
@@ -90,7 +89,6 @@ export default class Watch extends StackCommand<typeof Watch> {
     })
   }
 
-  /** The documents of a stream were printed as they came. */
   override logJson(json: unknown): void {
     if (!this.#isStream) super.logJson(json)
   }

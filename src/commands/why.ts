@@ -16,7 +16,7 @@ export default class Why extends StackCommand<typeof Why> {
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-    // oclif takes several words for the last argument only, so it is the resource and the amounts.
+    // oclif allows several words only for the last argument: the resource, then the amounts.
     resource: string({
       description:
         'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. All resources of the entity when omitted; ' +
@@ -63,7 +63,6 @@ export default class Why extends StackCommand<typeof Why> {
     return {}
   }
 
-  /** The documents of a stream were printed as they came. */
   override logJson(json: unknown): void {
     if (!this.#isStream) super.logJson(json)
   }

@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * The public library: limit requests with {@link RateLimiter}, look after limits and entities with {@link Repository}.
- *
+ * Limit requests with {@link RateLimiter}; manage limits and entities with {@link Repository}.
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/buckets/bucket.js'

@@ -69,7 +69,7 @@ import {usageShowResult, usageSummaryResult, usageTopResult} from './cli/usage/r
 import {verifyResult} from './cli/verify/results.js'
 import {watchResult} from './live/results.js'
 
-/** The schema of what each command prints with `--json`; `error` is what any of them prints when it fails. */
+/** Schemas of `--json` output by command; `error` is the output of any command that fails. */
 export const RESULTS = {
   acquire: acquireResult,
   'aggregator dead-letters': aggregatorDeadLettersResult,

@@ -5,7 +5,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
-/** Seconds that the messages are hidden from others, unless the command ends earlier. */
+/** Visibility timeout, in case the command dies before it releases the messages. */
 const HIDDEN_SECONDS = 30
 
 export default class AggregatorDeadLetters extends StackCommand<typeof AggregatorDeadLetters> {

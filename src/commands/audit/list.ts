@@ -9,7 +9,6 @@ import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
 
-/** What audit events are about: written by zael, or by other clients of a table. */
 const AUDIT_ACTIONS = [
   'bucket_reset',
   'bucket_topped_up',
@@ -67,9 +66,9 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
       const isJson = this.jsonEnabled()
-      // Runs until the process ends: Ctrl-C or a closed pipe.
       const onOutage = (error: Error | undefined) =>
         this.logToStderr(error ? `${error.message}; trying again until Ctrl-C.` : 'The table answers again.')
+      // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }

@@ -40,7 +40,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     const request = {entity, resource, limits, idempotencyKey}
     const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/insight/lookup/bucket-search.js')
-    // Throws for a missing bucket before asking for confirmation.
+    // Throw for a missing bucket before asking for confirmation.
     if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
     await confirm(resetQuestion(request), {yes})
     const {lines, result} = await resetBucket(repository, request)

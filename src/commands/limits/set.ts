@@ -89,7 +89,6 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     return {dryRun, ...result, buckets: change.buckets ?? null, impact}
   }
 
-  /** The limits and their end, as they were typed. */
   private words(): string[] {
     const {for: span, until} = this.flags
     const end = span !== undefined ? ['--for', span] : until !== undefined ? ['--until', until] : []

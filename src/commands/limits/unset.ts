@@ -78,7 +78,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const ending = `To end only its boost: zael limits unset --boost ${name} ${scopeArguments(scope)}${where}`
     if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
     const change = await changeWithProgress(sync =>
-      // What others have added since is not what was asked about.
+      // Remove only the confirmed limits, not those that others added since.
       name === undefined
         ? namespace.deleteLimits(scope, {...sync, mayRemove: before.map(limit => limit.name)})
         : namespace.unsetLimit(scope, name, sync),

@@ -7,7 +7,7 @@ import type {ProviderAnswer} from './provider-answer.js'
 import {UsageTally} from './usage-tally.js'
 
 /**
- * Limits the language models of the AI SDK, versions 5, 6 and 7.
+ * Limits calls to language models of the AI SDK, versions 5, 6 and 7.
  *
  * @packageDocumentation
  */
@@ -19,37 +19,37 @@ export type {TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
 export type {ProviderLimit} from './provider-answer.js'
 
-/** One call of a language model. */
+/** One call to a language model. */
 export interface LanguageModelCall {
   readonly model: {readonly modelId: string; readonly provider: string}
   readonly params: LanguageModelParams
 }
 
-/** What is known of the parameters of a call in every version of the SDK. */
+/** Call parameters that every version of the SDK has. */
 export interface LanguageModelParams {
   readonly prompt: unknown
   readonly tools?: unknown
   readonly maxOutputTokens?: number | undefined
   readonly abortSignal?: AbortSignal | undefined
-  /** What the caller passes to providers: also the place to say who is charged. */
+  /** Options that the caller passes to providers; may also name the entity to charge. */
   readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 }
 
-/** How the calls of a language model are limited. */
+/** Options of {@link limitedModel}. */
 export interface LimitedModelOptions extends CallDecisionOptions {
-  /** Who is charged. */
+  /** The entity to charge. */
   readonly entity: string | ((call: LanguageModelCall) => string | Promise<string>)
-  /** What for; the id of the model unless said otherwise. */
+  /** The resource to charge. @default the model id */
   readonly resource?: string | ((call: LanguageModelCall) => string | Promise<string>)
-  /** Tokens that a call may use, instead of about a token per four characters and `maxOutputTokens`. */
+  /** Tokens a call may use. Default: one per four characters of input, plus `maxOutputTokens`. */
   readonly estimate?: (call: LanguageModelCall) => TokenEstimate | Promise<TokenEstimate>
-  /** Calls that are not limited. */
+  /** Returns true for calls that are not limited. */
   readonly skip?: (call: LanguageModelCall) => boolean | Promise<boolean>
 }
 
-/** For `wrapLanguageModel`. */
+/** Middleware for `wrapLanguageModel`. */
 export interface LimitedModelMiddleware {
-  /** Version 6 asks for it, the others do not look at it. */
+  /** Version 6 requires it; the other versions ignore it. */
   readonly specificationVersion: 'v3'
   wrapGenerate<Result extends {readonly content: unknown; readonly usage: unknown}>(
     options: LanguageModelCall & {readonly doGenerate: () => PromiseLike<Result>},
@@ -60,8 +60,8 @@ export interface LimitedModelMiddleware {
 }
 
 /**
- * A middleware that charges a call with one request and all tokens that it may use, and corrects them by the usage that
- * the model reports. A refusal is an `APICallError` with status 429, which the SDK repeats in due time, `maxRetries` times.
+ * Middleware that reserves one request and all tokens a call may use, then settles with the usage the model reports.
+ * A refusal is an `APICallError` with status 429, which the SDK retries after the wait, up to `maxRetries` times.
  *
  * @example
  * ```ts
@@ -72,7 +72,6 @@ export function limitedModel(options: LimitedModelOptions): LimitedModelMiddlewa
   const {entity, resource, estimate = estimateOf, skip} = options
   const guard = createCallGuard(options)
 
-  /** Admits a call and runs it. When it fails, everything is returned. */
   async function run<Result>(
     call: LanguageModelCall,
     work: () => PromiseLike<Result>,
@@ -135,7 +134,7 @@ function estimateOf({params: {prompt, tools, maxOutputTokens = 0}}: LanguageMode
   return {input: tokensOfText([prompt, tools]), output: maxOutputTokens}
 }
 
-/** Takes in a part of a stream. Version 5 reports counts, later ones objects with a `total`. */
+/** Version 5 reports plain counts, later versions objects with a `total`. */
 function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): void {
   tally.addText(part.delta)
   if (part.type === 'error') tally.fail()
@@ -146,10 +145,10 @@ function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): 
   tally.complete()
 }
 
-/** How the AI SDK knows its errors, whichever copy of its packages has made them. */
+/** The AI SDK recognizes its errors by these symbols, whichever copy of its packages made them. */
 const MARKERS = ['vercel.ai.error', 'vercel.ai.error.AI_APICallError'].map(name => Symbol.for(name))
 
-/** A refusal as the AI SDK knows it from providers: an `APICallError`, which it repeats when waiting helps. */
+/** Converts a refusal to the AI SDK's `APICallError`; `isRetryable` if waiting helps. */
 export function apiCallError({status, headers, retryAfterMs, problem}: RefusedRequest): Error {
   const fields = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
   return Object.assign(new Error(`${problem.title}. ${problem.detail}`), {

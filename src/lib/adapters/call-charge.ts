@@ -12,10 +12,10 @@ import {
 } from './provider.js'
 import type {ProviderAnswer} from './provider-answer.js'
 
-/** How calls of models are decided. */
+/** How adapters decide on calls to models. */
 export interface CallDecisionOptions extends DecisionOptions {
   readonly limiter: DecisionOptions['limiter'] & Partial<LearningLimiter>
-  /** The organisation at the provider that every call is charged to as well, and that learns from its answers. */
+  /** The provider account that each call is also charged to. Its responses lower the account's balance. */
   readonly provider?: ProviderAccount
 }
 
@@ -28,22 +28,21 @@ export interface ChargedCall {
 export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
-  // None of these throws, nor waits long for the table: what the provider has answered goes to the caller in any case.
-  /** The call was answered with a success: its head teaches. */
+  // None of these throws or waits long for the table: the provider's response must reach the caller.
   answered(answer: ProviderAnswer): Promise<void>
-  /** The call has failed: returns everything, and teaches if there was an answer. */
+  /** After a failure: refunds everything; applies the provider feedback if there is a response. */
   failed(answer?: ProviderAnswer): Promise<void>
   settle(used: TokenEstimate): Promise<void>
 }
 
 export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
 
-/** Charges calls to the caller, then to the provider's entity; what refuses there is returned to the caller. */
+/** Charges the caller, then the provider account. Refunds the caller if the account refuses. */
 export function createCallGuard(
   options: CallDecisionOptions,
 ): (call: ChargedCall, signal?: AbortSignal | null) => Promise<CallOutcome> {
   const {limiter, provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
-  // Not all of the options: some of an adapter have the names of the guard's, and another call in mind.
+  // Picked one by one: an adapter's `entity`, `resource` and `skip` take another call than the guard's.
   const rules = {
     limiter,
     limitNames,
@@ -102,7 +101,7 @@ function charge(
   const leases = shared ? [lease, shared.lease] : [lease]
   const consumed = providerConsumption(estimate, shared?.provider.limitNames)
   const sentMs = performance.now()
-  /** Teaches what an answer that came just now tells; more than once where something changes meanwhile. */
+  /** Fixes the time of the response now; the returned function may run more than once. */
   const lesson = (answer: ProviderAnswer) => {
     const answeredMs = performance.now()
     return async (isReturned: boolean): Promise<void> => {
@@ -114,8 +113,7 @@ function charge(
   }
   const fail = async (answer?: ProviderAnswer): Promise<void> => {
     const learn = answer && lesson(answer)
-    // Nobody may take what is returned for a call that was refused: the balance is lowered before, and after it once more,
-    // as others may have returned something as well.
+    // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
     if (answer?.status === 429) await learn?.(false)
     await giveBack()
     await learn?.(true)
@@ -138,7 +136,7 @@ function charge(
   }
 }
 
-/** The caller has room: whose limit it was is worth knowing, and who that is, is not. */
+/** Reveals that the provider limited the request, not the account's id. */
 function byProvider(refused: RefusedRequest): RefusedRequest {
   const {problem} = refused
   if (problem.status !== 429) return refused
@@ -158,7 +156,6 @@ function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: Provid
   return Object.fromEntries(Object.entries(spent).map(([name, tokens]) => [name, tokens - (reserved[name] ?? 0)]))
 }
 
-/** Adds or returns what was estimated wrong, and ends the lease. Never throws: the answer is there. */
 async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
   if (lease.isEnded) return
   try {
@@ -169,10 +166,9 @@ async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
   }
 }
 
-/** The answer of a provider is kept waiting for the table no longer than this, in ms. What is under way goes on. */
+/** Longest time, in ms, that a provider's response waits for the table. Pending writes continue. */
 const LONGEST_WAIT_MS = 1000
 
-/** Resolves when the work has ended, also where it has failed, or takes too long. */
 export function patiently(work: Promise<unknown>): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(resolve, LONGEST_WAIT_MS)
@@ -185,7 +181,6 @@ export function patiently(work: Promise<unknown>): Promise<void> {
 
 let hasWarned = false
 
-/** The answer has been paid for and goes to the caller in any case; what was estimated stays charged. */
 function warnUnsettled(error: unknown): void {
   if (hasWarned) return
   hasWarned = true

@@ -1,15 +1,15 @@
 import type {HeaderFields, LimitBalance, LimitBalances} from '../limiter/refusal/headers.js'
 
-/** Which fields tell what is left: those of the IETF draft, those that a provider of models sends, or none. */
+/** Header fields that report the balance: those of the IETF draft, those of a model provider, or none. */
 export type HeaderStyle = 'ietf' | 'openai' | 'anthropic' | 'none'
 
-/** Which limits count requests and tokens; `rpm` and `tpm` unless said otherwise. */
+/** Names of the limits that count requests and tokens. Default: `rpm` and `tpm`. */
 export interface LimitNames {
   readonly requests?: string
   readonly tokens?: string
 }
 
-/** `x-ratelimit-*` or `anthropic-ratelimit-*` of the limits that count requests and tokens; of others nothing is said. */
+/** Only the limits that count requests and tokens have `x-ratelimit-*` or `anthropic-ratelimit-*` fields. */
 export function dialectHeaders(
   style: 'openai' | 'anthropic',
   limits: LimitBalances,
@@ -40,7 +40,7 @@ function anthropicFields(what: string, {capacity, available, fullAfterMs}: Limit
   }
 }
 
-/** `120ms`, `7s`, `6m0s`, `2h0m30s`: rounded up, to whole seconds from one second on. */
+/** `120ms`, `7s`, `6m0s`, `2h0m30s`: rounded up, to whole seconds from 1 s on. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.ceil(ms)}ms`
   const seconds = Math.ceil(ms / 1000)
@@ -48,7 +48,6 @@ export function durationText(ms: number): string {
   return h > 0 ? `${h}h${m}m${s}s` : m > 0 ? `${m}m${s}s` : `${s}s`
 }
 
-/** RFC 3339 in UTC, rounded up to whole seconds. */
 function instantText(ms: number): string {
   return new Date(Math.ceil(ms / 1000) * 1000).toISOString().replace('.000Z', 'Z')
 }

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Limits the requests of Express, of other servers with middleware in the style of Connect, and of plain `node:http`.
+ * Limits requests of Express, of other Connect-style servers, and of plain `node:http`.
  *
  * @packageDocumentation
  */
@@ -12,7 +12,7 @@ export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'
 
-/** What callbacks can rely on; with Express, `expressLimiter<Request>` gives them its own type. */
+/** Request fields that callbacks can use; `expressLimiter<Request>` gives them Express's own type. */
 export interface NodeRequest {
   readonly method?: string | undefined
   readonly url?: string | undefined
@@ -20,7 +20,7 @@ export interface NodeRequest {
 }
 
 /**
- * A middleware that admits or refuses requests. Without a framework, `next` is the handler of the request.
+ * Middleware that admits or refuses requests. Without a framework, `next` is the request handler.
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Limits the requests of a Fastify server.
+ * Limits requests of a Fastify server.
  *
  * @packageDocumentation
  */
@@ -12,14 +12,14 @@ export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'
 
-/** What callbacks can rely on; `fastifyLimiter<FastifyRequest>` gives them Fastify's own type. */
+/** Request fields that callbacks can use; `fastifyLimiter<FastifyRequest>` gives them Fastify's own type. */
 export interface FastifyLikeRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly ip: string
   readonly raw: object
 }
 
-/** What the adapter needs of `FastifyReply`. */
+/** The part of `FastifyReply` that the adapter needs. */
 export interface FastifyLikeReply {
   readonly raw: NodeResponse
   code(status: number): unknown
@@ -28,7 +28,7 @@ export interface FastifyLikeReply {
 }
 
 /**
- * A hook that admits or refuses requests: for `onRequest`, or for `preHandler` where the body decides.
+ * Hook that admits or refuses requests: for `onRequest`, or for `preHandler` if the decision needs the body.
  *
  * @example
  * ```ts

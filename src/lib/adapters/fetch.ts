@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Limits calls of OpenAI, Anthropic and what speaks like them, in front of their SDKs or of a plain `fetch`.
+ * Limits calls to OpenAI, Anthropic and compatible APIs, from their SDKs or a plain `fetch`.
  *
  * @packageDocumentation
  */
@@ -18,23 +18,23 @@ export type {ModelCall, TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
 export type {ProviderLimit} from './provider-answer.js'
 
-/** How calls of models are limited. */
+/** Options of {@link limitedFetch}. */
 export interface LimitedFetchOptions extends CallDecisionOptions {
-  /** Who is charged. */
+  /** The entity to charge. */
   readonly entity: string | ((call: ModelCall) => string | Promise<string>)
-  /** What for; the model unless said otherwise: then calls that name no model, such as a list of models, are not limited. */
+  /** The resource to charge. Default: the model; calls without one, such as a list of models, are then not limited. */
   readonly resource?: string | ((call: ModelCall) => string | Promise<string>)
-  /** Tokens that a call may use, instead of about a token per four characters and what the request sets as maximum. */
+  /** Tokens a call may use. Default: one per four characters of input, plus the maximum output the request sets. */
   readonly estimate?: (call: ModelCall) => TokenEstimate | Promise<TokenEstimate>
-  /** Calls that are not limited. */
+  /** Returns true for calls that are not limited. */
   readonly skip?: (call: ModelCall) => boolean | Promise<boolean>
-  /** What sends the calls; the global `fetch` unless said otherwise. */
+  /** Sends the calls. @default the global `fetch` */
   readonly fetch?: typeof fetch
 }
 
 /**
- * A `fetch` that charges a call with one request and all tokens that it may use, and corrects them by the `usage` in the
- * answer, as JSON or as a stream. A refusal is a `Response` with status 429.
+ * A `fetch` that reserves one request and all tokens a call may use, then settles with the `usage` in the response,
+ * JSON or stream. A refusal is a `Response` with status 429.
  *
  * @example
  * ```ts
@@ -76,7 +76,6 @@ export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
 
 type Settle = (tally: UsageTally, isBroken: boolean) => Promise<void>
 
-/** The same response, whose body settles the charge when it ends. */
 function observedResponse(response: Response, settle: Settle): Response {
   const {body, status, statusText, headers, url} = response
   if (!body) return response
@@ -98,7 +97,7 @@ function eventObserver(settle: Settle): StreamObserver<Uint8Array> {
   }
 }
 
-/** The usage is at the end of the JSON or at its start: only the whole can be parsed. */
+/** Keeps the whole body: `usage` may be at the start or at the end of the JSON. */
 function answerObserver(settle: Settle): StreamObserver<Uint8Array> {
   const decoder = new TextDecoder()
   let text = ''
@@ -109,7 +108,7 @@ function answerObserver(settle: Settle): StreamObserver<Uint8Array> {
     end: isBroken => {
       const tally = new UsageTally()
       if (!isBroken) tallyAnswer(tally, text + decoder.decode())
-      // Who reads only a part has paid the provider for the whole: what was estimated stays.
+      // A caller who reads only a part has still paid the provider for all: the estimate stays charged.
       return settle(tally, false)
     },
   }

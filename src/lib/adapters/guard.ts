@@ -10,35 +10,35 @@ import type {OnUnavailable} from '../schema/config-record.js'
 import {dialectHeaders, type HeaderStyle, type LimitNames} from './dialects.js'
 import {PROBLEM_TYPE, type ProblemDetails, problemOf, UNAVAILABLE} from './problem.js'
 
-/** What an adapter needs of a limiter. */
+/** The part of a limiter that adapters need. */
 export type GuardLimiter = Pick<RateLimiter, 'tryAcquire'>
 
-/** How requests are decided, whichever the adapter. */
+/** Options that all adapters share. */
 export interface DecisionOptions {
   readonly limiter: GuardLimiter
-  /** How long a request may wait for admission, in ms; 0 unless said otherwise: it is refused at once. */
+  /** Longest wait for admission, in ms; 0 refuses at once. @default 0 */
   readonly waitMs?: number
-  /** Instead of the limiter's: let requests through while the table is unreachable, or refuse them. */
+  /** Overrides the limiter's setting: allow or block requests while the table is unavailable. */
   readonly onUnavailable?: OnUnavailable
-  /** Instead of the limiter's: whether corrections are written while somebody waits for them, or soon. */
+  /** Overrides the limiter's setting: settle `now`, while the caller waits, or `soon`, batched. */
   readonly settle?: Settle
-  /** What the response tells of what is left; `ietf` unless said otherwise. A refusal has `Retry-After` in any case. */
+  /** Header fields that report the balance. Refusals carry `Retry-After` with every style. @default 'ietf' */
   readonly headers?: HeaderStyle
-  /** Which limits the fields of `openai` and `anthropic` are about. */
+  /** Limits that the `openai` and `anthropic` fields report. */
   readonly limitNames?: LimitNames
 }
 
-/** Who is charged how much for which requests. `Request` is what the framework calls a request, or its context. */
+/** Who is charged how much for which requests. `Request` is the framework's request or context. */
 export interface GuardOptions<Request> extends DecisionOptions {
-  /** Who asks, such as the user or the key of the request. */
+  /** The entity to charge, such as the user or the API key. */
   readonly entity: (request: Request) => string | Promise<string>
-  /** What for. */
+  /** The resource to charge. */
   readonly resource: string | ((request: Request) => string | Promise<string>)
   /** Whole tokens per limit, such as `{rpm: 1}`. */
   readonly consume: Consumption | ((request: Request) => Consumption | Promise<Consumption>)
-  /** Requests that are not limited at all. */
+  /** Returns true for requests that are not limited. */
   readonly skip?: (request: Request) => boolean | Promise<boolean>
-  /** Whether an answer with this status costs nothing: everything that the lease still holds is returned. */
+  /** Whether a response with this status is free: refunds everything that the lease still holds. */
   readonly refundIf?: (status: number) => boolean
 }
 
@@ -46,7 +46,7 @@ export type GuardOutcome =
   | {readonly kind: 'skipped'}
   | AdmittedRequest
   | RefusedRequest
-  /** The client has left while the request waited: nothing is charged, and nobody reads an answer. */
+  /** The client disconnected while waiting: nothing is charged, and nobody reads a response. */
   | {readonly kind: 'gone'}
 
 export interface AdmittedRequest {
@@ -60,15 +60,12 @@ export interface RefusedRequest {
   readonly kind: 'refused'
   readonly status: number
   readonly headers: HeaderFields
-  /** When to try again, in ms; `null`: not at all. */
+  /** `null`: retrying does not help. */
   readonly retryAfterMs: number | null
   readonly problem: ProblemDetails
 }
 
-/**
- * Decides on requests. What is admitted is charged and stays so: the lease is not committed, so that a handler can still
- * adjust it, also while it streams. Throws what is a matter for the error handler of the framework, such as bad input.
- */
+/** Does not commit the lease, so that handlers can adjust it while streaming. Throws errors such as invalid input. */
 export function createGuard<Request>(
   options: GuardOptions<Request>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
@@ -132,20 +129,19 @@ function balanceFields(
 
 const leases = new WeakMap<object, Lease>()
 
-/** Remembers the lease of a request, under every object by which its handler knows the request. */
 export function keepLease(lease: Lease, ...requests: readonly object[]): void {
   for (const request of requests) leases.set(request, lease)
 }
 
 /**
- * The lease of a request that an adapter has admitted: to adjust what is charged once it is known, also while the answer
- * is streamed. `undefined` for a request that was skipped. Where several adapters guard one request, that of the last.
+ * The lease of an admitted request, to adjust the charge, also while streaming; `undefined` if it was skipped.
+ * If several adapters guard one request, this is the lease of the last.
  */
 export function leaseOf(request: object): Lease | undefined {
   return leases.get(request)
 }
 
-/** What log files know as "client closed request": nobody reads the answer, but one must be made. */
+/** nginx's 499: the client disconnected. Nobody reads the response, but there must be one. */
 export const CLIENT_GONE = 499
 
 export function refusalResponse(outcome: RefusedRequest | {readonly kind: 'gone'}): Response {

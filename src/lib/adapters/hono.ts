@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Limits the requests of a Hono app.
+ * Limits requests of a Hono app.
  *
  * @packageDocumentation
  */
@@ -10,7 +10,7 @@ export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
 export {leaseOf} from './guard.js'
 
-/** What the adapter needs of Hono's `Context`. */
+/** The part of Hono's `Context` that the adapter needs. */
 export interface HonoContext {
   readonly req: {readonly raw: Request; header(name: string): string | undefined}
   readonly res: Response
@@ -18,7 +18,7 @@ export interface HonoContext {
 }
 
 /**
- * A middleware that admits or refuses requests.
+ * Middleware that admits or refuses requests.
  *
  * @example
  * ```ts
@@ -35,7 +35,7 @@ export function honoLimiter<Context extends HonoContext = HonoContext>(
     if (outcome.kind === 'admitted') keepLease(outcome.lease, context, context.req.raw)
     await next()
     if (outcome.kind === 'admitted') {
-      // After the handler, whose response would replace them, and with what it has adjusted.
+      // After the handler: its response would replace the fields, and its adjustments count.
       for (const [name, value] of Object.entries(outcome.headers())) context.header(name, value)
       await outcome.answered(context.res.status)
     }

@@ -1,32 +1,31 @@
-/** One call of a model as it is sent: what its JSON body says. */
+/** One call to a model, as sent. */
 export interface ModelCall {
   readonly url: string
-  /** The field `model` of the body. */
+  /** The `model` field of the body. */
   readonly model: string | undefined
-  /** The parsed body; empty when it is not a JSON object. */
+  /** The parsed body; empty if it is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>
   readonly headers: Headers
 }
 
-/** What a call is expected to use, in tokens. */
+/** Tokens that a call is expected to use. */
 export interface TokenEstimate {
   readonly input: number
-  /** The most that the answer may have. */
+  /** The maximum that the response may have. */
   readonly output: number
 }
 
-/** Usual for English text and code; the provider's own count replaces the estimate when it arrives. */
+/** Typical for English text and code; the provider's count replaces the estimate. */
 const CHARACTERS_PER_TOKEN = 4
 
-/** Stands for an image or a file in the text: about what providers count for a large image. */
+/** Stands for an image or a file: about what providers count for a large image. */
 const TOKENS_PER_ATTACHMENT = 1600
 
-/** What describes a text and is no part of it. */
 const NO_TEXT = new Set(
   'id type role object model status finish_reason stop_reason stop_sequence signature providerOptions'.split(' '),
 )
 
-/** Reads the call without consuming a `Request`; a body that is a stream or a form is not looked at. */
+/** Does not consume a `Request`; ignores a body that is a stream or a form. */
 export async function readModelCall(input: string | URL | Request, init: RequestInit | undefined): Promise<ModelCall> {
   const request = typeof input === 'object' && 'headers' in input ? input : undefined
   const body = parseObject(init?.body === undefined ? await textOfRequest(request) : textOfBody(init.body))
@@ -38,7 +37,6 @@ export async function readModelCall(input: string | URL | Request, init: Request
   }
 }
 
-/** Input by its length; output as the request limits it, for each of its answers. */
 export function estimateCall({body}: ModelCall): TokenEstimate {
   const {messages, system, input, prompt, instructions, tools} = body
   const most = [body.max_completion_tokens, body.max_output_tokens, body.max_tokens].find(isCount) ?? 0
@@ -67,7 +65,6 @@ export function charactersIn(value: unknown, key = ''): number {
   )
 }
 
-/** An object, or an empty one for anything else. */
 export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
 }
@@ -76,7 +73,6 @@ export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** The object in a JSON text, or an empty one. */
 export function parseObject(text: string | undefined): Readonly<Record<string, unknown>> {
   try {
     return text ? recordOf(JSON.parse(text)) : {}
@@ -89,7 +85,6 @@ function isAttachment(text: string, key: string): boolean {
   return text.startsWith('data:') || key === 'data' || key === 'file_data'
 }
 
-/** Anything but text may be large, and is left to be streamed. */
 async function textOfRequest(request: Request | undefined): Promise<string | undefined> {
   return /json|^text\/plain/.test(request?.headers.get('content-type') ?? '') ? request?.clone().text() : undefined
 }

@@ -1,13 +1,10 @@
 export interface StreamObserver<Chunk> {
   chunk(chunk: Chunk): void
-  /** Called once: at the end, or broken (`isBroken`) by an error of the source or because nobody reads on. */
+  /** Called once. `isBroken`: the source failed, or the reader stopped. */
   end(isBroken: boolean): Promise<void>
 }
 
-/**
- * The same stream, chunk by chunk: nothing is read before it is asked for. The reader learns of the end when the observer
- * has done its part.
- */
+/** Reads nothing before it is asked to. The reader sees the end only after `observer.end` resolves. */
 export function observedStream<Chunk>(
   source: ReadableStream<Chunk>,
   observer: StreamObserver<Chunk>,
@@ -18,7 +15,7 @@ export function observedStream<Chunk>(
     ended ??= observer.end(isBroken)
     return ended
   }
-  // A source that fails while nobody reads: the caller has aborted and left.
+  // The source fails while nobody reads: the caller has aborted.
   reader.closed.catch(() => end(true))
   return new ReadableStream<Chunk>(
     {
@@ -45,7 +42,6 @@ export function observedStream<Chunk>(
   )
 }
 
-/** Reads the data of server-sent events from bytes that arrive in any pieces; keeps no more than one unfinished line. */
 export class EventStreamReader {
   readonly #decoder = new TextDecoder()
   readonly #onData: (data: string) => void
@@ -61,7 +57,6 @@ export class EventStreamReader {
     for (const line of lines) this.#line(line)
   }
 
-  /** The last line may lack its end. */
   end(): void {
     this.#line(this.#rest + this.#decoder.decode())
     this.#rest = ''

@@ -1,15 +1,14 @@
 import type {RefusedDecision} from '../limiter/decision.js'
 import {RateLimitExceeded, RequestTooLarge} from '../limiter/refusal/errors.js'
 
-/** The body of an answer that refuses a request: problem details (RFC 9457), `application/problem+json`. */
+/** The body of a refusal: problem details (RFC 9457). */
 export interface ProblemDetails {
   readonly type: string
   readonly title: string
   readonly status: number
   readonly detail: string
-  /** The names of the limits that were too small. */
   readonly 'violated-policies'?: readonly string[]
-  /** The shared limit at the provider was too small, not the caller's. */
+  /** The provider's shared limit was too small, not the caller's. */
   readonly 'limited-by'?: 'provider'
 }
 
@@ -17,7 +16,7 @@ export const PROBLEM_TYPE = 'application/problem+json'
 
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
-/** Says why the request was refused; whose limit it was, a parent's for example, is nothing for the client. */
+/** Gives the reason, but hides whose limit it was, such as a parent's. */
 export function problemOf({error}: RefusedDecision): ProblemDetails {
   if (error instanceof RateLimitExceeded) {
     const names = new Set(error.statuses.filter(status => status.exceeded).map(status => status.name))
@@ -34,7 +33,6 @@ export function problemOf({error}: RefusedDecision): ProblemDetails {
   return {type: 'about:blank', title: 'Forbidden', status: 403, detail: 'This is switched off at the moment.'}
 }
 
-/** No decision could be made; why is nothing for the client. */
 export const UNAVAILABLE: ProblemDetails = {
   type: 'about:blank',
   title: 'Service Unavailable',
@@ -46,7 +44,7 @@ function tooManyRequests(names: readonly string[], detail: string): ProblemDetai
   return {type: QUOTA_EXCEEDED, title: 'Quota exceeded', status: 429, detail, 'violated-policies': names}
 }
 
-/** What adapters need of a response of `node:http`. */
+/** The part of a `node:http` response that adapters need. */
 export interface NodeResponse {
   statusCode: number
   readonly headersSent: boolean
@@ -69,10 +67,10 @@ export async function whileConnected<T>(response: NodeResponse, work: (signal: A
   }
 }
 
-/** Calls back with the status when the response has been sent; never when the client has left before its head was. */
+/** Not called if the client disconnects before the headers are sent. */
 export function onAnswered(response: NodeResponse, listener: (status: number) => Promise<void>): void {
   response.once('close', () => {
-    // The answer is out: an error, such as one of `refundIf`, must not end the process.
+    // The response is out: an error, such as one from `refundIf`, must not end the process.
     if (response.headersSent) listener(response.statusCode).catch(error => process.emitWarning(error))
   })
 }

@@ -1,16 +1,15 @@
 export interface ProviderAnswer {
   readonly status: number
-  /** A header field; its name is given in lower case. */
+  /** `name` is in lower case. */
   readonly field: (name: string) => string | null | undefined
 }
 
-/** What the limits of a provider count. */
+/** What a limit of a provider counts. */
 export type ProviderLimit = 'requests' | 'tokens' | 'inputTokens' | 'outputTokens'
 
 export interface ToldLimit {
   readonly left: number
   readonly limit?: number | undefined
-  /** Until it is full again, in ms. */
   readonly resetMs?: number | undefined
 }
 
@@ -23,7 +22,7 @@ const WORDS: Readonly<Record<ProviderLimit, string>> = {
   outputTokens: 'output-tokens',
 }
 
-/** What the fields of OpenAI (`x-ratelimit-*`) and Anthropic (`anthropic-ratelimit-*`) tell; what makes no sense is left out. */
+/** Reads OpenAI's `x-ratelimit-*` and Anthropic's `anthropic-ratelimit-*` fields; skips invalid values. */
 export function readToldLimits(answer: ProviderAnswer, nowMs: number): ToldLimits {
   const told: ToldLimits = {}
   for (const [limit, word] of Object.entries(WORDS) as [ProviderLimit, string][]) {
@@ -37,7 +36,6 @@ export function readToldLimits(answer: ProviderAnswer, nowMs: number): ToldLimit
   return told
 }
 
-/** When a refused call may be repeated, in ms from now: `retry-after-ms`, or `retry-after` in seconds or as a date. */
 export function readRetryAfterMs(answer: ProviderAnswer, nowMs: number): number | undefined {
   const exact = decimal(answer.field('retry-after-ms'))
   if (exact !== undefined) return exact
@@ -46,10 +44,10 @@ export function readRetryAfterMs(answer: ProviderAnswer, nowMs: number): number 
   return seconds === undefined ? untilMs(text, answer, nowMs) : seconds * 1000
 }
 
-/** As RFC 3339 or HTTP have it: of other texts `Date.parse` makes dates that nobody meant, such as the year 12345. */
+/** RFC 3339 or HTTP date: `Date.parse` accepts other texts too, such as 12345 as a year. */
 const DATE = /^(\d{4}-\d\d-\d\dT|[A-Z][a-z]{2}, \d\d [A-Z])/
 
-/** Time until an instant, by the clock of the provider where the answer has its date: ours may be another one. */
+/** Counts from the response's `date` field if present: the provider's clock may differ from ours. */
 function untilMs(text: string | null | undefined, answer: ProviderAnswer, nowMs: number): number | undefined {
   if (!text || !DATE.test(text)) return undefined
   const atMs = Date.parse(text)
@@ -60,7 +58,7 @@ function untilMs(text: string | null | undefined, answer: ProviderAnswer, nowMs:
 
 const UNIT_MS: Readonly<Record<string, number>> = {h: 3_600_000, m: 60_000, s: 1000, ms: 1}
 
-/** A time such as `6m0s`, `1.5s` or `20ms`. */
+/** Parses `6m0s`, `1.5s` or `20ms`. */
 function spanMs(text: string | null | undefined): number | undefined {
   if (!text || !/^(\d+(\.\d+)?(ms|[hms]))+$/.test(text)) return undefined
   let ms = 0
@@ -68,13 +66,12 @@ function spanMs(text: string | null | undefined): number | undefined {
   return Number.isFinite(ms) ? ms : undefined
 }
 
-/** Providers that do not know send −1. */
+/** Providers send −1 for unknown. */
 function wholeNumber(text: string | null | undefined): number | undefined {
   const value = text && /^\d{1,15}$/.test(text) ? Number(text) : undefined
   return value !== undefined && value <= MOST_LEFT ? value : undefined
 }
 
-/** More is no number of tokens that a limit can have. */
 const MOST_LEFT = 1e12
 
 function decimal(text: string | null | undefined): number | undefined {

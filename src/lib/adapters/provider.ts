@@ -9,25 +9,24 @@ import {
   type ToldLimits,
 } from './provider-answer.js'
 
-/** The organisation at a provider whose limits all callers share: an entity, such as `provider:anthropic:org-1`. */
+/** A provider account whose limits all callers share: an entity, such as `provider:anthropic:org-1`. */
 export interface ProviderAccount {
   readonly entity: string
-  /** What its limits are set for; as the call unless said otherwise. */
+  /** The resource its limits are set for. @default the call's resource */
   readonly resource?: string
-  /** Which limits count what; `rpm` and `tpm` unless said otherwise. */
+  /** Which limits count what. Default: `rpm` and `tpm`. */
   readonly limitNames?: ProviderLimitNames
 }
 
-/** Names of limits by what they count. Where input and output have their own, all tokens together have none unless named. */
+/** Limit names by what they count. If input or output tokens have a name, `tokens` has no default. */
 export type ProviderLimitNames = {readonly [Limit in ProviderLimit]?: string}
 
-/** What learns: a limiter, or a part of one. */
+/** The part of a limiter that takes provider feedback. */
 export type LearningLimiter = Pick<RateLimiter, 'learn'>
 
-/** How often an answer that is no refusal may cause a look at the bucket, in ms: answers are many, and say the same. */
+/** Shortest time, in ms, between looks at the bucket for admitted calls: their responses say much the same. */
 const LOOK_INTERVAL_MS = 1000
 
-/** For a refusal that does not say when to come back, in ms. */
 const UNKNOWN_WAIT_MS = 1000
 
 export function providerConsumption(
@@ -52,9 +51,8 @@ function limitsOf({requests = 'rpm', tokens, inputTokens, outputTokens}: Provide
 export interface AnsweredCall {
   readonly answer: ProviderAnswer
   readonly consumed: Consumption
-  /** Whether what was charged for it has been returned. */
   readonly isReturned: boolean
-  /** When it was sent and answered, by the clock of `performance`. */
+  /** Both times are from `performance.now()`. */
   readonly sentMs: number
   readonly answeredMs: number
 }
@@ -69,7 +67,7 @@ export class ProviderLessons {
     this.#names = limitsOf(names)
   }
 
-  /** Never throws: the answer goes to the caller in any case, and the next one teaches again. */
+  /** Never throws: the caller gets the response anyway, and the next response repeats the feedback. */
   async learn(lease: Lease, {answer, consumed, isReturned, sentMs, answeredMs}: AnsweredCall): Promise<void> {
     const passedMs = performance.now() - answeredMs
     const nowMs = Date.now() - passedMs
@@ -82,13 +80,13 @@ export class ProviderLessons {
     const refused = answer.status === 429 ? this.#refused(consumed, told, retryAfterMs, passedMs) : undefined
     if (!refused && !this.#isNews(lease, left)) return
     const {entity, resource} = lease
-    // A charge that is still held comes on top when it is returned: what is left by then is not known before.
+    // A refund still to come is added to the balance, so the balance after it is not known yet.
     const isHeld = refused !== undefined && !isReturned && lease.isMetered
     const lesson = isHeld ? {refused: withoutAmounts(refused)} : {left, ageMs, ...(refused && {refused})}
     await this.#limiter.learn({entity, resource, ...lesson}).catch(warnUntaught)
   }
 
-  /** Whether less is left than the charge has shown, as far as that was not looked at a moment ago. */
+  /** Whether less is left than the lease shows; true at most once per `LOOK_INTERVAL_MS`. */
   #isNews(lease: Lease, left: Consumption): boolean {
     const {limits} = lease
     if (!Object.entries(left).some(([name, tokens]) => tokens < (limits[name]?.available ?? 0))) return false
@@ -98,7 +96,7 @@ export class ProviderLessons {
     return true
   }
 
-  /** The limits that had too little for the call as told; where none had, that of requests. */
+  /** The limits reported as too low for the call; if none, the limit of requests. */
   #refused(consumed: Consumption, told: ToldLimits, retryAfterMs: number | undefined, passedMs: number) {
     const short = this.#names.filter(([limit, name]) => (told[limit]?.left ?? Infinity) < (consumed[name] ?? 0))
     const limits = short.length > 0 ? short : this.#names.slice(0, 1)
@@ -109,23 +107,20 @@ export class ProviderLessons {
   }
 }
 
-/**
- * How old what an answer tells may be, in ms: providers count a call when it comes, and answer when it is done. What was
- * left then is no reason to take away what was refilled since. Less than a second is the way of the messages.
- */
+/** Age of the feedback, in ms: providers count a call on arrival and respond when done. Under 1 s is network time. */
 function wholeSeconds(ms: number): number {
   return Math.floor(ms / 1000) * 1000
 }
 
-/** The refusal of a request that takes nothing more than is charged already. */
+/** The bucket is still charged for the request, so it asks for nothing more. */
 function withoutAmounts<Refused extends {readonly consume: Consumption}>(refused: Refused): Refused {
   return {...refused, consume: Object.fromEntries(Object.keys(refused.consume).map(name => [name, 0]))}
 }
 
-/** A day in ms: as a limiter takes it, and more than any counts. */
+/** One day, in ms: the most that a limiter accepts. */
 const LONGEST_MS = 86_400_000
 
-/** By what is missing and when it is there again, at an even pace. */
+/** Assumes an even refill until the reset. */
 function waitMs(told: ToldLimits[ProviderLimit], amount: number): number {
   const {left = 0, limit = 0, resetMs} = told ?? {}
   if (resetMs === undefined || limit <= left) return UNKNOWN_WAIT_MS

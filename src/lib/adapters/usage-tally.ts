@@ -8,32 +8,28 @@ export class UsageTally {
   #isComplete = false
   #hasFailed = false
 
-  /** Takes in the counts of a provider; undefined ones are not known yet. Those of the whole answer are `final`. */
+  /** Undefined counts are not known yet. `final`: the counts are of the whole response. */
   count({input, output}: Partial<TokenEstimate>, final: boolean): void {
     this.#input = input ?? this.#input
     this.#output = output ?? this.#output
     this.#isCounted ||= final && output !== undefined
   }
 
-  /** Takes in texts of the answer: all strings in a JSON value that are not mere descriptions. */
   addText(value: unknown): void {
     this.#characters += charactersIn(value)
   }
 
-  /** The answer has all its parts, whatever becomes of the connection. */
+  /** All parts have arrived, even if the connection breaks afterwards. */
   complete(): void {
     this.#isComplete = true
   }
 
-  /** The provider has given up on the answer, though its status said that all is well. */
+  /** The provider gave up on the response, despite a status of success. */
   fail(): void {
     this.#hasFailed = true
   }
 
-  /**
-   * Tokens to be charged when the answer has ended, by itself or not (`isBroken`). Where nobody has counted them: what
-   * was estimated stays, or what is known to have come if that is more; of a broken answer only what is known.
-   */
+  /** Without the provider's count: the received tokens if broken off, otherwise the larger of estimate and received. */
   used(estimate: TokenEstimate, isBroken: boolean): TokenEstimate {
     const input = this.#input ?? estimate.input
     if (this.#isCounted) return {input, output: this.#output ?? 0}
@@ -53,7 +49,7 @@ export function tallyAnswer(tally: UsageTally, text: string): void {
 export function tallyEvent(tally: UsageTally, data: string): void {
   if (data === '[DONE]') tally.complete()
   const event = parseObject(data)
-  // Anthropic counts the input when it starts, OpenAI's responses everything when they end.
+  // Anthropic counts input at the start; OpenAI's responses count everything at the end.
   tallyUsage(tally, recordOf(event.message).usage, false)
   tallyUsage(tally, event.usage ?? recordOf(event.response).usage, true)
   const choices = Array.isArray(event.choices) ? event.choices.map(recordOf) : []
@@ -62,10 +58,7 @@ export function tallyEvent(tally: UsageTally, data: string): void {
   if (event.type === 'error' || event.type === 'response.failed' || event.error) tally.fail()
 }
 
-/**
- * The counts in the words of either provider. Anthropic counts what is written to its cache apart from the input; what is
- * read from it does not count against its limits, and not here.
- */
+/** Anthropic counts cache writes apart from the input; cache reads do not count against its limits. */
 function tallyUsage(tally: UsageTally, value: unknown, final: boolean): void {
   const usage = recordOf(value)
   const input = [usage.prompt_tokens, usage.input_tokens].find(isCount)

@@ -14,22 +14,19 @@ import {each, UsageCounter} from './usage-counter.js'
 export interface AggregatorOptions {
   readonly table: Table
   readonly settings?: Partial<AggregatorSettings>
-  /** Where expired audit events go; without one they are not archived. */
+  /** For expired audit events. Default: not archived. */
   readonly sink?: ArchiveSink | undefined
   readonly log: Log
 }
 
 export interface Aggregator {
-  /**
-   * Idempotent: a batch may be delivered again, whole or from any failed record on. A record that fails is in the
-   * result; it is not thrown.
-   */
+  /** Idempotent: a batch may be redelivered, whole or from a failed record on. Returns failed records, throws none. */
   handle(event: StreamEvent): Promise<BatchResult>
-  /** What is due without a record, at most once in a while: rolls up windows that are over. Never throws. */
+  /** Rolls up ended windows, at most once in a while. Never throws. */
   tick(): Promise<void>
 }
 
-/** Create one per process: it remembers the write rate of each shard. */
+/** Create one per process: it remembers each shard's write rate. */
 export function createAggregator({table, settings, sink, log}: AggregatorOptions): Aggregator {
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
   const usage = new UsageCounter(table, {windows, retentionDays})
@@ -71,10 +68,10 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   }
 }
 
-/** How often the boosts of a namespace are looked at, in ms. */
+/** Between checks of a namespace's boosts. */
 const EVERY_MS = 5 * 60_000
 
-/** How long live buckets are updated, in ms: those that are not reached follow with their next request. */
+/** Time limit for updating live buckets; the rest follow with their next request. */
 const SYNC_MS = 10_000
 
 const PRINCIPAL = 'aggregator'
@@ -90,7 +87,7 @@ class BoostKeeper {
     this.#log = log
   }
 
-  /** Namespaces whose boosts were not looked at lately; counts them as looked at. */
+  /** Namespaces not checked lately; marks them as checked. */
   due(changes: readonly BucketChange[]): string[] {
     if (this.#isDenied) return []
     const nowMs = this.#table.clock()
@@ -101,7 +98,7 @@ class BoostKeeper {
     return due
   }
 
-  /** One query where nothing has ended. A role from before there were boosts does not permit it: others tidy up then. */
+  /** One query if nothing has expired. A role older than boosts does not permit it: others tidy up then. */
   async tidy(namespace: string): Promise<void> {
     const signal = AbortSignal.timeout(SYNC_MS)
     try {

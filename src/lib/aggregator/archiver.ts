@@ -9,18 +9,15 @@ import {keyOf, wireKey, withoutKey} from '../schema/keys.js'
 import {type ArchiveSink, archiveEvents, type ExpiredEvent} from './audit-archive.js'
 import type {Batch} from './batch.js'
 
-/** Seconds until an event that could not be archived expires again; DynamoDB may take longer to remove it. */
+/** Until an unarchived event expires again; DynamoDB may remove it later. */
 export const EXPIRES_AGAIN_SECONDS = 6 * 3600
 
-/** Ms without an attempt after a failed one: an archive that does not answer delays one batch a minute, not every batch. */
+/** Without an attempt after a failure: a hanging archive delays one batch a minute, not every batch. */
 const PAUSE_MS = 60_000
 
 const CONCURRENCY = 16
 
-/**
- * Archives the expired audit events of batches. Those that the archive does not take go back into the table, as they were,
- * and expire again later: a failing archive neither holds up the stream nor loses an event, however long it fails.
- */
+/** Puts unarchived events back into the table, to expire again: none is lost, and none holds up the stream. */
 export class Archiver {
   readonly #table: Table
   readonly #sink: ArchiveSink
@@ -31,7 +28,7 @@ export class Archiver {
     this.#sink = sink
   }
 
-  /** To be called after the steps that may fail records: their failures decide which events are archived now. */
+  /** Call after the steps that may fail records: their failures decide which events are archived now. */
   async archive(batch: Batch): Promise<void> {
     const events = batch.takeExpired()
     if (events.length === 0) return
@@ -64,7 +61,7 @@ export class Archiver {
   }
 }
 
-/** Stores an expired event again, with nothing changed but its expiry. Idempotent. */
+/** Stores an expired event with only its expiry changed. Idempotent. */
 export async function putBack(table: Table, {record}: Pick<ExpiredEvent, 'record'>): Promise<void> {
   const {Keys, OldImage = {}} = record.dynamodb
   const expiry = attributes.audit.expiresAt
@@ -72,7 +69,7 @@ export async function putBack(table: Table, {record}: Pick<ExpiredEvent, 'record
   for (const [name, value] of Object.entries(withoutKey({...OldImage, ...Keys})))
     if (name !== expiry) e.set(name, value)
   e.set(expiry, n(Math.floor(table.clock() / 1000) + EXPIRES_AGAIN_SECONDS))
-  // Not PutItem: the aggregator's role may put audit events of namespaces only, and there are events from before these.
+  // Not PutItem: the role may put only namespaced audit events, and some events predate namespaces.
   const update = {TableName: table.name, Key: wireKey(keyOf(Keys)), ...e.update()}
   await retrying(() => table.transport.send('UpdateItem', update), {
     ...table.backoff,

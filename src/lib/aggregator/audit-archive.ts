@@ -11,12 +11,11 @@ import {splitNamespace} from '../schema/legacy-key.js'
 import {isoSeconds, readString} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, type StreamRecord, streamLabel} from './stream-event.js'
 
-/** Where archived events go. Must be idempotent: a retry puts the same key again. */
+/** Must be idempotent: a retry puts the same key again. */
 export interface ArchiveSink {
   put(key: string, body: Uint8Array, options: {contentType: string; contentEncoding: string}): Promise<void>
 }
 
-/** Keeps the archive in a folder. Files are written atomically and synced to disk. */
 export function folderSink(folder: string): ArchiveSink {
   return {
     async put(key, body) {
@@ -40,12 +39,12 @@ export function folderSink(folder: string): ArchiveSink {
 
 export interface ExpiredEvent {
   readonly record: StreamRecord
-  /** `undefined` for an event from before there were namespaces. */
+  /** `undefined` for events older than namespaces. */
   readonly namespace: string | undefined
   readonly event: AuditRecord
 }
 
-/** Only deletions by the service are expiries; events deleted by a user are not archived. */
+/** Only deletions by the service are expiries; events deleted by users are not archived. */
 export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined {
   const {eventName, userIdentity, dynamodb} = record
   const isExpiry = userIdentity?.type === 'Service' && userIdentity.principalId === 'dynamodb.amazonaws.com'
@@ -58,11 +57,7 @@ export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined
   return {record, namespace, event}
 }
 
-/**
- * Writes the events of one batch as one object of gzipped JSON lines. The object's name is derived from the batch's
- * position in the stream and from its content, so a batch that is delivered again replaces its own object. If it is
- * delivered again in other portions, an event is in two objects, with the same `event_id`.
- */
+/** Named by position and content: a redelivered batch replaces its object. In other portions, an `event_id` repeats. */
 export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredEvent[]): Promise<void> {
   const [first] = events
   if (!first) return
@@ -79,7 +74,6 @@ function lineOf({event, namespace}: ExpiredEvent): Record<string, unknown> {
   return {...auditJson(event), namespace: namespace ?? null}
 }
 
-/** By the day of the earliest event. */
 function folderOf(events: readonly ExpiredEvent[]): string {
   const instants = events.map(({event, record}) => {
     const written = Date.parse(event.timestamp)

@@ -20,7 +20,7 @@ export interface LogLine {
 export type Log = (line: LogLine) => void
 
 export interface BatchResult {
-  /** Sequence numbers of the records to be delivered again, in the order of the batch. */
+  /** Sequence numbers of records to redeliver, in batch order. */
   readonly failures: readonly string[]
   readonly counts: Readonly<BatchCounts>
 }
@@ -63,14 +63,13 @@ export class Batch {
     }
   }
 
-  /** Logs the error and has these records delivered again. */
   fail(sequenceNumbers: readonly string[], step: string, subject: object, error: unknown): void {
     // Planted fault: records that failed are forgotten
     for (const number of sequenceNumbers) this.#failures.add(number)
     this.#logError(step, subject, error)
   }
 
-  /** Logs that these records are not counted, in whole or for some limits, and goes on: no retry can count them. */
+  /** Logs records that no retry can count, in whole or for some limits, and continues. */
   setAside(sequenceNumbers: readonly string[], subject: object, limits: readonly string[], error?: unknown): void {
     for (const number of sequenceNumbers) this.#uncounted.add(number)
     const cause = error ?? new Error('more, larger or longer-named figures than a usage record can hold')
@@ -78,10 +77,7 @@ export class Batch {
     this.#logError('counting', {...subject, limits: some(limits), records: sequenceNumbers.length, first, last}, cause)
   }
 
-  /**
-   * Expired events before the first failed record. Those behind it are delivered again with it, and archived then: so a
-   * failure of another step does not put an event into two objects.
-   */
+  /** Expired events before the first failed record. Later ones are redelivered, so that none is archived twice. */
   takeExpired(): ExpiredEvent[] {
     const before = new Set(this.#beforeFailures())
     for (const {record} of this.expired) {
@@ -90,7 +86,7 @@ export class Batch {
     return this.expired.filter(({record}) => before.has(record))
   }
 
-  /** Those that are not delivered again: of a stream, everything from the first failed record on is. */
+  /** A stream redelivers everything from the first failed record on. */
   #beforeFailures(): readonly StreamRecord[] {
     const first = this.#records.findIndex(({dynamodb}) => this.#failures.has(dynamodb?.SequenceNumber))
     return first < 0 ? this.#records : this.#records.slice(0, first)
@@ -132,13 +128,13 @@ export class Batch {
   #logError(step: string, subject: object, error: unknown): void {
     this.counts.errors++
     const {code} = error instanceof ZaelError ? error : {code: undefined}
-    // It may quote what a client has stored.
+    // It may quote stored client data.
     const reason = (error instanceof Error ? error.message : String(error)).slice(0, LONGEST_REASON)
     this.#log({level: 'error', message: `${step} failed`, reason, code, ...subject})
   }
 }
 
-/** Names for the log, which hostile ones must not fill. */
+/** Bounded: hostile names must not fill the log. */
 function some(names: readonly string[]): string[] {
   const shown = names.slice(0, NAMES_LOGGED).map(name => name.slice(0, LOGGED_NAME_LENGTH))
   return names.length > shown.length ? [...shown, `${names.length - shown.length} more`] : shown

@@ -15,13 +15,10 @@ import {isUsageCounter} from '../schema/usage-record.js'
 import {refusedBy} from './refusals.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
-/** A record older than this is not used to judge the present state of a bucket. */
+/** Older records say nothing about the present state of a bucket. */
 export const FRESH_MS = 60_000
 
-/**
- * Bounds on what one write can have consumed or admitted. Any client may write to its buckets: a larger figure, or a name
- * that no limit has, is no consumption, and adding it could overflow the 38 digits or the 400 KB of the usage record.
- */
+/** Bounds per write: any client may write, and larger figures could overflow a usage record (38 digits, 400 KB). */
 const MAX_CONSUMED_MILLI = 10n ** 18n
 const MAX_ADMITTED = 1e9
 
@@ -37,32 +34,32 @@ export const shardKey = ({namespace, entity, resource, shard}: ShardId): string 
 
 export interface BucketChange extends ShardId {
   readonly sequenceNumber: string
-  /** Among all changes of this shard; compares as text. */
+  /** Sorts all changes of this shard as text. */
   readonly position: string
   readonly atMs: number
-  /** Net millitokens consumed, per limit; only limits that changed. */
+  /** Net consumption per limit; only limits that changed. */
   readonly consumedMilli: ReadonlyMap<string, bigint>
-  /** Soft limits that the write took from and left in debt. */
+  /** Soft limits that the write charged and left in debt. */
   readonly overdrawn: readonly string[]
-  /** What changed by more than can be counted: names of limits, `requests`. */
+  /** Limits, or `requests`, whose change cannot be counted. */
   readonly uncounted: readonly string[]
-  /** Net number of requests admitted; negative when a counted request was rolled back. */
+  /** Net requests admitted; negative if a counted request was rolled back. */
   readonly admitted: number
-  /** Requests refused since the last write that counted some; `undefined` when none were. */
+  /** Requests refused since the last write that counted some; `undefined` if none. */
   readonly refused: RefusalCounts | undefined
   readonly after: StoredBucket
-  /** The item's shard count before the write; 1 where the item did not exist. */
+  /** 1 if the item did not exist. */
   readonly shardsBefore: number
 }
 
-/** `undefined` unless a bucket was written. A removed bucket adds nothing: its consumption is already counted. */
+/** `undefined` unless a bucket was written. A removed bucket's consumption is already counted. */
 export function readBucketChange(record: StreamRecord): BucketChange | undefined {
   const {eventName, dynamodb} = record
   const key = parseItemKey(dynamodb.Keys)
   if (key?.record !== 'bucket' || eventName === 'REMOVE') return undefined
   const {NewImage: after, OldImage} = dynamodb
   if (!after) throw new MalformedRecord('it has no image of the bucket after the write')
-  // Without the old image, all past consumption would count as consumed now.
+  // Without the old image, all past consumption would count now.
   if (eventName === 'MODIFY' && !OldImage) throw new MalformedRecord('it has no image of the bucket before the write')
   const before = (eventName === 'MODIFY' && OldImage) || {}
   const stored = decodeBucket({...after, ...dynamodb.Keys})
@@ -71,7 +68,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     throw new MalformedRecord('its numbers are not those of a bucket')
   const {namespace, entity, resource, shard} = key
   const {consumedMilli, uncounted} = difference(before, after)
-  // A new shard other than the first comes from a split, or copies the counters of another shard.
+  // A new shard other than the first comes from a split, or copies another shard's counters.
   const isCopy = eventName === 'INSERT' && shard > 0
   const admitted = isCopy ? 0 : admittedBy(before, after, consumedMilli)
   const areRequestsCounted = Math.abs(admitted) <= MAX_ADMITTED
@@ -99,7 +96,7 @@ function hasExactNumbers({state, shardCount, ttlSeconds = 0}: BucketRecord): boo
   return numbers.every(Number.isSafeInteger) && Number.isSafeInteger(shardCount) && shardCount >= 1
 }
 
-/** A limit that was removed gives nothing back: its consumption happened. */
+/** A removed limit gives nothing back: its consumption happened. */
 function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMilli' | 'uncounted'> {
   const known = readConsumption(before)
   const consumedMilli = new Map<string, bigint>()
@@ -109,14 +106,14 @@ function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMill
     const delta = milli - (known.get(limit) ?? 0n)
     if (delta === 0n) continue
     const isPlausible = delta <= MAX_CONSUMED_MILLI && delta >= -MAX_CONSUMED_MILLI
-    // Names like attributes of usage records are left out later, with a warning: other clients admit them.
+    // Names like usage attributes are skipped later, with a warning: other clients allow them.
     if (isPlausible && (isLimitName(limit) || !isUsageCounter(limit))) consumedMilli.set(limit, delta)
     else uncounted.push(limit)
   }
   return {consumedMilli, uncounted}
 }
 
-/** As zae-limiter counts it: a limit is soft while the bucket says so, whether or not that has to be renewed. */
+/** Like zae-limiter: a limit is soft while the bucket says so, even if it must be renewed. */
 function overdrawnBy(consumedMilli: ReadonlyMap<string, bigint>, after: StoredBucket): string[] {
   if (after.kind !== 'bucket') return []
   const {limits} = after.record.state
@@ -127,10 +124,10 @@ function overdrawnBy(consumedMilli: ReadonlyMap<string, bigint>, after: StoredBu
   })
 }
 
-/** From the client's request counter; for a client without one, a write that consumed anything is one request. */
+/** From the client's request counter; without one, a consuming write is one request. */
 function admittedBy(before: Item, after: Item, consumedMilli: ReadonlyMap<string, bigint>): number {
   const delta = (readRequestCount(after) ?? 0) - (readRequestCount(before) ?? 0)
-  // A client that counts requests marks every write, also those that admit none, such as a later correction.
+  // A client that counts requests marks every write, even those that admit none, such as settlements.
   if (delta !== 0 || hasNewMark(before, after)) return delta
   return [...consumedMilli.values()].some(milli => milli > 0n) ? 1 : 0
 }

@@ -6,7 +6,6 @@ import type {Table} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
 
-/** Shards whose write rate is tracked; the least recently written are forgotten first. */
 const MAX_GAUGES = 20_000
 
 interface TrackedShard {
@@ -16,9 +15,8 @@ interface TrackedShard {
 
 export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
   readonly record: BucketRecord
-  /** Write units of the busiest shard, from fresh records; `undefined` while there are too few measurements. */
+  /** Of the busiest shard, from fresh records; `undefined` if there are too few measurements. */
   readonly unitsPerSecond: number | undefined
-  /** Other clients than zael write to one of its shards. */
   readonly isShared: boolean
   /** Shard 0 shows a higher shard count than before. */
   readonly hasGrown: boolean
@@ -31,7 +29,7 @@ export class PressureMonitor {
 
   constructor(clock: () => number) {
     this.#clock = clock
-    // Nothing expires by age: an old reading only gives a low rate.
+    // Nothing expires by age: an old reading only lowers the rate.
     this.#tracked = new Lru({maxEntries: MAX_GAUGES, ttlMs: Number.POSITIVE_INFINITY, clock: () => 0})
   }
 
@@ -60,16 +58,12 @@ export class PressureMonitor {
     return [...candidates.values()]
   }
 
-  /** Whether another client has drained the pressure limit of a shard although the shard is written slowly. */
+  /** Whether another client drained a shard's pressure limit although the shard is rarely written. */
   needsRepair(shard: ShardId): boolean {
     return this.#tracked.get(shardKey(shard))?.gauge.needsRepair ?? false
   }
 
-  /**
-   * AWS rounds the time of records to whole seconds: only the first change of a second has another time than the reading
-   * before, and between two such readings lie exactly the writes of the seconds between. A split starts a new
-   * measurement: writes before it say nothing about the load after it.
-   */
+  /** AWS record times are whole seconds, so readings span exactly the writes between. A split restarts measuring. */
   #trackedFor(change: BucketChange, record: BucketRecord): TrackedShard {
     const key = shardKey(change)
     let tracked = this.#tracked.get(key)
@@ -81,13 +75,10 @@ export class PressureMonitor {
   }
 }
 
-/** `completed`: shards were created, or the count corrected, after another client had raised it. */
+/** `completed`: shards were created or the count corrected after another client raised it. */
 type GrowthOutcome = 'split' | 'completed' | 'unchanged'
 
-/**
- * Doubles the shards of a bucket that is written too often; tokens are moved, none are created. Also creates the shards
- * that another client has only announced by raising the count.
- */
+/** Doubles the shards of a busy bucket, moving its tokens. Also creates shards that another client only announced. */
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
   const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli, isShared} = candidate
   const {shardCount, state} = record
@@ -101,7 +92,7 @@ export async function growBucket(table: Table, candidate: GrowthCandidate, maxSh
   const isSplit =
     unitsPerSecond !== undefined &&
     shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}).grow &&
-    // The image may be older than a split that has already reduced the load.
+    // The image may predate a split that already reduced the load.
     (await readShards(namespaceTable, entity, resource, 1)).get(0)?.shardCount === shardCount &&
     (await splitBucket(namespaceTable, entity, resource, shardCount)) > shardCount
   return isSplit ? 'split' : hasGrown ? 'completed' : 'unchanged'
@@ -111,7 +102,7 @@ function higher(a: number | undefined, b: number | undefined): number | undefine
   return a === undefined || (b !== undefined && b > a) ? b : a
 }
 
-/** One write may serve many requests; its amount is divided among them. */
+/** One write may serve many requests: divide its amount among them. */
 function largest(known: ReadonlyMap<string, bigint> | undefined, change: BucketChange): Map<string, bigint> {
   const requests = BigInt(Math.max(1, change.admitted))
   const amounts = new Map(known)

@@ -6,10 +6,7 @@ import {embeddedMetrics} from './metrics.js'
 import {s3Sink} from './s3-archive-sink.js'
 import {readEvent} from './stream-event.js'
 
-/**
- * Entry point of the AWS Lambda function. Settings are parsed when the function starts, so that an invalid one fails its
- * first start visibly; the connection is reused between batches.
- */
+/** AWS Lambda entry point. Parses settings at start, so that invalid ones fail visibly. Reuses the connection. */
 const settings = parseLambdaSettings(process.env)
 const {table} = openTable({stack: settings.tableName})
 const aggregator = createAggregator({
@@ -21,7 +18,7 @@ const aggregator = createAggregator({
 
 let marking: Promise<void> | undefined
 
-/** Returns the records that Lambda has to deliver again; it retries from the first of them. */
+/** Returns the records to redeliver; Lambda retries from the first of them. */
 export async function handler(event: unknown): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
   const {failures, counts} = await aggregator.handle(readEvent(event))
   print(embeddedMetrics(counts, settings.tableName, table.clock()))
@@ -30,10 +27,7 @@ export async function handler(event: unknown): Promise<{batchItemFailures: {read
   return {batchItemFailures: failures.map(itemIdentifier => ({itemIdentifier}))}
 }
 
-/**
- * Also done by a deployment, but whoever uploads the code by other means need not have access to the table. Without the
- * mark Python clients refuse some features, so a failure does not concern the batch.
- */
+/** For code uploaded without a deployment. Without the mark, Python clients refuse some features; the batch is fine. */
 async function mark(): Promise<void> {
   try {
     await markAggregator(table)

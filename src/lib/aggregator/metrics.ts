@@ -1,13 +1,11 @@
 export interface BatchCounts {
-  /** Records received. */
   records: number
-  /** Of those, changes of buckets. */
   buckets: number
-  /** Of those, changes of buckets in a retired layout; they are ignored. */
+  /** Changes of buckets in a retired layout; ignored. */
   legacy: number
-  /** Records that no retry can repair; they are skipped. */
+  /** Records that no retry can repair; skipped. */
   malformed: number
-  /** Records whose usage can never be counted, in whole or in part; malformed ones are among them. */
+  /** Records never counted, in whole or in part; malformed ones included. */
   uncounted: number
   failed: number
   /** Usage records written. */
@@ -18,9 +16,8 @@ export interface BatchCounts {
   refills: number
   splits: number
   archived: number
-  /** Audit events that the archive did not take; they are in the table again and expire later. */
+  /** Audit events the archive did not take; back in the table, they expire later. */
   unarchived: number
-  /** Failures; each has a line in the log. */
   errors: number
   /** Age of the newest record when the batch was done. */
   lagMs: number
@@ -61,7 +58,7 @@ const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit:
   ['LagMs', 'lagMs', 'Milliseconds'],
 ]
 
-/** The counts as a log line in CloudWatch's embedded metric format, which needs neither a call nor a permission. */
+/** A log line in CloudWatch's embedded metric format, which needs neither a call nor a permission. */
 export function embeddedMetrics(counts: BatchCounts, stack: string, atMs: number): Record<string, unknown> {
   return {
     _aws: {

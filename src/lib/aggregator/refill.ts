@@ -20,17 +20,11 @@ import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-chan
 export interface ActiveShard extends ShardId {
   /** After its last change in the batch. */
   readonly seen: SeenBucket
-  /** Epoch ms of that change. */
   readonly atMs: number
-  /** Millitokens consumed from it in this batch, per limit. */
   readonly spentMilli: ReadonlyMap<string, bigint>
 }
 
-/**
- * Refill when the balance would not last for this many more batches. The refill must arrive before clients need it: the
- * next batch is already being consumed meanwhile, and a client that sees too little for its next request plans a refill
- * of its own, which would conflict with this one.
- */
+/** Refill if the balance lasts fewer batches: it must arrive before a client plans its own, which would conflict. */
 const BATCHES_AHEAD = 2n
 
 export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
@@ -48,12 +42,7 @@ export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
   return [...shards.values()].filter(({spentMilli}) => spentMilli.size > 0)
 }
 
-/**
- * Credits a shard for the elapsed time, so that the next requests need only one call. Credits every limit, because they
- * share one refill instant; carries fractions. Resolves to whether it was written: not when it would not help, and not
- * when another writer was faster. With `repairPressure` a write that fails or would not help is replaced by one for the
- * write pressure alone.
- */
+/** Resolves to whether it wrote. If a refill fails or would not help, `repairPressure` writes the pressure alone. */
 export async function refillShard(
   table: Table,
   active: ActiveShard,
@@ -66,7 +55,7 @@ export async function refillShard(
   if (active.seen.record.unsupported) return false
   if (nowMs - active.atMs > FRESH_MS || isExpired || waitsForClient(active.seen, nowMs)) return false
   const plan = planBucket(active.seen, nowMs)
-  // Nothing is taken while limits are bypassed: the first request after that refills.
+  // Nothing is taken during a bypass: the first request afterwards refills.
   const isLater =
     plan.refilledAtMs !== active.seen.record.state.refilledAtMs && !isBypassedAt(active.seen.record, nowMs)
   const mark = newMark(table)
@@ -80,10 +69,7 @@ export async function refillShard(
   return repair !== undefined && (await sendMarked(table, repair, mark)).applied
 }
 
-/**
- * Whether only a client may write next: one that reads the configuration, which has changed, or one that opens a session:
- * its window starts with a use.
- */
+/** Only a client may write next: one that reads the changed configuration, or opens a session with its first use. */
 function waitsForClient({record}: SeenBucket, nowMs: number): boolean {
   const {validUntilMs, state} = record
   if (validUntilMs === 0) return true
@@ -93,7 +79,6 @@ function waitsForClient({record}: SeenBucket, nowMs: number): boolean {
   })
 }
 
-/** Whether some limit would not last for {@link BATCHES_AHEAD} more batches like this one, and gains tokens. */
 function helps(plan: BucketPlan, {seen, spentMilli}: ActiveShard): boolean {
   return [...spentMilli].some(([limit, milli]) => {
     const held = seen.record.state.limits.get(limit)?.tokensMilli
@@ -105,18 +90,14 @@ function gains(plan: BucketPlan, limit: string): boolean {
   return (plan.changes.get(limit)?.creditMilli ?? 0n) > 0n
 }
 
-/**
- * Fills the write pressure of an item and touches nothing else, so that no write of a client in between can void it: a
- * refill of a full bucket holds for one balance only, which live traffic changes faster than a stream delivers it. What
- * was spent since the item was seen stays spent. `undefined` when there is nothing to fill.
- */
+/** Touches nothing else: traffic changes balances faster than a stream delivers. `undefined`: nothing to fill. */
 function pressureRepair(table: NamespaceTable, record: BucketRecord, mark: WriteMark): BucketUpdate | undefined {
   const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
   if (!pressure || pressure.tokensMilli >= pressure.capacityMilli) return undefined
   const e = new ExpressionBuilder()
   const tokens = limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens')
   e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
-  // A client that refilled it meanwhile has made this credit void.
+  // Void if a client has refilled it meanwhile.
   e.condition(`${e.name(tokens)} <= ${e.value(n(pressure.tokensMilli))}`)
   e.add(tokens, n(pressure.capacityMilli - pressure.tokensMilli))
   countWrite(e)

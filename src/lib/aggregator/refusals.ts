@@ -13,14 +13,14 @@ import {
 } from '../schema/refusal-counts.js'
 import type {UsageProgress} from '../schema/usage-record.js'
 
-/** Bounds on what one write can have counted, as for consumption: any client may write to its buckets. */
+/** Bounds per write, as for consumption: any client may write to its buckets. */
 const MOST_REQUESTS = 1e9
 const MOST_TOKENS = 10n ** 24n
 
-/** Limits of which refusals are added in one write, whose expression has 4 KB. */
+/** Keeps the expression within 4 KB. */
 const LIMITS_PER_WRITE = 20
 
-/** The refusals that one write has added to a bucket item; `undefined` when it added none. Counters only grow. */
+/** The refusals that one write added to a bucket; `undefined` if none. Counters only grow. */
 export function refusedBy(before: Item, after: Item): RefusalCounts | undefined {
   const [known, counted] = [readRefusals(before), readRefusals(after)]
   const limits = new Map<string, LimitRefusals>()
@@ -42,11 +42,7 @@ export function refusedBy(before: Item, after: Item): RefusalCounts | undefined 
 
 const isPlausible = (added: number): boolean => added > 0 && added <= MOST_REQUESTS
 
-/**
- * Adds the refusals of changes to a usage record; returns limits beyond those that one write can add. Entries of a map can
- * be added to only where the map is: a record that was not read is supposed to have it, otherwise the condition fails and
- * shows the record.
- */
+/** Returns limits beyond one write. Assumes an unread record has the map; if not, the condition fails and shows it. */
 export function addToUsage(
   e: ExpressionBuilder,
   refusals: readonly RefusalCounts[],

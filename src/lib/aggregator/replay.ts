@@ -37,18 +37,16 @@ export interface ReplayOutcome {
   readonly records: number
   readonly changes: number
   readonly counted: number
-  /** Usage records that have counted later changes: they do not tell whether these were counted. */
+  /** Usage records that counted later changes: they don't show whether these were counted. */
   readonly undecided: readonly ReplayedWindow[]
-  /** Audit events that are in the table again, to expire and be archived. */
+  /** Audit events put back into the table, to expire and be archived. */
   readonly putBack: number
-  /** Records that can never be counted, in whole or in part. */
   readonly uncounted: number
 }
 
 /**
- * Counts records that an aggregator gave up on, all of one range, exactly once. Changes of a bucket that come before others
- * that were counted since are in doubt. Hours stay undecided then; a day or a month is completed from its parts. Nothing is
- * refilled or split: the running aggregator does that. Throws when the table does not answer; what was done stays done.
+ * Counts records of one range that an aggregator gave up on, exactly once. If later changes were counted, hours stay
+ * undecided; days and months are completed from their parts. Throws if the table is unavailable; done work stays.
  */
 export async function replay(
   table: Table,
@@ -95,7 +93,7 @@ export async function replay(
   return {records, changes, counted, undecided, putBack: unarchived, uncounted}
 }
 
-/** A sum of hours of which one is in doubt proves nothing about the day. */
+/** A sum of hours proves nothing about the day if one is in doubt. */
 function hasUndecidedPart(undecided: readonly ReplayedWindow[], whole: ReplayedWindow): boolean {
   const isFiner = (window: Window) => WINDOWS.indexOf(window) < WINDOWS.indexOf(whole.window)
   return undecided.some(
@@ -104,16 +102,13 @@ function hasUndecidedPart(undecided: readonly ReplayedWindow[], whole: ReplayedW
   )
 }
 
-/** Looks at records that a running aggregator keeps changing. */
 const LOOKS = 6
 
 type UsageWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
 
 /**
- * Adds to a day, or to a month, what changes consumed that are counted in its hours, or days: if it is less than their sum
- * by exactly that. Both are compared where they have counted the stream up to the same position, so nothing that the
- * parts have is still on its way to the whole. `complete`: the whole was the sum of its parts already. `unknown`: the
- * difference is any other, there are no parts that zael has counted, or they keep changing; then nothing is written.
+ * Adds `changes` to a day or month that lacks exactly these compared with its parts, both at the same stream position.
+ * `complete`: it is their sum. `unknown`: any other difference, or no stable parts by zael; nothing is written.
  */
 async function addFromParts(
   table: Table,
@@ -126,7 +121,7 @@ async function addFromParts(
   const due = amountsIn(changes)
   for (let look = 0; look < LOOKS; look++) {
     if (look > 0) await pause(look, table.backoff)
-    // The whole first: a batch that is counted in between is then ahead of it in the parts, and looked at again.
+    // Read the whole first: a batch counted in between puts the parts ahead, and leads to another look.
     const [item] = await readWindows(table, whole, whole.window, [whole.start])
     const parts = await readWindows(table, whole, finer, startsWithin(whole, finer))
     if (!item || isOfOthers(item, whole.window) || parts.some(part => isOfOthers(part, finer))) return 'unknown'
@@ -142,7 +137,7 @@ async function addFromParts(
   return 'unknown'
 }
 
-/** What changes consumed, in the units of `amountsOf`. */
+/** In the units of `amountsOf`. */
 function amountsIn(changes: readonly BucketChange[]): Map<string, bigint> {
   const amounts = new Map<string, bigint>()
   const add = (name: string, milli: bigint) => amounts.set(name, (amounts.get(name) ?? 0n) + milli)
@@ -154,7 +149,6 @@ function amountsIn(changes: readonly BucketChange[]): Map<string, bigint> {
   return amounts
 }
 
-/** One write on condition that the record is as it was read; false when it is not any more. */
 async function write(
   table: Table,
   item: Item,
@@ -187,7 +181,7 @@ async function write(
     })
     return true
   } catch (error) {
-    // Also after a lost response: the next look tells.
+    // Maybe a lost response: the next look shows it.
     if (error instanceof ConditionFailed) return false
     throw error
   }

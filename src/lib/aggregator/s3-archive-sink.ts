@@ -1,10 +1,10 @@
 import {PutObjectCommand, S3Client} from '@aws-sdk/client-s3'
 import type {ArchiveSink} from './audit-archive.js'
 
-/** Ms for one object, retries included: the next batch of the stream waits for it, and what is not archived is kept. */
+/** Per object, retries included: the stream's next batch waits for it, and unarchived events are kept. */
 const LONGEST_PUT_MS = 3_000
 
-/** Stores the archive in an S3 bucket. Puts are idempotent, so the SDK may retry them. */
+/** Puts are idempotent, so the SDK may retry them. */
 export function s3Sink(
   bucket: string,
   client: Pick<S3Client, 'send'> = new S3Client({}),

@@ -3,7 +3,7 @@ import {WINDOWS, type Window} from '../core/window.js'
 
 export interface AggregatorSettings {
   readonly windows: readonly Window[]
-  /** Days that a usage record is kept, from its first write; 0: no expiry. */
+  /** From a usage record's first write; 0: no expiry. */
   readonly retentionDays: number
   readonly maxShards: number
 }

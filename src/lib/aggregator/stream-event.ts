@@ -5,9 +5,9 @@ import {hasKey} from '../schema/keys.js'
 export interface StreamRecord {
   readonly eventID?: string | undefined
   readonly eventName: 'INSERT' | 'MODIFY' | 'REMOVE'
-  /** Ends in the label of the stream: the instant at which it was enabled. */
+  /** Ends in the stream's label: the instant at which it was enabled. */
   readonly eventSourceARN: string
-  /** Set when the service itself removed the item, as TTL does. */
+  /** Set if the service itself removed the item, as TTL does. */
   readonly userIdentity?: {readonly type: string; readonly principalId: string} | undefined
   readonly dynamodb: {
     /** Epoch seconds, possibly with a fraction. */
@@ -23,17 +23,14 @@ export interface StreamEvent {
   readonly Records: readonly StreamRecord[]
 }
 
-/** At least as many digits as the longest sequence number. */
+/** At least as many as the longest sequence number has. */
 const SEQUENCE_DIGITS = 40
 
 export class MalformedRecord extends Error {
   override readonly name = 'MalformedRecord'
 }
 
-/**
- * The position of a record among all changes of its item; compares as text. The stream's label comes first because a
- * restored table starts a new stream, with other sequence numbers and a later label.
- */
+/** Sorts all changes of an item as text. The label comes first: a restored table starts a new, later stream. */
 export function positionOf({eventSourceARN, dynamodb}: StreamRecord): string {
   return `${streamLabel(eventSourceARN)}#${dynamodb.SequenceNumber.padStart(SEQUENCE_DIGITS, '0')}`
 }
@@ -43,12 +40,11 @@ export function streamLabel(arn: string): string {
   return arn.slice(arn.lastIndexOf('/') + 1)
 }
 
-/** Epoch milliseconds of the change itself. */
 export function occurredAtMs({dynamodb}: StreamRecord): number {
   return Math.floor(dynamodb.ApproximateCreationDateTime * 1000)
 }
 
-/** The fields that every record has. The images are read by tolerant readers. */
+/** Required fields. The images are read by tolerant readers. */
 const recordSchema = z.looseObject({
   eventSourceARN: z.string('it does not name its stream').check(z.minLength(1, 'it does not name its stream')),
   dynamodb: z.looseObject(
@@ -61,17 +57,15 @@ const recordSchema = z.looseObject({
   ),
 })
 
-/** Records that are not even objects are passed on as empty ones, so that they are counted as malformed. */
+/** Passes non-object records on as empty ones, so that they are counted as malformed. */
 const eventSchema = z.looseObject({Records: z.array(z.catch(z.looseObject({}), {}))})
 
-/** The event that Lambda passes to the function; throws when it is not one of a stream. */
 export function readEvent(event: unknown): StreamEvent {
   const {success, data} = eventSchema.safeParse(event)
   if (!success) throw new MalformedRecord('the event is not one of a DynamoDB stream: it has no list of Records')
   return data as unknown as StreamEvent
 }
 
-/** Throws unless the record has the fields that every record has, so that later steps can rely on them. */
 export function checkRecord(record: StreamRecord): void {
   const {error} = recordSchema.safeParse(record)
   if (error) throw new MalformedRecord(error.issues.map(({message}) => message).join('; '))

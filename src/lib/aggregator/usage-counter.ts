@@ -13,7 +13,7 @@ import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
 
 const DAY_SECONDS = 86_400
 
-/** Records remembered; beyond that they are forgotten, and described again with the next write. */
+/** Bounds the remembered records; forgotten ones are described again with the next write. */
 const MOST_BEGUN = 100_000
 
 export class UsageCounter {
@@ -68,7 +68,7 @@ export class UsageCounter {
     await this.#sweeper.turn(batch)
   }
 
-  /** Before anything is counted: what is counted and not entered would not be rolled up. */
+  /** Before counting: usage counted but not on the agenda would never be rolled up. */
   async #enter(batch: Batch, groups: readonly UsageGroup[], schedule: RollupSchedule): Promise<void> {
     await each(agendaEntries(groups, schedule, this.#table.clock()), async ({entry, groups: concerned}) => {
       try {
@@ -79,7 +79,7 @@ export class UsageCounter {
     })
   }
 
-  /** Resolves to whether the record has counted it, now or before. */
+  /** Resolves to whether the record has counted the group, now or before. */
   async #count(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<boolean> {
     const {changes: _, ...subject} = group
     const numbers = numbersOf(group)
@@ -109,10 +109,7 @@ export class UsageCounter {
 const numbersOf = ({changes}: UsageGroup): string[] =>
   [...changes.values()].flat().map(({sequenceNumber}) => sequenceNumber)
 
-/**
- * What DynamoDB does not accept as written, such as a record that would exceed 400 KB, it never accepts; an error of
- * no known kind is one of this program. To deliver such records again would hold up everyone's usage for hours.
- */
+/** False for writes DynamoDB never accepts (over 400 KB) and for bugs: redelivery would hold up all usage for hours. */
 function canSucceedLater(error: unknown): boolean {
   return error instanceof ZaelError && !isInvalid(error)
 }
@@ -126,34 +123,27 @@ export async function each<T>(elements: readonly T[], work: (element: T) => Prom
   await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
 }
 
-/**
- * New usage records of one resource per second and process. Their index entries are all under one key, which takes 1,000 a
- * second, and so are those of new buckets, whose requests wait for them.
- */
+/** Per resource and process: one index key takes 1,000 a second, and requests for new buckets share it. */
 const PER_SECOND = 250
 
-/** New records are paced this long after the full hour, in ms: later they come one by one. */
+/** After the full hour, new records are paced for this long; later they come one by one. */
 const PACED_MS = 60_000
 
-/** Buckets remembered; beyond that they are forgotten, and counted as new once more. */
+/** Bounds the remembered buckets; forgotten ones count as new again. */
 const MOST_KNOWN = 100_000
 
-/**
- * Spreads the first usage records of an hour. All buckets in use get theirs with the first batch after the full hour; written
- * at once, they would be throttled, and requests of new buckets with them.
- */
+/** Spreads the first usage records of an hour: written at once, they would throttle requests for new buckets. */
 export class NewRecordPace {
   readonly #table: Pick<Table, 'clock' | 'backoff'>
   #hour = ''
   readonly #known = new Set<string>()
-  /** By resource, when its next record may be written; epoch ms. */
+  /** By resource: epoch ms at which its next record may be written. */
   readonly #nextMs = new Map<string, number>()
 
   constructor(table: Pick<Table, 'clock' | 'backoff'>) {
     this.#table = table
   }
 
-  /** Resolves when the record of a group may be written; at once unless the record is new and others came before it. */
   async turn({namespace, entity, resource, window, start}: UsageGroup): Promise<void> {
     const nowMs = this.#table.clock()
     this.#beginHour(windowStart('hourly', nowMs))

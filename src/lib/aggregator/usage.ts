@@ -26,44 +26,37 @@ export interface UsageGroup {
   readonly resource: string
   readonly window: Window
   readonly start: string
-  /** In stream order, each once, per shard of the bucket. */
+  /** In stream order, each once, per shard. */
   readonly changes: ReadonlyMap<number, readonly BucketChange[]>
 }
 
-/** The marks of more shards than this would exceed the 4 KB of one expression. */
+/** The marks of more shards would exceed the 4 KB of one expression. */
 const SHARDS_PER_WRITE = 32
 
-/** Bound on the limits of one write, whose expression has 4 KB; clients cannot use buckets with as many. */
+/** Keeps the expression within 4 KB; clients cannot use buckets with as many limits. */
 const LIMITS_PER_WRITE = 100
 
-/** Attempts on a record that other writers keep changing. */
 const ATTEMPTS = 10
 
 const NO_PROGRESS: UsageProgress = readProgress()
 
 export interface UsageOutcome {
-  /** False when the record had counted all of it before. */
+  /** False if the record had counted all of it before. */
   readonly isCounted: boolean
   /** Limits beyond those that one write can add. */
   readonly leftOut: readonly string[]
-  /**
-   * Changes of shards of which the record has counted later ones. Of a batch that is delivered again, they are counted;
-   * of one that Lambda had given up on, the record does not tell.
-   */
+  /** Changes of shards with later counted ones. In a redelivery they are counted; after Lambda gave up, unknown. */
   readonly overtaken: readonly BucketChange[]
 }
 
 interface UsageRecording {
-  /** Epoch seconds at which a record created now expires; `undefined`: never. */
+  /** Epoch seconds at which a new record expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
-  /** This process has counted in the record before: what describes it is there and is not sent again. */
+  /** This process has written the record before, so its identity is not sent again. */
   readonly isBegun?: boolean
 }
 
-/**
- * One group per usage record, over all shards of the bucket. Skips changes that consumed, admitted and refused nothing,
- * such as refills. Keeps pairs of changes that cancel out, because a retry may deliver only one of the two.
- */
+/** Skips changes that count nothing; keeps pairs that cancel out, because a retry may deliver only one of them. */
 export function groupUsage(
   changes: readonly BucketChange[],
   windowsAt: (atMs: number) => readonly Window[],
@@ -97,9 +90,8 @@ function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
 }
 
 /**
- * Adds a group to its usage record, each change exactly once. The first attempt reads nothing: it is applied if the record
- * has counted no change as late as these and holds no fraction. Otherwise the failed condition returns the record, and
- * changes it has already counted are left out. A repetition after a lost response fails on the marks it has set itself.
+ * Counts each change exactly once. The first attempt reads nothing: it requires that no change as late was counted and
+ * no fraction is held. If it fails, the returned record shows what to leave out. A repetition fails on its own marks.
  */
 export async function addUsage(table: Table, group: UsageGroup, recording: UsageRecording): Promise<UsageOutcome> {
   let stored: UsageProgress | undefined
@@ -139,7 +131,7 @@ function overtakenBy(stored: UsageProgress | undefined, {changes}: UsageGroup): 
   return [...changes].flatMap(([shard, ofShard]) => (isPast(shard, ofShard.at(-1)) ? ofShard : []))
 }
 
-/** The limits that one write can add, those with complete parameters first: the others are no limits of the bucket. */
+/** Limits with complete parameters come first: the others are not the bucket's. */
 function countedLimits(pending: UsageGroup['changes']): {counted: Set<string>; leftOut: string[]} {
   const names = limitsOf({changes: pending}).filter(isUsageCounter)
   if (names.length <= LIMITS_PER_WRITE) return {counted: new Set(names), leftOut: []}
@@ -165,7 +157,7 @@ function usageUpdate(
   const {namespace, entity, resource, window, start} = group
   const {pending, stored} = addition
   const e = new ExpressionBuilder()
-  // If the record was deleted meanwhile, the condition fails, and the second attempt describes it again.
+  // If the record was deleted meanwhile, the condition fails and the second attempt describes it again.
   if (isBegun && !stored) e.condition(`attribute_exists(${e.name(attributes.usage.start)})`)
   else {
     const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
@@ -187,7 +179,7 @@ function usageUpdate(
   return {update, refusalsLeftOut}
 }
 
-/** The stored mark must be unchanged; when it was not read, it must be earlier than the first of these changes. */
+/** The stored mark must be unchanged or, if not read, earlier than the first of these changes. */
 function moveMark(
   e: ExpressionBuilder,
   shard: number,
@@ -204,7 +196,7 @@ function moveMark(
   e.set(usageMark(shard), s(last.position))
 }
 
-/** Adds whole tokens to the counters, rounded down; the record keeps the remaining fraction of each limit. */
+/** Adds whole tokens, rounded down; the record keeps each limit's remaining fraction. */
 function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAddition): void {
   const {fractions} = stored ?? NO_PROGRESS
   const totals = new Map(fractions)

@@ -1,4 +1,4 @@
-/** Exit codes of the command line, by kind of outcome. A stable interface: scripts branch on them. */
+/** Exit codes of the CLI, by kind of outcome. Stable: scripts branch on them. */
 export const EXIT = {
   ok: 0,
   failed: 1,
@@ -6,27 +6,24 @@ export const EXIT = {
   notFound: 3,
   access: 4,
   conflict: 5,
-  /** The command worked and its answer is no: refused, unhealthy, different, not clean. */
+  /** The command succeeded and its answer is no: refused, unhealthy, different, not clean. */
   negative: 6,
   interrupted: 130,
   terminated: 143,
 } as const
 
-/** What a failure means to the caller; decides the exit code. */
+/** The kind of a failure; decides the exit code. */
 export type ErrorKind = Exclude<keyof typeof EXIT, 'ok'>
 
 export interface ZaelErrorOptions {
-  /** What to run or change next, in one sentence. */
+  /** The next step, in one sentence. */
   hint?: string
   /** Plain data for `--json` and for programs; never secrets. */
   details?: Record<string, unknown>
   cause?: unknown
 }
 
-/**
- * Base of every expected failure; any other error that escapes is a bug.
- * `code` is stable and dotted (`limit.syntax`, `table.missing`); the message tells what happened and why, `hint` what to do.
- */
+/** Base of every expected failure. `code` is stable and dotted, such as `limit.syntax` or `table.missing`. */
 export class ZaelError extends Error {
   readonly code: string
   readonly kind: ErrorKind
@@ -47,10 +44,7 @@ export class ZaelError extends Error {
   }
 }
 
-/**
- * Makes an error without a stack. For errors that are outcomes and come often: capturing a stack takes longer than the
- * decision, and shows nothing but this package.
- */
+/** Makes an error without a stack. Capturing one takes longer than the decision that throws the error. */
 export function withoutStack<E extends Error>(make: () => E): E {
   const {stackTraceLimit} = Error
   Error.stackTraceLimit = 0
@@ -61,7 +55,7 @@ export function withoutStack<E extends Error>(make: () => E): E {
   }
 }
 
-/** Bad input: nothing was read or written. */
+/** Invalid input. Nothing was read or written. */
 export class InvalidInput extends ZaelError {
   constructor(code: string, message: string, options: ZaelErrorOptions = {}) {
     super('usage', code, message, options)

@@ -1,4 +1,4 @@
-/** Elements by a name that they share, in the order met. (`Map.groupBy` is not in Node 20.) */
+/** `Map.groupBy` is not in Node 20. */
 export function groupBy<T, K>(elements: Iterable<T>, nameOf: (element: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>()
   for (const element of elements) {

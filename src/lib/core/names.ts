@@ -1,27 +1,24 @@
 import {InvalidInput} from './errors.js'
 
-/** Stands for "every resource of this entity" in entity-level configuration; never a resource of its own. */
+/** Means "every resource" in entity-level configuration; never a resource itself. */
 export const DEFAULT_RESOURCE = '_default_'
 
-/** The infrastructure limit that measures write pressure on a bucket item; invisible to users. */
+/** Internal limit that measures write pressure on a bucket item; hidden from users. */
 export const WRITE_PRESSURE_LIMIT = 'wcu'
 
-/** Holds the namespace registry and the version record. */
 export const REGISTRY_NAMESPACE = '_'
 
 interface NameRule {
   readonly what: string
   readonly pattern: RegExp
   readonly longest: number
-  /** The pattern in words. */
   readonly allowed: string
   readonly hint?: string
   readonly reserved?: ReadonlySet<string>
   readonly reservedBecause?: string
 }
 
-// Key attributes of the table and its indexes, and the expiry attribute. A limit or resource of that name would
-// overwrite one of them where records hold an attribute named after it (usage snapshots, the resource registry).
+// Usage snapshots and the resource registry name attributes after limits or resources, which would overwrite these.
 const STRUCTURAL_ATTRIBUTES = [
   'PK',
   'SK',
@@ -36,12 +33,12 @@ const RULES = {
     pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
     longest: 256,
     allowed: 'a letter or digit, then letters, digits and _ . - : @',
-    // Other clients of the table accept nothing else.
+    // Other clients of the table reject other characters.
     hint: 'Replace other characters before you call zael, the same way everywhere: auth0|123 becomes auth0:123.',
   },
   resource: {
     what: 'resource name',
-    // The colon is known to other clients since 0.17: `llama3:8b`.
+    // Other clients accept the colon since 0.17: `llama3:8b`.
     pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/:]*$/,
     longest: 64,
     allowed: 'a letter, then letters, digits and _ . - / :',
@@ -91,28 +88,27 @@ export const checkLimitName = (name: string): string => check(RULES.limit, name)
 export const checkNamespaceName = (name: string): string => check(RULES.namespace, name)
 export const checkStackName = (name: string): string => check(RULES.stack, name)
 
-/** Whether a limit may have this name, reserved ones included. */
+/** Also true for reserved names. */
 export function isLimitName(name: string): boolean {
   return name.length <= RULES.limit.longest && RULES.limit.pattern.test(name)
 }
 
-/** The resource of an entity-level configuration: a resource, or `_default_`. */
 export function checkConfigResource(name: string): string {
   return name === DEFAULT_RESOURCE ? name : checkResourceName(name)
 }
 
-/** A namespace id is opaque; it only must not break key parsing (first `/`) or look like a command-line flag. */
+/** Opaque, but it must not break key parsing (first `/`) or look like a command-line flag. */
 export function isNamespaceId(id: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(id) && id !== REGISTRY_NAMESPACE
 }
 
-/** Limit names that the Python client cannot handle in its expressions; they work here, so this is only a warning. */
+/** The Python client cannot handle these names in its expressions. They work here, so only warn. */
 export function isTroublesomeForPython(limitName: string): boolean {
   return /[.-]/.test(limitName)
 }
 
 function check(rule: NameRule, name: string): string {
-  // From JavaScript anything can arrive; the pattern would accept a number.
+  // JavaScript callers can pass anything; the pattern would accept a number.
   if (typeof name !== 'string') throw invalid(rule, name, 'it is not a string')
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)

@@ -1,11 +1,6 @@
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 
-/**
- * Arithmetic of one token bucket. Everything is an integer: tokens in millitokens (1 token = 1000), time in milliseconds.
- * Products such as elapsed × amount pass 2^53 within a day on large limits, hence bigint.
- */
-
-/** How a balance grows: `refillAmountMilli` every `refillPeriodMs`, up to `capacityMilli`. */
+/** Bigint, since products such as elapsed × amount pass 2^53 within a day on large limits. 1 token = 1000 milli. */
 export interface Rate {
   readonly capacityMilli: bigint
   readonly refillAmountMilli: bigint
@@ -13,9 +8,8 @@ export interface Rate {
 }
 
 /**
- * What a limit holds. `remainder` is the part of a millitoken already earned and not yet credited, as a numerator over
- * `refillPeriodMs` (0 ≤ remainder < refillPeriodMs). Carrying it is what lets a 10-per-day limit recover at the right
- * speed in a bucket that is refilled every few milliseconds.
+ * `remainder` is a fraction of a millitoken, as a numerator over `refillPeriodMs` (0 ≤ remainder < refillPeriodMs).
+ * Carrying it lets a 10-per-day limit recover at the right speed when it is refilled every few milliseconds.
  */
 export interface Balance {
   readonly tokensMilli: bigint
@@ -24,7 +18,7 @@ export interface Balance {
 
 export const MILLI = 1000n
 
-/** Division that rounds toward minus infinity, so that a debt of 1 milli shows as −1 token, never as 0. */
+/** Rounds toward minus infinity: a debt of 1 milli shows as −1 token, never as 0. */
 export function floorDivide(numerator: bigint, denominator: bigint): bigint {
   const quotient = numerator / denominator
   return numerator % denominator < 0n ? quotient - 1n : quotient
@@ -42,15 +36,12 @@ export function isSameRate(a: Rate, b: Rate): boolean {
   )
 }
 
-/** Millitokens to whole tokens, rounded down. */
+/** Rounds down. */
 export function toTokens(milli: bigint): number {
   return Number(floorDivide(milli, MILLI))
 }
 
-/**
- * The balance after `elapsedMs`. No time or negative time changes nothing, not even a balance above capacity. Reaching
- * capacity drops the remainder: a full bucket earns nothing.
- */
+/** Zero or negative time changes nothing, not even a balance above capacity. A full bucket drops its remainder. */
 export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance {
   if (elapsedMs <= 0) return balance
   const period = BigInt(rate.refillPeriodMs)
@@ -63,10 +54,7 @@ export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance
   return {tokensMilli, remainder: earned % period}
 }
 
-/**
- * The balance at an instant `aheadMs` before the one up to which it was credited: the credit for that time is taken back,
- * rounded up, but makes no debt.
- */
+/** Takes back the credit for `aheadMs`, rounded up, but never below zero or an existing debt. */
 export function takeBackRefill(rate: Rate, balance: Balance, aheadMs: number): Balance {
   const credit = -floorDivide(-(BigInt(aheadMs) * rate.refillAmountMilli), BigInt(rate.refillPeriodMs))
   const lowest = balance.tokensMilli < 0n ? balance.tokensMilli : 0n
@@ -74,11 +62,7 @@ export function takeBackRefill(rate: Rate, balance: Balance, aheadMs: number): B
   return {tokensMilli: tokensMilli > lowest ? tokensMilli : lowest, remainder: 0n}
 }
 
-/**
- * Milliseconds until a balance holds `neededMilli`: 0 when it does already, `Infinity` when it never can (more than the
- * capacity, or nothing refills). One millisecond is added because instants are truncated to milliseconds: waiting the
- * bare quotient can end one tick early.
- */
+/** 0 if the balance suffices, `Infinity` if it never will. Adds 1 ms, since instants are truncated to milliseconds. */
 export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint): number {
   const deficit = neededMilli - balance.tokensMilli
   if (deficit <= 0n) return 0
@@ -88,10 +72,7 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
 }
 
-/**
- * The balance with which `amountMilli` clears when exactly `earned` has come on top of it; a debt where that is more. The
- * fraction that is missing to the last millitoken is there already: so it comes with the last millisecond, and not later.
- */
+/** The balance that reaches `amountMilli` exactly, to the millisecond, when `earned` is added; may be a debt. */
 export function balanceClearingWith(earned: Balance, refillPeriodMs: number, amountMilli: bigint): Balance {
   const {tokensMilli, remainder} = earned
   if (remainder === 0n) return {tokensMilli: amountMilli - tokensMilli, remainder: 0n}
@@ -99,9 +80,8 @@ export function balanceClearingWith(earned: Balance, refillPeriodMs: number, amo
 }
 
 /**
- * Lowers balances that hold at least a token more than `leftMilli` together, each by the same part; debts stay, and count
- * for nothing. `undefined` where they hold less than that: what is left is told in whole tokens, and a fraction above them
- * may be there as well. Many processes that each took it away once a second would leave much of the refill unused.
+ * Lowers positive balances proportionally to `leftMilli` in total; ignores debts. `undefined` unless they hold at least
+ * one token more: `leftMilli` is in whole tokens, and removing a real fraction every second would waste refill.
  */
 export function loweredTogether(balancesMilli: readonly bigint[], leftMilli: bigint): readonly bigint[] | undefined {
   const heldMilli = balancesMilli.reduce((sum, each) => (each > 0n ? sum + each : sum), 0n)
@@ -109,10 +89,7 @@ export function loweredTogether(balancesMilli: readonly bigint[], leftMilli: big
   return balancesMilli.map(each => (each > 0n ? (each * leftMilli) / heldMilli : each))
 }
 
-/**
- * Share number `shard` of `value` when it is divided among `count` shards. The shares of all shards add up to the value
- * for every count, and doubling the count divides a share exactly between its shard and the new one it feeds.
- */
+/** The shares of all shards add up to the value. Doubling divides a share exactly between its shard and the new one. */
 export function shareOf(value: bigint, shard: number, count: number): bigint {
   const position = BigInt(positionOf(shard, count))
   const shards = BigInt(count)
@@ -120,7 +97,7 @@ export function shareOf(value: bigint, shard: number, count: number): bigint {
   return (value * (position + 1n)) / shards - (value * position) / shards
 }
 
-/** A limit's rate on one shard. Write pressure belongs to each item by itself, so it is never divided. */
+/** Each item has its own write pressure, so it is not divided. */
 export function shareOfRate(name: string, rate: Rate, shard: number, count: number): Rate {
   if (count <= 1 || name === WRITE_PRESSURE_LIMIT) return rate
   return {
@@ -130,10 +107,7 @@ export function shareOfRate(name: string, rate: Rate, shard: number, count: numb
   }
 }
 
-/**
- * Where a shard's share lies in the whole. When n shards become 2n, shard i keeps the first half of its stretch and the
- * new shard n+i gets the second half; following those halvings back gives a bit reversal of the doubled part.
- */
+/** Splitting n shards to 2n gives shard n+i the second half of shard i's range: a bit reversal of the doubled part. */
 function positionOf(shard: number, count: number): number {
   let position = shard
   let shards = count

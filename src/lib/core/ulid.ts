@@ -1,14 +1,13 @@
-// Crockford's alphabet: in ASCII order, so that ids sort as their bits do.
+// Crockford's alphabet is in ASCII order, so ids sort by their bits.
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
 const RANDOM_BYTES = 10
 const TIME_CHARACTERS = 10
 const LENGTH = 26
 
-/** The last instant a ULID can carry, in epoch ms: its time has 48 bits. */
 export const LATEST_ULID_MS = 2 ** 48 - 1
 
-/** A 26-character id that sorts by time: 48 bits of epoch ms, then 80 bits from ten random bytes. */
+/** Sorts by time: 48 bits of epoch ms, then 80 random bits, in 26 characters. */
 export function ulid(timeMs: number, random: Uint8Array): string {
   if (!Number.isInteger(timeMs) || timeMs < 0 || timeMs > LATEST_ULID_MS) {
     throw new RangeError(`not a time of a ULID: ${timeMs}`)
@@ -21,7 +20,6 @@ export function ulid(timeMs: number, random: Uint8Array): string {
   return text
 }
 
-/** The instant in a ULID, in epoch ms; `undefined` when the text is no ULID. */
 export function ulidTimeMs(id: string): number | undefined {
   if (!/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id)) return undefined
   let timeMs = 0

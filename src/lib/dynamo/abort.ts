@@ -1,10 +1,6 @@
-/** Callbacks per signal; the signal itself has one listener for all of them. */
 const callbacks = new WeakMap<AbortSignal, Map<symbol, () => void>>()
 
-/**
- * Calls back when the signal aborts, at once if it has; the function that is returned takes that back. However many
- * requests share a signal it has one listener, and none when all are done: Node warns from the eleventh on.
- */
+/** All callbacks of a signal share one listener: Node warns from the eleventh on. Returns the unsubscribe function. */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
     callback()
@@ -41,7 +37,7 @@ interface WaitLimits {
   readonly deadlineMs?: number | undefined
 }
 
-/** The result of shared work, or the signal's reason or a `TimeoutError`: the work itself goes on for the others. */
+/** Rejects with the signal's reason or a `TimeoutError`. The shared work itself continues for other callers. */
 export async function unlessStopped<T>(work: Promise<T>, {signal, deadlineMs}: WaitLimits): Promise<T> {
   let unsubscribe: (() => void) | undefined
   let timer: NodeJS.Timeout | undefined

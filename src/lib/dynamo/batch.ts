@@ -7,7 +7,7 @@ import {ExpressionBuilder} from './expression.js'
 import {type Backoff, DEFAULT_ATTEMPTS, pause, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
-// DynamoDB's own bounds on one request.
+// DynamoDB's bounds on one request.
 const KEYS_PER_GET = 100
 const REQUESTS_PER_WRITE = 25
 const CONCURRENT_CHUNKS = 4
@@ -19,21 +19,19 @@ interface BatchOptions {
 
 interface BatchGetOptions extends BatchOptions {
   consistent?: boolean
-  /** Read these attributes (and the key) only. */
   projection?: readonly string[]
 }
 
 interface BatchWriteOptions extends BatchOptions {
-  /** Called after each request with the number of items written so far. */
   onProgress?: (done: number) => void
 }
 
-/** A whole item to write or a key to delete; no two requests may name the same key. */
+/** No two requests may name the same key. */
 type BatchWriteRequest = {put: Item} | {delete: Key}
 
 type WireRequest = NonNullable<OperationInput<'BatchWriteItem'>['RequestItems']>[string][number]
 
-/** Reads all keys or throws: a partial answer would pass for "not there" (D-38). Items by `keyId`, in the order asked. */
+/** A partial response would pass for "not there" (D-38), so it throws. Items by `keyId`, in the order of `keys`. */
 export async function batchGet(
   transport: Transport,
   table: string,
@@ -64,10 +62,7 @@ export async function batchGet(
   return ordered
 }
 
-/**
- * Writes and deletes everything or throws; what was done before a failure stays done. A request whose answer was lost
- * is repeated, so use it only where no one else writes the same items.
- */
+/** Completed writes stay after a failure. Repeats requests without a response, so nobody else may write the items. */
 export async function batchWrite(
   transport: Transport,
   table: string,
@@ -87,7 +82,7 @@ export async function batchWrite(
   )
 }
 
-/** Sends what is left until nothing is; gives up after a number of attempts in a row without progress. */
+/** Gives up after `attempts` in a row without progress. */
 async function drain<T>(
   operation: string,
   chunk: T[],

@@ -7,7 +7,7 @@ export interface Units {
 }
 
 export interface CapacityTotals extends Units {
-  /** Responses seen, refusals included. */
+  /** Includes refused requests. */
   calls: number
   byOperation: Record<string, Units & {calls: number}>
   /** By `table` or `table/index`. */
@@ -17,7 +17,6 @@ export interface CapacityTotals extends Units {
 export class CapacityMeter {
   #totals: CapacityTotals = {calls: 0, read: 0, write: 0, byOperation: {}, byTarget: {}}
 
-  /** Counts one response; give it to a transport as `onResponse`. */
   readonly observe = ({operation, capacity}: ResponseInfo): void => {
     const totals = this.#totals
     totals.byOperation[operation] ??= {calls: 0, read: 0, write: 0}
@@ -43,7 +42,6 @@ export class CapacityMeter {
     return structuredClone(this.#totals)
   }
 
-  /** What was added after the snapshot was taken; operations and targets without change are left out. */
   since(before: CapacityTotals): CapacityTotals {
     const now = this.#totals
     const change: CapacityTotals = {
@@ -82,7 +80,7 @@ export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: 
   }
 }
 
-/** Only transactions report read and write units; elsewhere the operation determines which they are. */
+/** Only transactions report read and write units; otherwise the operation decides. */
 function unitsOf(capacity: Capacity, operation: Operation): Units {
   const {ReadCapacityUnits, WriteCapacityUnits, CapacityUnits = 0} = capacity
   if (ReadCapacityUnits !== undefined || WriteCapacityUnits !== undefined) {

@@ -27,7 +27,6 @@ interface Evidence {
   errors?: Evidence[]
   $metadata?: {httpStatusCode?: number}
   $response?: {headers?: Readonly<Record<string, string>>}
-  /** Of the answer, where there is no `$response`. */
   contentType?: string
   Item?: Item
   CancellationReasons?: {Code?: string; Message?: string; Item?: Item}[]
@@ -35,7 +34,7 @@ interface Evidence {
 
 interface ClassifyContext {
   signal?: AbortSignal | undefined
-  /** Whether the request was passed to the network; false while credentials or region were being resolved. */
+  /** False while credentials or region were being resolved. */
   sent?: boolean
 }
 
@@ -64,13 +63,13 @@ const BY_NAME: ReadonlyMap<string, Make> = new Map(
 
 const OUTAGE_NAMES = new Set(['InternalServerError', 'InternalFailure', 'ServiceUnavailable', 'TimeoutError'])
 
-// Certificate and protocol errors are left out on purpose: they are wrong settings, not outages.
+// Without certificate and protocol errors: those are wrong settings, not outages.
 const NETWORK_CODES = new Set(
   `ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH
   ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE ERR_NOT_HTTP`.split(/\s+/),
 )
 
-/** The typed error for a failure. Answers of the service come first: they are certain even if a signal fired as well. */
+/** Responses of the service come first: they are certain even if a signal fired as well. */
 export function classifyError(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
   if (error instanceof ZaelError) return error
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
@@ -106,21 +105,21 @@ function cancelled(evidence: Evidence, operation: Operation, cause: unknown): Za
   return failure.isThrottling ? new Throttled(operation, cause) : failure
 }
 
-/** For answers without a known name, such as those of a proxy or load balancer. */
+/** For responses without a known name, such as those of a proxy or load balancer. */
 function byStatus(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
   if (status === 429) return new Throttled(operation, cause)
   if (status === 401 || status === 403) return new Denied(operation, cause)
-  // A success that cannot be read is a lost answer.
+  // An unreadable success is a lost response.
   if (status >= 500 || (status >= 200 && status < 300)) return new Unavailable(operation, maybeApplied, cause)
   return new RequestFailed(operation, cause)
 }
 
-/** DynamoDB answers in JSON, and never asks for credentials of a proxy. */
+/** DynamoDB responds in JSON and never asks for proxy credentials. */
 function isWebPage({$response, contentType}: Evidence, status: number): boolean {
   return status === 407 || /^text\/html/.test(contentType ?? $response?.headers?.['content-type'] ?? '')
 }
 
-/** A page that says that something is down is an outage like others; one that forbids or asks to log in is not. */
+/** A page about an outage counts as one; a page that forbids access or asks to log in does not. */
 function fromProxy(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
   const reason = `not AWS but a proxy or a web page in between answered (HTTP status ${status})`
   const told = new Error(reason, {cause})
@@ -132,7 +131,7 @@ function isNetworkCode(code: string | undefined): boolean {
   return code !== undefined && (NETWORK_CODES.has(code) || code.startsWith('HPE_'))
 }
 
-/** Refused, unresolved or timed out while connecting: nothing of the request was sent. */
+/** Refused, unresolved or timed out while connecting: nothing was sent. */
 function neverConnected(evidence: Evidence): boolean {
   const {syscall, message} = evidence.errors?.[0] ?? evidence
   return (

@@ -10,10 +10,7 @@ export async function* chunksOf<T>(source: Iterable<T> | AsyncIterable<T>, size:
   if (chunk.length > 0) yield chunk
 }
 
-/**
- * Calls `work` with every element, at most `limit` at a time; elements are read only when a slot is free. After a failure
- * no new work starts, work in flight is awaited, and the first error is thrown.
- */
+/** After a failure it starts no new work, awaits the work in flight, and throws the first error. */
 export async function forEachConcurrently<T>(
   source: AsyncGenerator<T, void>,
   limit: number,

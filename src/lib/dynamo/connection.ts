@@ -1,13 +1,13 @@
 import {InvalidInput} from '../core/errors.js'
 
-/** Settings from the command line; an empty string counts as not given. */
+/** An empty string counts as not given. */
 export interface ConnectionInput {
   region?: string | undefined
   profile?: string | undefined
   endpointUrl?: string | undefined
 }
 
-/** Settings for a client; the SDK resolves what is undefined by itself. */
+/** The SDK resolves undefined settings. */
 export interface Connection {
   region: string | undefined
   profile: string | undefined
@@ -18,7 +18,7 @@ export interface Connection {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-// Any of these means that the user has chosen an identity, even for a tunnel or proxy on loopback.
+// With any of these the user has chosen an identity, even for a tunnel or proxy on loopback.
 const IDENTITY_VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_PROFILE',
@@ -27,16 +27,14 @@ const IDENTITY_VARIABLES = [
   'AWS_CONTAINER_CREDENTIALS_FULL_URI',
 ]
 
-// Letters only: DynamoDB Local refuses other access keys. Frozen, and copied for every connection: AWS clients write into
-// the credentials they are given.
+// DynamoDB Local accepts only letters in access keys. Copied per connection: AWS clients write into their credentials.
 const LOCAL_CREDENTIALS = Object.freeze({accessKeyId: 'local', secretAccessKey: 'local'})
 const LOCAL_REGION = 'us-east-1'
 
-/** Region, profile, endpoint and credentials from flags and environment; reads no files. */
 export function resolveConnection(input: ConnectionInput, env: Environment): Connection {
   const endpoint = given(input.endpointUrl)
   const profile = given(input.profile)
-  // The SDK does not read AWS_DEFAULT_REGION, though the AWS CLI does.
+  // Unlike the AWS CLI, the SDK does not read AWS_DEFAULT_REGION.
   const region = given(input.region) ?? given(env.AWS_REGION) ?? given(env.AWS_DEFAULT_REGION)
 
   const isLocal = isLoopback(effectiveEndpoint(endpoint, env))
@@ -52,7 +50,7 @@ export function resolveConnection(input: ConnectionInput, env: Environment): Con
   }
 }
 
-/** The effective endpoint. The SDK reads the variables by itself; here they only decide whether it is local. */
+/** The SDK reads these variables itself; here they only decide whether the endpoint is local. */
 function effectiveEndpoint(endpoint: string | undefined, env: Environment): URL | undefined {
   if (endpoint !== undefined) return parseEndpoint(endpoint, '--endpoint-url')
   for (const name of ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL']) {
@@ -72,7 +70,7 @@ function parseEndpoint(text: string, source: string): URL {
   return url
 }
 
-// URL spells every form of an IPv4 address as four decimal numbers, so the prefix is enough.
+// URL normalizes every form of an IPv4 address to four decimal numbers.
 export function isLoopback(url: URL | undefined): boolean {
   if (url === undefined) return false
   return url.hostname === 'localhost' || url.hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)

@@ -3,12 +3,12 @@ import type {Item} from '../schema/attribute-value.js'
 
 function detailOf(cause: unknown): string {
   if (!(cause instanceof Error)) return ''
-  // The SDK appends advice for its own developers on further lines and names its modules in front.
+  // The SDK appends developer advice on further lines and prefixes module names.
   const message = cause.message.split('\n', 1)[0]?.replace(/^@smithy\/\S+ - (\[ERROR\] )?/, '')
   return message ? `: ${message}` : ''
 }
 
-/** A conditional write that was refused; nothing was written. */
+/** A conditional write was refused; nothing was written. */
 export class ConditionFailed extends ZaelError {
   /**
    * The stored item, when the request asked for it with ReturnValuesOnConditionCheckFailure and there is one.
@@ -38,7 +38,7 @@ export interface CancellationReason {
 
 const THROTTLING_REASONS = new Set(['ThrottlingError', 'ProvisionedThroughputExceeded', 'RequestLimitExceeded'])
 
-/** A transaction of which nothing was applied; `reasons` are in the order of its items. */
+/** Nothing of the transaction was applied. `reasons` are in the order of its items. */
 export class TransactionCancelled extends ZaelError {
   readonly reasons: readonly CancellationReason[]
 
@@ -60,12 +60,12 @@ export class TransactionCancelled extends ZaelError {
     return this.reasons.some(reason => reason.code === 'TransactionConflict')
   }
 
-  /** Only throttling cancelled the transaction; the transaction itself is fine. */
+  /** Only throttling cancelled the transaction. */
   get isThrottling(): boolean {
     return this.#isCancelledOnlyBy(code => THROTTLING_REASONS.has(code))
   }
 
-  /** Only throttling or other transactions cancelled it: the same transaction may succeed later. */
+  /** Only throttling or other transactions cancelled it: a retry may succeed. */
   get isPassing(): boolean {
     return this.#isCancelledOnlyBy(code => code === 'TransactionConflict' || THROTTLING_REASONS.has(code))
   }
@@ -98,9 +98,9 @@ export class Throttled extends ZaelError {
   }
 }
 
-/** DynamoDB could not be reached, or there was no usable answer in time. */
+/** DynamoDB was unreachable, or did not respond in time. */
 export class Unavailable extends ZaelError {
-  /** The request is a write and may have been applied although there was no answer. */
+  /** The request is a write and may have been applied without a response. */
   readonly maybeApplied: boolean
 
   constructor(operation: string, maybeApplied: boolean, cause?: unknown) {
@@ -132,7 +132,7 @@ export class Denied extends ZaelError {
   }
 }
 
-/** Something between here and AWS answered instead, and lets nothing through: a wrong setting, never an outage. */
+/** A proxy responded instead of AWS and blocks requests: a wrong setting, never an outage. */
 export class BlockedByProxy extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     super('failed', 'aws.proxy', `${operation} failed${detailOf(cause)}`, {
@@ -191,7 +191,7 @@ export class TableMissing extends ZaelError {
   }
 }
 
-/** DynamoDB does not accept the request as written: bad input or a bug, never an outage. */
+/** DynamoDB rejects the request as invalid: bad input or a bug, never an outage. */
 export class ValidationFailed extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     super('failed', 'dynamo.validation', `DynamoDB does not accept this ${operation}${detailOf(cause)}`, {
@@ -207,7 +207,7 @@ export function isInvalid(error: unknown): error is ValidationFailed | Transacti
   return error instanceof ValidationFailed
 }
 
-/** The state of the table does not allow the request: in use, too many changes at once, collection full. */
+/** The table's state does not allow the request: in use, too many changes at once, collection full. */
 export class Conflict extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     super('conflict', 'table.conflict', `The state of the table does not allow ${operation} now${detailOf(cause)}`, {
@@ -240,14 +240,14 @@ export class RegionMissing extends ZaelError {
   }
 }
 
-/** A failure of no known kind; `cause` is the original. */
+/** An unknown failure; `cause` is the original. */
 export class RequestFailed extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     super('failed', 'dynamo.failed', `${operation} failed${detailOf(cause)}`, {details: {operation}, cause})
   }
 }
 
-/** Whether DynamoDB, and not the request, is the cause. Bugs and refusals never count as an outage (D-34). */
+/** Bugs and refusals never count as an outage (D-34). */
 export function isUnavailability(error: unknown): error is Throttled | Unavailable {
   return error instanceof Throttled || error instanceof Unavailable
 }
@@ -259,7 +259,7 @@ export function isRetryable(error: unknown): boolean {
   return error instanceof Throttled || error instanceof TransactionConflict
 }
 
-/** Like `isRetryable`, and also when the request may have been applied: only for idempotent requests. */
+/** Also true if the request may have been applied: only for idempotent requests. */
 export function isRetryableWhenIdempotent(error: unknown): boolean {
   return error instanceof Unavailable || isRetryable(error)
 }

@@ -5,7 +5,6 @@ interface Placeholders {
   ExpressionAttributeValues: Item | undefined
 }
 
-/** For PutItem, DeleteItem and ConditionCheck; what is undefined is not sent. */
 interface WriteFields extends Placeholders {
   ConditionExpression: string | undefined
 }
@@ -14,23 +13,19 @@ interface UpdateFields extends WriteFields {
   UpdateExpression: string | undefined
 }
 
-/** For Query, Scan and GetItem. */
 interface ReadFields extends Placeholders {
   KeyConditionExpression: string | undefined
   FilterExpression: string | undefined
   ProjectionExpression: string | undefined
 }
 
-/**
- * Collects the expressions of one request. Attribute names and values never appear in the text, only numbered
- * placeholders, so every name is safe: dashes, dots, reserved words (D-17). Names are top-level attributes.
- */
+/** Uses numbered placeholders only, so every top-level attribute name is safe: dashes, dots, reserved words (D-17). */
 export class ExpressionBuilder {
   readonly #names = new Map<string, string>()
   readonly #values = new Map<string, string>()
   readonly #namesSent: Record<string, string> = {}
   readonly #valuesSent: Item = {}
-  /** Parts in a row, which is faster than a list: every write has them. */
+  /** Strings, which are faster than lists: every write has them. */
   #set = ''
   #add = ''
   #remove = ''
@@ -50,7 +45,6 @@ export class ExpressionBuilder {
     return placeholder
   }
 
-  /** The placeholder for a value; equal values share one. */
   value(value: AttributeValue): string {
     const identity = identityOf(value)
     let placeholder = this.#values.get(identity)
@@ -78,13 +72,13 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** Adds to a number (a missing one counts as zero) or to a set. */
+  /** A missing number counts as zero. Also adds to sets. */
   add(attribute: string, value: AttributeValue): this {
     this.#add = appended(this.#add, `${this.name(attribute)} ${this.value(value)}`)
     return this
   }
 
-  /** Adds to a number within a map, which the item must have; a missing number counts as zero. */
+  /** The item must have the map; a missing number counts as zero. */
   addWithin(map: string, entry: string, value: AttributeValue): this {
     const path = `${this.name(map)}.${this.name(entry)}`
     const sum = `if_not_exists(${path},${this.value({N: '0'})})+${this.value(value)}`
@@ -92,7 +86,7 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** Sets an entry of a map, which the item must have. */
+  /** The item must have the map. */
   setWithin(map: string, entry: string, value: AttributeValue): this {
     this.#set = appended(this.#set, `${this.name(map)}.${this.name(entry)}=${this.value(value)}`)
     return this
@@ -103,13 +97,11 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** Removes elements from a set. */
   delete(attribute: string, elements: AttributeValue): this {
     this.#delete = appended(this.#delete, `${this.name(attribute)} ${this.value(elements)}`)
     return this
   }
 
-  /** All conditions given must hold. */
   condition(expression: string): this {
     this.#conditions.push(expression)
     return this
@@ -154,7 +146,7 @@ export class ExpressionBuilder {
     }
   }
 
-  // Undefined, which is not sent, because DynamoDB refuses an empty map.
+  // Undefined if empty: DynamoDB refuses an empty map.
   #placeholders(): Placeholders {
     return {
       ExpressionAttributeNames: this.#names.size > 0 ? this.#namesSent : undefined,
@@ -163,7 +155,6 @@ export class ExpressionBuilder {
   }
 }
 
-/** Made once: every request has the same ones. */
 const NAMES: string[] = []
 const VALUES: string[] = []
 
@@ -172,7 +163,7 @@ function placeholderOf(made: string[], sign: '#' | ':', index: number): string {
   return made[index] as string
 }
 
-/** Numbers begin with a digit or a sign, texts with a quotation mark, everything else with a brace. */
+/** Unique: numbers begin with a digit or a sign, texts with a quotation mark, everything else with a brace. */
 function identityOf(value: AttributeValue): string {
   if ('N' in value) return value.N
   return 'S' in value ? `"${value.S}` : JSON.stringify(value)
@@ -181,7 +172,7 @@ function identityOf(value: AttributeValue): string {
 const appended = (text: string, part: string, separator = ','): string =>
   text === '' ? part : `${text}${separator}${part}`
 
-/** Only an alternative needs brackets beside others; hot expressions are kept short, since they are sent and parsed each time. */
+/** Brackets only around alternatives: short expressions are cheaper to send and parse. */
 function allOf(expressions: string[]): string | undefined {
   if (expressions.length <= 1) return expressions[0]
   return expressions.map(text => (text.includes(' OR ') ? `(${text})` : text)).join(' AND ')

@@ -5,19 +5,17 @@ import type {OperationInput, Transport} from './transport.js'
 interface PagingOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
-  /** Maximum number of items. */
   limit?: number | undefined
 }
 
 export interface ItemPage {
   items: Item[]
-  /** Where the next page starts (its `ExclusiveStartKey`); undefined after the last one. */
+  /** The `ExclusiveStartKey` of the next page; undefined after the last one. */
   next: Item | undefined
 }
 
 type PagedOperation = 'Query' | 'Scan'
 
-/** The pages of a Query until nothing is left or `limit` items were found; starts at `ExclusiveStartKey` if given. */
 export function queryPages(
   transport: Transport,
   input: OperationInput<'Query'>,
@@ -34,7 +32,7 @@ export async function* queryItems(
   for await (const page of queryPages(transport, input, options)) yield* page.items
 }
 
-/** The pages of a Scan; several segments are read concurrently and their pages come in no particular order. */
+/** Pages of several segments come in any order. */
 export async function* scanPages(
   transport: Transport,
   input: OperationInput<'Scan'>,
@@ -61,7 +59,7 @@ async function* pages(
   let remaining = limit
   let start = input.ExclusiveStartKey
   while (remaining > 0) {
-    // Never request more items than wanted: a page that had to be cut would make `next` skip items.
+    // Never request more items than wanted: cutting a page would make `next` skip items.
     const size = Math.min(input.Limit ?? Infinity, remaining)
     const request = {
       ...input,
@@ -85,7 +83,7 @@ async function* merge<T>(sources: AsyncGenerator<T, void>[]): AsyncGenerator<T, 
       if (result.done) turns.delete(source)
       else {
         yield result.value
-        // Only now: if the reader stops here, the rejection of a pending turn would be unhandled.
+        // Only now: if the reader stops here, a pending turn would reject unhandled.
         turns.set(source, turnOf(source))
       }
     }

@@ -1,9 +1,9 @@
 import {capacityOf, isRead, type Operation, type OperationOutput, type Transport} from './transport.js'
 
-/** After a pause, this many seconds' worth of units may be used at once. */
+/** After a pause, units of this many seconds may be used at once. */
 const BURST_SECONDS = 1
 
-/** Assumed cost of a request until its response is known; one that is rejected does not report its cost. */
+/** Assumed cost until the response; a rejected request does not report its cost. */
 const MIN_UNITS = 1
 
 interface Pace {
@@ -12,16 +12,12 @@ interface Pace {
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
-/** What is limited; requests of the other kind pass. */
 interface UnitLimit {
   readonly of: 'reads' | 'writes'
   readonly unitsPerSecond: number
 }
 
-/**
- * Limits the read or write units that a transport consumes per second, by the consumed capacity in each response. A request
- * is sent while the balance is positive, and its actual cost is subtracted afterwards.
- */
+/** Sends while the balance is positive and subtracts the actual cost from the response. */
 export function rateLimited(inner: Transport, {of, unitsPerSecond}: UnitLimit, {clock, sleep}: Pace): Transport {
   let available = unitsPerSecond * BURST_SECONDS
   let refilledAtMs = clock()
@@ -37,7 +33,7 @@ export function rateLimited(inner: Transport, {of, unitsPerSecond}: UnitLimit, {
       for (refill(); available <= 0 && !signal?.aborted; refill()) {
         await sleep(Math.max(1, Math.ceil((-available / unitsPerSecond) * 1000)), signal)
       }
-      // Reserved in advance, so that requests in flight count; the response corrects it.
+      // Reserve in advance, so that requests in flight count; the response settles it.
       available -= MIN_UNITS
     })
     return queue

@@ -4,18 +4,17 @@ import {Aborted, isRetryable} from './errors.js'
 export interface Backoff {
   /** In [0, 1). */
   random: () => number
-  /** Resolves after `ms`, or earlier when the signal aborts. */
+  /** Resolves early when the signal aborts. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>
-  /** Attempts, including the first one. */
+  /** Includes the first attempt. */
   attempts?: number
   /** Upper bound of the first wait; doubles with every attempt. */
   baseMs?: number
-  /** Upper bound of every wait. */
   maxMs?: number
 }
 
 interface RetryOptions extends Backoff {
-  /** Which failures to retry; by default those that certainly applied nothing. */
+  /** By default, failures that certainly applied nothing. */
   retryable?: (error: unknown) => boolean
   signal?: AbortSignal | undefined
 }
@@ -35,10 +34,9 @@ export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Waits after attempt number `attempt`, counted from 0, with full jitter: between 0 and the doubled bound. */
+/** Full jitter: between 0 and the doubled bound. `attempt` counts from 0. */
 export async function pause(attempt: number, backoff: Backoff, signal?: AbortSignal): Promise<void> {
   const {random, sleep, baseMs = 25, maxMs = 2_000} = backoff
-  // Whole milliseconds, like every other time here.
   await sleep(Math.floor(random() * Math.min(maxMs, baseMs * 2 ** attempt)), signal)
   if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
 }

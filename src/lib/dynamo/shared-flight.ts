@@ -1,9 +1,6 @@
 import {TimeoutError} from './abort.js'
 
-/**
- * Work that all callers share while it is under way. Work that takes too long, such as a credentials provider that never
- * answers, is abandoned: its callers fail, and the next one starts again.
- */
+/** Callers share the work in flight. Work that hangs is abandoned: its callers fail, and the next starts again. */
 export class SharedFlight<T> {
   readonly #longestMs: number
   #current: {readonly result: Promise<T>; readonly abandon: (reason: Error) => void} | undefined
@@ -12,7 +9,7 @@ export class SharedFlight<T> {
     this.#longestMs = longestMs
   }
 
-  /** Joins the work under way, or starts it. The signal aborts when it is abandoned: its result must then have no effect. */
+  /** After the signal aborts, the work must have no effect. */
   join(start: (abandoned: AbortSignal) => Promise<T>): Promise<T> {
     this.#current ??= this.#begin(start)
     return this.#current.result

@@ -9,7 +9,6 @@ interface KeyElement {
   KeyType: 'HASH' | 'RANGE'
 }
 
-/** The input of CreateTable, and the attribute to enable expiry on, which needs a request of its own. */
 export interface TableDefinition {
   readonly create: {
     TableName: string
@@ -28,15 +27,15 @@ export interface TableDefinition {
 
 export interface TableOptions {
   readonly tableName: string
-  /** Projection of the resource index; the template's default when absent. */
+  /** Projection of the resource index. Default: the template's. */
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
-  /** Local engines write much slower with a stream; turn it off where nothing reads it. Default true. */
+  /** Local engines write much slower with a stream. Default true. */
   readonly stream?: boolean
 }
 
 let template: Promise<TemplateNode> | undefined
 
-/** Reads `templates/stack.yaml`, the only definition of the table; once, since parsing takes tens of milliseconds. */
+/** `templates/stack.yaml` is the only definition of the table. Cached, since parsing takes tens of milliseconds. */
 export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
   template ??= readFile(packageFile('templates/stack.yaml'), 'utf8').then(parseTemplate)
   return tableDefinition(await template, options)
@@ -59,8 +58,7 @@ function tableDefinition(document: TemplateNode, options: TableOptions): TableDe
   }
 }
 
-// The part that is read contains no function but Ref. The template is our own file and a test creates the table from it
-// on every engine, so its shape is not checked here.
+// This part contains no function but Ref. Its shape is not checked: a test creates the table on every engine.
 function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): TemplateNode {
   if (Array.isArray(node)) return node.map(each => resolveRefs(each, parameters))
   if (typeof node !== 'object' || node === null) return node
@@ -70,7 +68,6 @@ function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): T
 
 const POLL_INTERVAL_MS = 100
 
-/** Creates the table, waits until it is active, and enables expiry. Fails when it exists already. */
 export async function createTable(
   transport: Transport,
   {create, ttlAttribute}: TableDefinition,

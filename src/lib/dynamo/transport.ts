@@ -2,7 +2,6 @@ import type * as sdk from '@aws-sdk/client-dynamodb'
 import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
 import type {AttributeValue} from '../schema/attribute-value.js'
 
-/** The SDK's shape with its attribute values replaced by ours, all the way down. */
 type Wire<T> = T extends sdk.AttributeValue
   ? AttributeValue
   : T extends Date | Uint8Array
@@ -43,22 +42,19 @@ export type OperationInput<O extends Operation> = Wire<Operations[O]['input']>
 export type OperationOutput<O extends Operation> = Wire<Operations[O]['output']>
 
 export interface SendOptions {
-  /** Aborting gives `Aborted`; a signal of `AbortSignal.timeout` is a deadline and gives `Unavailable`. */
+  /** Aborting throws `Aborted`; the deadline of `AbortSignal.timeout` throws `Unavailable`. */
   signal?: AbortSignal | undefined
-  /** A deadline without the cost of a signal: after so many ms without an answer the request fails as `Unavailable`. */
+  /** A deadline in ms without the cost of a signal; throws `Unavailable`. */
   timeoutMs?: number | undefined
 }
 
-/**
- * The seam between zael and DynamoDB. One `send` is at most one HTTP request: a retry of an `ADD` whose answer was lost
- * could count twice, so only callers, who know what they write, retry. Failures are the errors of `errors.ts`.
- */
+/** One `send` is at most one HTTP request. Only callers retry: repeating an `ADD` could count twice. */
 export interface Transport {
   send<O extends Operation>(operation: O, input: OperationInput<O>, options?: SendOptions): Promise<OperationOutput<O>>
 }
 
 export interface ClosableTransport extends Transport {
-  /** Closes its own connections; used again, it opens new ones. */
+  /** Closes its own connections. Using it again opens new ones. */
   close(): Promise<void>
 }
 
@@ -91,19 +87,18 @@ const DATA_OPERATIONS: ReadonlySet<Operation> = new Set([
   'TransactGetItems',
 ] as const)
 
-/** Whether the operation is about items and not about tables. */
 export function isDataOperation(operation: Operation): boolean {
   return DATA_OPERATIONS.has(operation)
 }
 
-/** One response, error answers included, as a transport reports it. Times are ms since 1970. */
+/** One response, errors included. Times in epoch ms. */
 export interface ResponseInfo {
   operation: Operation
   sentAtMs: number
   receivedAtMs: number
-  /** The server's `Date` header, cut to whole seconds; undefined when missing or malformed. */
+  /** The `Date` header, in whole seconds; undefined if missing or malformed. */
   serverDateMs: number | undefined
-  /** The service refused the request because of its time: its own date is the right one, however far off. */
+  /** The service refused the request's time, so its own date is right, however far off. */
   isTimeRefused?: boolean
   /** One entry per table; empty unless capacity is metered. */
   capacity: readonly ConsumedCapacity[]
@@ -120,7 +115,6 @@ export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
   return Array.isArray(consumed) ? consumed : [consumed]
 }
 
-/** Whether an error of the service is about the time at which the request was signed. */
 export function refusesTime(error: {readonly name?: unknown; readonly message?: unknown}): boolean {
   return error.name === 'RequestTimeTooSkewed' || /signature (expired|not yet current)/i.test(String(error.message))
 }

@@ -3,7 +3,7 @@ import {InvalidInput} from '../core/errors.js'
 import {describeValue, isMapping, notOneOf} from './document-problems.js'
 import type {ProblemPlace, Source} from './yaml-source.js'
 
-/** Reports what a schema has found in the values of a source. The params of a custom issue are a `ProblemPlace`. */
+/** The params of a custom issue are a `ProblemPlace`. */
 export function reportIssues(
   source: Pick<Source, 'report' | 'valueAt'>,
   issues: readonly z.core.$ZodIssue[],
@@ -19,12 +19,12 @@ export function reportIssues(
   }
   for (const issue of issues) {
     const path = [...above, ...issue.path]
-    // A mapping lacks something because a key in it is misspelled.
+    // A misspelled key explains what the mapping lacks.
     if (issue.code === 'unrecognized_keys' || misspelled.has(JSON.stringify(path))) continue
     if (issue.code === 'invalid_key') {
       source.report(path, issue.issues[0]?.message ?? issue.message, {at: 'key'})
     } else if (issue.code === 'invalid_union') {
-      // The unions here are of scalars, with a mapping at the end.
+      // Unions here are of scalars, with a mapping at the end.
       reportIssues(source, issue.errors.at(isMapping(source.valueAt(path)) ? -1 : 0) ?? [], path)
     } else {
       source.report(path, issue.message, issue.code === 'custom' ? (issue.params as ProblemPlace | undefined) : {})
@@ -32,7 +32,6 @@ export function reportIssues(
   }
 }
 
-/** A mapping with known keys; others are reported, each with the most similar known one. */
 export function fieldsOf<Shape extends z.ZodRawShape>(what: string, shape: Shape) {
   const names = Object.keys(shape)
   return z.strictObject(shape, {
@@ -51,7 +50,7 @@ export function entriesOf<Name extends z.ZodType<string, string>, Value extends 
   const entries = z.record(name, value, {
     error: issue => `${what} must be a mapping, not ${describeValue(issue.input)}`,
   })
-  // z.record leaves this key out without a word.
+  // z.record silently drops this key.
   const refuseProto = (input: unknown, ctx: z.RefinementCtx): unknown => {
     const key = '__proto__'
     const refused = isMapping(input) && Object.hasOwn(input, key) ? name.safeParse(key).error : undefined
@@ -63,7 +62,6 @@ export function entriesOf<Name extends z.ZodType<string, string>, Value extends 
   return z.preprocess(refuseProto, entries)
 }
 
-/** A name, checked by a function that throws `InvalidInput`. */
 export function checkedNameOf(check: (name: string) => string, rule: string, missing?: string) {
   const error = ({input}: {readonly input?: unknown}) =>
     input === undefined && missing !== undefined ? missing : `${rule}, not ${describeValue(input)}`

@@ -6,12 +6,11 @@ export interface Problem {
   readonly line: number
   /** From 1, in characters. */
   readonly column: number
-  /** Path in the file, such as `resources.gpt-4.limits.rpm`; empty for the whole file. */
+  /** Such as `resources.gpt-4.limits.rpm`; empty for the whole file. */
   readonly path: string
   readonly message: string
 }
 
-/** A file in which everything is wrong needs no complete list. */
 const MAX_PROBLEMS = 100
 
 export function reportProblems(
@@ -34,14 +33,14 @@ export function notOneOf(what: string, name: string, allowed: readonly string[])
   return nearest ? `${problem}; did you mean "${nearest}"?` : `${problem}; allowed: ${allowed.join(', ')}`
 }
 
-/** A file may come from elsewhere: what it contains must not control the terminal. */
+/** Contents of a foreign file must not control the terminal. */
 function printable(line: string): string {
   return line.replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, sign => {
     return sign === '\t' ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
   })
 }
 
-/** A number or a boolean in YAML, as it is read and as it is written: where a name is expected, 007 stays 007. */
+/** A YAML number or boolean with its spelling: where a name is expected, 007 stays 007. */
 export class WrittenScalar {
   constructor(
     readonly value: unknown,
@@ -49,7 +48,7 @@ export class WrittenScalar {
   ) {}
 }
 
-/** A mapping as a schema sees it: without a prototype, so that every name can be a key. */
+/** Without a prototype, so that every name can be a key. */
 export interface Mapping {
   [key: string]: unknown
 }
@@ -64,12 +63,10 @@ export function isMapping(value: unknown): value is Mapping {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof WrittenScalar)
 }
 
-/** Text of a scalar; other values unchanged. */
 export function asText(value: unknown): unknown {
   return value instanceof WrittenScalar ? value.text : value
 }
 
-/** A scalar as YAML reads it; other values unchanged. */
 export function asRead(value: unknown): unknown {
   return value instanceof WrittenScalar ? value.value : value
 }

@@ -1,10 +1,7 @@
 import {mkdir, stat} from 'node:fs/promises'
 import {dirname} from 'node:path'
 
-/**
- * Makes a folder and its parents, with this mode. Node's `recursive` option is not used: it never returns on file systems
- * such as /proc.
- */
+/** Not with Node's `recursive` option, which never returns on file systems such as /proc. */
 export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
   try {
     await mkdir(folder, {mode})

@@ -1,30 +1,22 @@
-/**
- * Text that means the same in every version of YAML and needs no quotes: it begins with a letter, or is a rate such as
- * `600k/min`, and ends with a letter or digit.
- */
+/** Text or a rate such as `600k/min` that means the same in every version of YAML without quotes. */
 const PLAIN = /^(?:[A-Za-z](?:(?:[\w./@ -]|:(?! ))*[A-Za-z\d])?|\d+[a-zA-Z]?\/[a-z\d]+)$/
 
-/** Words that are a value in some version of YAML. */
+/** Words that are not text in some version of YAML. */
 const VALUES = /^(?:y|n|yes|no|on|off|true|false|null|inf|nan)$/i
 
-/** A longer line may be folded at a space, and a longer key stands in a line of its own. */
+/** Longer lines may be folded, and longer keys get a line of their own. */
 const LONGEST = 60
 
-/** Objects in objects. */
 const DEEPEST = 10
 
-/**
- * YAML of simple values: the text that the `yaml` package makes of them, in a fraction of its time. `undefined` where a value
- * is not simple, and the package has to write all of it. Simple are objects and lists that are not empty, plain text,
- * whole numbers, booleans and null.
- */
+/** Fast path with the same text as the `yaml` package; `undefined` for values that are not simple, or empty. */
 export function plainYaml(value: unknown): string | undefined {
   return block(value, '', new Set())
 }
 
 function block(value: unknown, indent: string, seen: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null || indent.length > 2 * DEEPEST) return undefined
-  // An object in two places has an anchor.
+  // The same object in two places needs an anchor.
   if (seen.has(value)) return undefined
   seen.add(value)
   const text = Array.isArray(value) ? listBlock(value, indent, seen) : objectBlock(value, indent, seen)
@@ -59,7 +51,6 @@ function listBlock(list: readonly unknown[], indent: string, seen: Set<object>):
   return text
 }
 
-/** `before`: characters in front of it. */
 function scalar(value: unknown, before: number): string | undefined {
   if (typeof value === 'string') {
     const isShort = before + value.length <= LONGEST || !value.includes(' ')

@@ -7,20 +7,18 @@ const BYTES_PER_READ = 2 ** 16
 interface TextRequest {
   /** Path, or `-` for standard input. */
   readonly file: string
-  /** Code of the errors, such as `manifest.file`. */
   readonly code: string
   readonly maxBytes: number
   readonly hint: string
-  /** Given for a file that was not named by the user: it must be a regular one, and this must be true of it. */
+  /** For a file that the user did not name: it must be a regular file for which this is true. */
   readonly accept?: (stats: Stats) => boolean
 }
 
-/** What was read. UTF-8 is checked when it is asked for. */
 export interface FileText {
   readonly bytes: number
-  /** Without a byte order mark; throws for what is not text. */
+  /** Without a byte order mark. Throws if it is not UTF-8 text. */
   text(): string
-  /** The same piece by piece, cut anywhere; control characters, also NUL, are left to the caller. */
+  /** Cut anywhere. May contain control characters, including NUL. */
   pieces(): Iterable<string>
 }
 
@@ -28,10 +26,7 @@ export async function readText(request: TextRequest): Promise<string | undefined
   return (await readPieces(request))?.text()
 }
 
-/**
- * The bytes of a file; `undefined` when it does not exist or is not accepted. Nothing is read beyond `maxBytes`, also from a
- * device or a pipe, whose size is not known before.
- */
+/** `undefined` if the file is missing or not accepted. Stops reading after `maxBytes`, even from a device or pipe. */
 export async function readPieces({file, code, maxBytes, hint, accept}: TextRequest): Promise<FileText | undefined> {
   const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   const unreadable = (error: unknown) =>
@@ -46,17 +41,17 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
   let handle: FileHandle | undefined
   try {
     if (file !== '-') {
-      // Opening a pipe that nobody writes to would wait.
+      // Otherwise opening a pipe without a writer would block.
       handle = await open(file, accept ? constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) : 'r')
       const stats = await handle.stat()
       if (accept && !accept(stats)) return undefined
       if (stats.isDirectory()) throw accept ? new Error('it is a folder') : refuse('it is a folder')
       if (accept && !stats.isFile()) throw new Error('it is not a regular file')
-      // One that must be accepted is read from the same handle: its name may stand for another file by then.
+      // Read an accepted file from this handle: its name may mean another file later.
       isRegular = !accept && stats.isFile() && stats.size <= maxBytes
       bytes = isRegular ? stats.size : 0
     }
-    // What can be read again is read when it is asked for, and not kept.
+    // Regular files are read again on demand and not kept in memory.
     const source = isRegular ? [] : (handle?.createReadStream({autoClose: false}) ?? process.stdin)
     for await (const chunk of source) {
       chunks.push(chunk)

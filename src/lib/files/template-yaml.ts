@@ -14,12 +14,12 @@ import {
 // biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
 export type TemplateNode = any
 
-/** A CloudFormation template as plain data: the short forms of its functions read as their long forms. */
+/** Reads short forms of CloudFormation functions as their long forms. */
 export function parseTemplate(text: string): TemplateNode {
   return parseDocument(text, {customTags: SHORT_FORMS}).toJS()
 }
 
-// Collections inside the properties of a resource are written on one line, which saves their indentation.
+// Write collections inside resource properties on one line, to save indentation.
 const FLOW_DEPTH = 5
 
 /** Quoting a long text on one line would take more bytes than its indentation. */
@@ -33,7 +33,7 @@ function hasBlockText(node: Node): boolean {
   return isFound
 }
 
-/** The same template in fewer bytes: CloudFormation accepts 51,200 inline. Short forms of functions stay as they are. */
+/** CloudFormation accepts at most 51,200 bytes inline. Keeps short forms of functions. */
 export function compactTemplate(text: string): string {
   const document = parseDocument(text, {logLevel: 'silent'})
   document.commentBefore = null
@@ -49,10 +49,7 @@ export function compactTemplate(text: string): string {
   return document.toString({indent: 1, indentSeq: false, lineWidth: 0, flowCollectionPadding: false})
 }
 
-/**
- * The same template without the list items that exist only under a condition: `!If [Condition, item, !Ref AWS::NoValue]`.
- * For emulators that leave an empty item where CloudFormation leaves none.
- */
+/** Removes items `!If [Condition, item, !Ref AWS::NoValue]`, for emulators that leave an empty item. */
 export function withoutItemsOf(condition: string, text: string): string {
   const document = parseDocument(text, {logLevel: 'silent'})
   visit(document, {

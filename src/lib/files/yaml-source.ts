@@ -16,14 +16,14 @@ import {
 import {formatCount} from '../core/text/text.js'
 import {describeValue, newMapping, type Problem, WrittenScalar} from './document-problems.js'
 
-/** A node with the value it stands for; aliases and merges are resolved. */
+/** Aliases and merges are resolved. */
 interface Located {
   readonly node: Node
-  /** Aliases share the value of their anchor, so it takes no more memory than the text. */
+  /** Aliases share the value of their anchor, to save memory. */
   readonly value: unknown
   readonly fields?: ReadonlyMap<string, Field>
   readonly items?: readonly Located[]
-  /** Number of values in it, with aliases written out. */
+  /** Number of values, with aliases written out. */
   readonly size: number
 }
 
@@ -35,17 +35,17 @@ interface Field {
 type Path = readonly PropertyKey[]
 
 export interface ProblemPlace {
-  /** `key`: at the key of the last entry, not at its value; the path of the problem is then that of the mapping. */
+  /** `key`: at the key of the last entry. The problem's path is then that of the mapping. */
   readonly at?: 'key' | 'value'
   /** Characters into a plain scalar. */
   readonly offset?: number
 }
 
-// A short text can stand for a huge one: by aliases of aliases, or by merging the same entries again and again.
+// A short text can stand for a huge one, by aliases of aliases or repeated merges.
 const MAX_VALUES = 1_000_000
 const MAX_MERGE_LIST = 100
 
-/** A YAML text as values for a schema (see `values.ts`), with the position of each, and the problems found in it. */
+/** YAML as values for a schema (see `document-problems.ts`), with their positions and problems. */
 export class Source {
   readonly problems: Problem[] = []
   readonly #composed: Composed
@@ -54,7 +54,6 @@ export class Source {
   readonly #located = new Map<Node, Located>()
   #merged = 0
 
-  /** `secondDocument`: what is wrong with more than one document. */
   constructor(text: string, {secondDocument}: {readonly secondDocument: string}) {
     this.#composed = composeYaml(text.replace(/^\uFEFF/, ''))
     const {document, errors} = this.#composed
@@ -70,12 +69,11 @@ export class Source {
     }
   }
 
-  /** What the text stands for; `undefined` when it cannot be read as YAML. */
+  /** `undefined` when the text is not YAML. */
   get value(): unknown {
     return this.#root?.value
   }
 
-  /** Reports a problem at a path, or at the part of the path that exists. */
   report(path: Path, message: string, {at = 'value', offset = 0}: ProblemPlace = {}): void {
     const {here, key, depth} = this.#find(path)
     const isKey = at === 'key' && depth === path.length
@@ -84,7 +82,6 @@ export class Source {
     else this.#reportNode(here.node, path.slice(0, depth), message, isPlain ? offset : 0)
   }
 
-  /** The value at a path; the nearest one above it if there is none. */
   valueAt(path: Path): unknown {
     return this.#find(path).here.value
   }
@@ -104,7 +101,7 @@ export class Source {
     return {here, key, depth}
   }
 
-  /** Called in the order of the text: an alias stands for the last anchor of its name before it. */
+  /** Must run in the order of the text: an alias means the last anchor of its name before it. */
   #locate(node: Node, path: Path): Located {
     if (isAlias(node)) return {...this.#target(node), node}
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node)
@@ -129,7 +126,7 @@ export class Source {
     return {node, items, value: items.map(({value}) => value), size: sizeOf(items)}
   }
 
-  /** Own entries come first and win over merged ones. */
+  /** Own entries win over merged ones. */
   #mapping(node: YAMLMap, path: Path): Located {
     const fields = new Map<string, Field>()
     const merged: Located[] = []
@@ -181,7 +178,6 @@ export class Source {
   }
 }
 
-/** Ends the reading of a text: what follows would be wrong, or too much. */
 class Unreadable extends Error {
   constructor(
     readonly node: Node,
@@ -211,18 +207,17 @@ function emptyAfter(key: Node): Node {
 
 type Token = ReturnType<Parser['parse']> extends Iterable<infer T> ? T : never
 
-/** A text as YAML nodes, or the first error that makes it none. Offsets are in characters. */
 export interface Composed {
   readonly document: Document.Parsed | undefined
   readonly errors: ReadonlyArray<{readonly offset: number; readonly code: string; readonly message: string}>
-  /** Line and column of an offset, both from 1. */
+  /** From 1. */
   position(offset: number): {line: number; column: number}
 }
 
-// DynamoDB allows 32 levels of metadata. The composer recurses: many thousand levels would end the process.
+// DynamoDB allows 32 levels of metadata. The composer recurses: thousands of levels would crash the process.
 const MAX_DEPTH = 64
 
-/** Like yaml's `parseDocument`, but a text that is nested too deeply is an error. JSON is a subset of YAML. */
+/** Like yaml's `parseDocument`, but too deep nesting is an error. JSON is a subset of YAML. */
 export function composeYaml(text: string): Composed {
   const lines = new LineCounter()
   const tokens = [...new Parser(lines.addNewLine).parse(text)]
@@ -235,7 +230,7 @@ export function composeYaml(text: string): Composed {
     const message = `this is nested more than ${MAX_DEPTH} levels deep`
     return {document: undefined, errors: [{offset: tooDeep, code: 'DEPTH', message}], position}
   }
-  // Duplicate keys are found by the callers: yaml compares every key with every other.
+  // Callers find duplicate keys: yaml compares every key with every other.
   const options = {prettyErrors: false, uniqueKeys: false} as const
   const [document, second] = new Composer(options).compose(tokens, true, text.length)
   const errors = [...(document?.errors ?? []), ...(document?.warnings ?? [])].map(({pos, code, message}) => {
@@ -245,7 +240,6 @@ export function composeYaml(text: string): Composed {
   return {document: document as Document.Parsed | undefined, errors, position}
 }
 
-/** Offset of a token below that many levels, found without recursion. */
 function firstDeeperThan(levels: number, tokens: readonly Token[]): number | undefined {
   let level: readonly Token[] = tokens
   for (let depth = 0; level.length > 0; depth++) {

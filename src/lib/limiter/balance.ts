@@ -7,10 +7,7 @@ import {retryAfterMs, toTokens} from '../core/token-math.js'
 import type {LimitBalance, LimitBalances} from './refusal/headers.js'
 import type {Grant} from './request/grant.js'
 
-/**
- * What is left of every limit of the first grant, the entity's own; where a second one, the parent's, has the limit too,
- * of the one with less. By arithmetic from what the writes have shown.
- */
+/** Balances of the entity's limits, computed from its writes; of the parent where it has less of the same limit. */
 export function balancesOf([own, shared]: readonly Grant[], nowMs: number): LimitBalances {
   if (!own) return {}
   const balances = levelBalances(own, 'entity', nowMs)
@@ -18,22 +15,20 @@ export function balancesOf([own, shared]: readonly Grant[], nowMs: number): Limi
     const mine = balances.get(name)
     if (mine && theirs.available < mine.available) balances.set(name, theirs)
   }
-  // Attributes of an item come in any order.
+  // DynamoDB returns attributes in any order.
   return Object.fromEntries([...balances].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Remembers what a lease has charged (or returned, when negative) since, which its record does not show. */
 export function noteCharge(grant: Grant, deltas: Amounts, nowMs: number): void {
   const [charged, ...others] = sharesOf(grant)
   if (charged) grant.shares = [less(refillBucket(charged, nowMs), deltas), ...others]
 }
 
-/** What the shards that were charged hold: after the charge, without the refill since. */
 function sharesOf({record, shards = [record], shares}: Grant): readonly BucketState[] {
   return shares ?? shards.map(({state, shard, shardCount}) => shareOfBucket(state, shard, shardCount))
 }
 
-/** Charges that were accepted count at once, returns when they are written: never is more shown than there is (L6). */
+/** Accepted charges count at once, refunds when written: never show more than there is (L6). */
 function lessAccepted(
   {accepted, holdings}: Grant,
   [charged, ...others]: readonly BucketState[],
@@ -75,7 +70,7 @@ function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number
   return balances
 }
 
-/** Shards that were not seen are taken to be as full as those that were. */
+/** Assumes that unseen shards are as full as the seen ones. */
 function wholeBalance(shares: readonly BucketState[], name: string, {capacityMilli}: LimitState): bigint {
   const heldMilli = availableTogether(shares, name)
   const seenMilli = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
@@ -89,7 +84,7 @@ function fullAfter(shares: readonly BucketState[], name: string, nowMs: number):
     const limit = limits.get(name)
     if (!limit) continue
     const waitMs = limit.kind ? waitUntilFull(limit, nowMs) : retryAfterMs(limit, limit, limit.capacityMilli)
-    // Refill stands still until the clock passes the instant up to which it was credited.
+    // Refill stands still until the clock passes the last credited instant.
     if (waitMs > 0) longest = Math.max(longest, waitMs + Math.max(0, refilledAtMs - nowMs))
   }
   return Number.isFinite(longest) ? longest : null

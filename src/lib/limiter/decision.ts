@@ -16,42 +16,38 @@ import type {AcquireOutcome} from './waiting.js'
 export interface AdmittedDecision<Name extends string = string> {
   readonly admitted: true
   readonly lease: Lease<Name>
-  /** A switch let the entity pass whatever its limits: the request is counted, and nothing was taken. As of the lease. */
+  /** As of the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
   readonly bypassed: boolean
-  /** What is left; empty when the table was unreachable and the policy let the request through. */
+  /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
   readonly limits: LimitBalances<Name>
-  /** What was asked for and is not configured, so that it was not limited; empty in strict mode, which throws. */
+  /** Requested limits that are not configured, so not limited; empty in strict mode, which throws. */
   readonly unlimited: readonly Name[]
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
-  /** For the response: the IETF `RateLimit` and `RateLimit-Policy`. */
+  /** Response headers: the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields
 }
 
 /** The request was refused; nothing was charged. */
 export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
-  /**
-   * `exceeded`: it does not fit now. `too-large`: it asks for more than the limit can ever hold. `disabled`: a switch
-   * refuses every request, to be answered with an HTTP 403.
-   */
+  /** `exceeded`: too little is left. `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403). */
   readonly reason: 'exceeded' | 'too-large' | 'disabled'
-  /** Waiting this long with no competitors admits the request; `null`: waiting never helps. */
+  /** Without contention, waiting this long guarantees admission; `null`: waiting never helps. */
   readonly retryAfterMs: number | null
-  /** What is left of the limits that were asked for; empty when the request does not merely exceed them. */
+  /** Balances of the requested limits; empty unless `exceeded`. */
   readonly limits: LimitBalances<Name>
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
-  /** What `acquire` throws: it has the details, and its JSON is the body of an HTTP 429 or 403. */
+  /** The error `acquire` throws. It has the details; its JSON is the body of an HTTP 429 or 403. */
   readonly error: RateLimitExceeded | RequestTooLarge | ResourceDisabled
-  /** For the response: `Retry-After` in whole seconds, the IETF `RateLimit` and `RateLimit-Policy`; none unless exceeded. */
+  /** Response headers: `Retry-After` in whole seconds, `RateLimit` and `RateLimit-Policy`; none unless `exceeded`. */
   headers(): HeaderFields
 }
 
-/** What becomes of a request: `admitted` tells which. */
+/** The decision about one request. */
 export type AcquireDecision<Name extends string = string> = AdmittedDecision<Name> | RefusedDecision<Name>
 
-/** The decision for an admitted request. What is left is computed when it is asked for. */
 export function admittedDecision<Name extends string>(lease: Lease<Name>, waitedMs: number): AdmittedDecision<Name> {
   return {
     admitted: true,
@@ -68,10 +64,7 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
   }
 }
 
-/**
- * The decision for a refused request. One that is too large is refused as well, and no error: its size usually comes from
- * the caller's own client, who must be answered either way, and `retryAfterMs` makes the difference.
- */
+/** A request that is too large is a refusal, not an error: its size usually comes from the caller's own client. */
 export function refusedDecision<Name extends string>(error: Refusal, waitedMs: number): RefusedDecision<Name> {
   const exceeded = error instanceof RateLimitExceeded ? error : undefined
   return {
@@ -93,7 +86,6 @@ function refusalReason(error: Refusal): RefusedDecision['reason'] {
   return error instanceof RateLimitExceeded ? 'exceeded' : error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }
 
-/** An outcome as `onDecision` is told; `entity` is the one that asked. */
 export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSummary {
   if (!(outcome instanceof Lease)) {
     const retryAfterMs = outcome instanceof RateLimitExceeded ? outcome.retryAfterMs : null

@@ -20,19 +20,15 @@ import {
 } from './request/grant.js'
 
 export interface LeaseActions {
-  /** A limit that the entity lacks is an error. */
   readonly isStrict: boolean
-  /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
+  /** Charges or refunds one bucket item, whatever its balance. Throws outages unchanged. */
   correct(holding: Holding, deltas: Amounts): Promise<void>
-  /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
-  /** Ignores an outage, or throws `RateLimiterUnavailable`, by policy; throws everything else as it is. */
+  /** By policy, ignores an outage or throws `RateLimiterUnavailable`. Rethrows everything else. */
   handleFailure(error: unknown): Promise<void>
-  /** Returns everything; resolves when it is written or has finally failed. */
   refund(holdings: readonly Holding[]): Promise<void>
-  /** Instead of `correct` and `handleFailure`, for a lease whose corrections nobody waits for. */
+  /** Replaces `correct` and `handleFailure` if the lease settles soon. */
   readonly soon: SoonActions<Holding> | undefined
-  /** Epoch milliseconds. */
   clock(): number
 }
 
@@ -44,7 +40,7 @@ interface AskedResource {
   readonly amounts: Amounts
 }
 
-/** What a lease holds of one resource. */
+/** The part of a lease for one resource. */
 export type LeasePart<Name extends string = string> = Pick<
   Lease<Name>,
   | 'entity'
@@ -61,35 +57,30 @@ export type LeasePart<Name extends string = string> = Pick<
 >
 
 /**
- * An admitted request. Its tokens are written; until it is committed they can still be corrected or returned.
+ * An admitted request. Its tokens are charged; until it is committed, they can be adjusted or refunded.
  *
  * @example
  * ```ts
  * await using lease = await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, tpm: 500}})
  * const {totalTokens} = await callModel()
  * await lease.adjust({tpm: totalTokens - 500})
- * await lease.commit() // without this, leaving the block returns everything
+ * await lease.commit() // without this, leaving the block refunds everything
  * ```
  */
 export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly entity: string
   readonly resource: string
-  /** False when the table was unreachable and the policy let the request through: nothing was charged. */
+  /** False if the table was unavailable and the policy allowed the request: nothing was charged. */
   readonly isMetered: boolean
   #grants: readonly Grant[]
   readonly #makeActions: (() => LeaseActions) | undefined
-  /** Most leases are committed as they are: what only corrections need is made when it is needed. */
   #madeActions: LeaseActions | undefined
   #underway: readonly Promise<void>[] = NONE
   #others: readonly Lease<Name>[] = NONE
   #unlimited: readonly string[] = NONE
   #ended: 'committed' | 'rolled back' | undefined
 
-  /**
-   * Leases come from `RateLimiter.acquire`; without grants and actions for a request that was let through unmetered.
-   *
-   * @internal
-   */
+  /** @internal */
   constructor({entity, resource, amounts}: AskedResource, grants: readonly Grant[] = [], actions?: () => LeaseActions) {
     this.entity = entity
     this.resource = resource
@@ -99,26 +90,18 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#noteUnlimited(amounts, grants)
   }
 
-  /**
-   * Makes this the lease of further resources of the same request: they end with it.
-   *
-   * @internal
-   */
+  /** @internal */
   including(others: readonly Lease<Name>[]): this {
     this.#others = others
     return this
   }
 
-  /**
-   * Resolves when all corrections that were accepted are written; rejects when one of them may not have been.
-   *
-   * @internal
-   */
+  /** @internal */
   async written(): Promise<void> {
     await Promise.all(this.#underway)
   }
 
-  /** What was acquired of another resource of the same request (`also`), or of the first one. */
+  /** The part for another resource of the request (`also`), or for the first one. Throws for any other resource. */
   of(resource: string): LeasePart<Name> {
     const parts = [this, ...this.#others]
     const part = parts.find(each => each.resource === resource)
@@ -127,31 +110,25 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     throw new InvalidInput('lease.resource', `The lease has no resource "${resource}", only ${names.join(', ')}.`)
   }
 
-  /**
-   * Whether a switch let the entity pass whatever its limits: the request is counted, but nothing was taken from its
-   * balances. A parent that shares the charge has a switch of its own, and may have been charged.
-   */
+  /** Whether a switch bypassed the entity's limits: counted, nothing taken. A parent may still have been charged. */
   get bypassed(): boolean {
     return this.#grants[0]?.holdings[0]?.isBypassed ?? false
   }
 
-  /** Whole tokens charged to the entity and not returned, per limit; where it was bypassed, counted. With what is settled soon. */
+  /** Whole tokens charged to the entity and not refunded, per limit, with pending settlements; if bypassed, counted. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
     const consumed = own ? Object.fromEntries([...heldSoonBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
     return consumed as Consumption<Name>
   }
 
-  /**
-   * What is left of every limit of the bucket, as the writes of this lease have shown it, with the refill since; of the
-   * entity or of its parent, whichever has less. Costs no request. Empty when nothing was charged.
-   */
+  /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty if unmetered. */
   get limits(): LimitBalances<Name> {
     if (!this.#actions) return {}
     return balancesOf(this.#grants, this.#actions.clock()) as LimitBalances<Name>
   }
 
-  /** Soft limits of which more was used than there was, at either level. */
+  /** Overdrawn soft limits, of the entity or its parent. */
   get overdrawn(): readonly Name[] {
     const names = this.#grants.flatMap(({record}) =>
       [...record.state.limits].flatMap(([name, {kind, tokensMilli}]) =>
@@ -162,12 +139,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return [...new Set(names)].sort() as Name[]
   }
 
-  /** What was asked for and is not configured, for the entity or its parent: it was not limited. */
+  /** Requested limits configured for neither the entity nor its parent: they were not limited. */
   get unlimited(): readonly Name[] {
     return [...this.#unlimited].sort() as Name[]
   }
 
-  /** `limits` as HTTP fields: the IETF `RateLimit` and `RateLimit-Policy`. */
+  /** `limits` as HTTP headers: the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     return balanceHeaders(this.limits)
   }
@@ -183,10 +160,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /**
-   * Corrects the charge after the fact: positive amounts charge more, into debt if need be, negative ones return. It never
-   * refuses for want of tokens. Any limit of the bucket may be named, not only those acquired; one that was not
-   * configured when the lease was acquired does not count, unless `strict` is set. Resolves when it is written or, with
-   * `settle: 'soon'`, at once.
+   * Settles the charge: positive amounts charge more, into debt if needed; negative amounts refund. Never refused for
+   * lack of tokens. Any limit of the bucket may be named; limits not configured at acquire are skipped, unless
+   * `strict`. Resolves when written or, with `settle: 'soon'`, at once.
    */
   async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
@@ -200,7 +176,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     else await this.#track(this.#correctAll(amounts))
   }
 
-  /** Returns whole tokens; at most what the lease holds. */
+  /** Refunds whole tokens, at most those the lease holds. */
   async release(amounts: Consumption<Name>): Promise<void> {
     const returned = [...checkConsumption(amounts as Consumption)].map(([name, milli]) => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))
@@ -214,19 +190,19 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await this.#track(this.#takeMore(amounts))
   }
 
-  /** Keeps the charge; the lease ends. */
+  /** Keeps the charge and ends the lease. */
   async commit(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'committed'
     for (const other of this.#others) await other.commit()
   }
 
-  /** Returns everything the lease still holds; the lease ends. Resolves when it is written or has finally failed. */
+  /** Refunds everything the lease still holds and ends it. Resolves when written or finally failed. */
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
     const others = Promise.all(this.#others.map(other => other.rollback()))
-    // What is still being written is returned too, once it is known what became of it.
+    // Writes under way are refunded too, once their outcome is known.
     this.#hurry()
     await Promise.allSettled(this.#underway)
     for (const grant of this.#grants) this.#note(grant, negateAmounts(takenBy(grant)))
@@ -234,12 +210,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await others
   }
 
-  /** Leaving the block without `commit` means that it failed: everything is returned. */
+  /** Leaving the block without `commit` refunds everything. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#ended) await this.rollback()
   }
 
-  /** Waits for both levels, so that the books are right whatever the outcome of each. */
+  /** Waits for both levels, so that the holdings are right whatever the outcomes. */
   async #correctAll(amounts: Amounts): Promise<void> {
     const actions = this.#actions
     if (!actions) return
@@ -248,11 +224,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     for (const outcome of outcomes) if (outcome.status === 'rejected') await actions.handleFailure(outcome.reason)
   }
 
-  /** As `#correctAll`, for a caller who does not wait: what was accepted counts as done. */
   async #correctAllSoon(amounts: Amounts, soon: SoonActions<Holding>): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
-    // Nothing is returned before what was accepted earlier is written: the charge of the very tokens might fail.
+    // Refund only after earlier settlements are written: the charge of these very tokens might fail.
     if (this.#underway.length > 0 && [...amounts.values()].some(milli => milli < 0n)) {
       this.#hurry()
       await Promise.allSettled(this.#underway)
@@ -269,7 +244,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#actions?.soon?.hurry(this.#grants.flatMap(grant => grant.holdings))
   }
 
-  /** `onDone` is called with the charges at the moment at which they are in the books, or will never be. */
+  /** Calls `onDone` with the charges once they are booked, or never will be. */
   #correct(
     grant: Grant,
     amounts: Amounts,
@@ -279,7 +254,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return partsOf(grant, amounts).map(async ({holding, deltas}) => {
       const returns = returnsOf(deltas)
       const charges = [...deltas].filter(([, milli]) => milli > 0n)
-      // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
+      // Unbook before writing: tokens whose refund is under way or in doubt must not be refunded again.
       // Planted fault: what was released is rolled back again
       book(holding, returns, 1n)
       try {
@@ -337,7 +312,6 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (this.#ended) throw new LeaseEnded(this.#ended)
   }
 
-  /** What no grant was charged for is configured nowhere. */
   #noteUnlimited(asked: Amounts, grants: readonly Grant[]): void {
     if (grants.length === 0) return
     for (const name of asked.keys()) if (!grants.some(grant => isCharged(grant, name))) this.#addUnlimited(name)
@@ -348,7 +322,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     warnUnlimited(name, this)
   }
 
-  /** Without the limits that nobody has, and without returns of what was never charged because it was not limited. */
+  /** Skips limits that no level has, and refunds of limits that were never charged. */
   #knownAmounts({record}: Grant, asked: Amounts): Amounts {
     const {isStrict = false} = this.#actions ?? {}
     const levels = isStrict ? [record] : this.#grants.map(grant => grant.record)
@@ -362,7 +336,6 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return new Map([...asked].filter(([name, milli]) => !unknown.includes(name) && !isReturnOfNothing(name, milli)))
   }
 
-  /** What the lease holds of a limit: of the entity's or, where only the parent has it, of the parent's. */
   #held(name: string): bigint {
     const grant = this.#grants.find(({record}) => record.state.limits.has(name))
     return (grant && heldSoonBy(grant).get(name)) ?? 0n
@@ -380,7 +353,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 }
 
-/** A parent is charged only for the limits it has. After a move another one may hold tokens of a limit that it lacks. */
+/** Charges a level only for limits it has. After a move, a grant may hold tokens of a limit that its bucket lacks. */
 function knownBy(grant: Grant, amounts: Amounts): Amounts {
   const {limits} = grant.record.state
   return new Map([...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name))))
@@ -389,10 +362,10 @@ function knownBy(grant: Grant, amounts: Amounts): Amounts {
 const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)
 
 export interface SoonActions<Holding> {
-  /** As `correct` of the lease, but the write waits a moment for others, and is tried as often as that of a refund. */
+  /** Like the lease's `correct`, but batched with others for a moment and retried like a refund. */
   correct(holding: Holding, deltas: Amounts): Promise<void>
   hurry(holdings: readonly Holding[]): void
-  /** Resolves at once; closing waits for the work, and a warning tells of its failure. While closing, it waits itself. */
+  /** Resolves at once; closing waits for the work, and failures warn. While closing, waits for the work itself. */
   accept(work: Promise<void>): Promise<void>
 }
 
@@ -426,7 +399,7 @@ export function soonActions<Holding>({
 export class SettleWarning {
   #hasWarned = false
 
-  /** Once per limiter: a table that cannot be reached fails every correction. */
+  /** Once per limiter: an unavailable table fails every settlement. */
   tell(error: unknown): void {
     if (this.#hasWarned) return
     this.#hasWarned = true

@@ -9,7 +9,6 @@ interface ObservedRequest<Name extends string> {
   readonly also?: Readonly<Record<string, Consumption<Name>>>
 }
 
-/** Tells of decisions. A limiter that nobody observes has none of these. */
 export class DecisionObserver {
   readonly #onDecision: (event: DecisionEvent) => unknown
   readonly #namespace: string
@@ -21,7 +20,7 @@ export class DecisionObserver {
     this.#namespace = namespace
   }
 
-  /** In ms, of a clock that never goes back. */
+  /** Monotonic, in ms. */
   now(): number {
     return performance.now()
   }
@@ -35,7 +34,7 @@ export class DecisionObserver {
     }
   }
 
-  /** Tells of one decision; `startedMs` is of `now`. Whatever the callback does, the decision stands. */
+  /** `startedMs` comes from `now()`. Whatever the callback does, the decision stands. */
   tell<Name extends string>(
     request: ObservedRequest<Name>,
     summary: DecisionSummary,
@@ -46,7 +45,7 @@ export class DecisionObserver {
     const {entity, resource, consume, also} = request
     const calls = this.#calls
     this.#calls = 0
-    // Field by field, which is faster than spreading: this is done for every request.
+    // Field by field is faster than spreading; runs for every request.
     const event: DecisionEvent = Object.freeze({
       outcome,
       reason,
@@ -65,14 +64,14 @@ export class DecisionObserver {
     try {
       const onDecision = this.#onDecision
       const result = onDecision(event)
-      // Not only this realm's promises: one that nobody catches would end the process.
+      // Catch thenables of other realms too: an unhandled rejection would end the process.
       if (typeof result === 'object' && result !== null && 'then' in result) Promise.resolve(result).catch(this.#warn)
     } catch (thrown) {
       this.#warn(thrown)
     }
   }
 
-  /** Once per limiter: a callback that fails would fail with every request. */
+  /** Once per limiter: a failing callback would fail with every request. */
   readonly #warn = (thrown: unknown): void => {
     if (this.#hasWarned) return
     this.#hasWarned = true
@@ -83,7 +82,7 @@ export class DecisionObserver {
   }
 }
 
-/** Anything can be thrown, also what cannot be converted to text. */
+/** Anything can be thrown, even values that cannot be converted to text. */
 function textOf(thrown: unknown): string {
   try {
     return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)

@@ -44,7 +44,7 @@ import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 const POLICY_TIMEOUT_MS = 250
 
 /**
- * Admits requests against the limits of entities and resources. `Name` narrows the names of limits that are accepted.
+ * Admits requests against the limits of entities and resources. `Name` narrows the accepted limit names.
  *
  * @example
  * ```ts
@@ -69,7 +69,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #settings: LimiterSettings
   readonly #lookup: NamespaceLookup
   readonly #closing = new AbortController()
-  /** Absent where nobody listens, so that decisions cost nothing more. */
   readonly #observer: DecisionObserver | undefined
   #hasReadPolicy = false
 
@@ -90,27 +89,20 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Charges the request, or tells why not. A limit that is not configured does not count and is listed as `unlimited`,
-   * unless `strict` is set; where no limits are configured at any level, it throws. Apart from that, throws only when there is no decision: for bad input, when the table cannot be
-   * reached in time and the policy is to block (`RateLimiterUnavailable`), when the signal aborts (`Aborted`), and after
-   * `close` (`LimiterClosed`).
+   * Charges the request, or returns why not. Limits that are not configured are skipped and listed as `unlimited`,
+   * unless `strict`. Throws if there is no decision: invalid input, no limits at any level, table unavailable and the
+   * policy blocks (`RateLimiterUnavailable`), signal aborted (`Aborted`), limiter closed (`LimiterClosed`).
    */
   tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>> {
     return this.#decide(request, decisionOf<Name>)
   }
 
-  /**
-   * Charges the request, or throws what `tryAcquire` would return (`RateLimitExceeded` when the request does not fit,
-   * `RequestTooLarge` when it never will, `ResourceDisabled` while a switch refuses all) or throw.
-   */
+  /** Like `tryAcquire`, but throws refusals: `RateLimitExceeded`, `RequestTooLarge` or `ResourceDisabled`. */
   acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
     return this.#decide(request, leaseOf<Name>)
   }
 
-  /**
-   * Acquires, runs `work`, commits, and returns the result of `work`, which may also end the lease itself. When `work`
-   * throws, everything that the lease still holds is returned and the error goes on.
-   */
+  /** Acquires, runs `work` and commits; if `work` throws, refunds and rethrows. `work` may end the lease itself. */
   async withLease<T>(request: AcquireRequest<Name>, work: (lease: Lease<Name>) => Promise<T> | T): Promise<T> {
     const lease = await this.acquire(request)
     try {
@@ -123,18 +115,18 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     }
   }
 
-  /** Whether a request would be admitted now; writes nothing. */
+  /** Whether a request would be admitted now. Writes nothing. */
   async check(request: BucketName & Pick<AcquireRequest<Name>, 'consume' | 'strict'>): Promise<CheckResult> {
     const availability = await this.#read(request)
     return availability.check(checkConsumption(request.consume as Consumption), request.strict ?? this.#isStrict)
   }
 
-  /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
+  /** Whole tokens available now per limit, over all shards, and no more than a shared parent has left. */
   async available(bucket: BucketName): Promise<Consumption<Name>> {
     return (await this.#read(bucket)).available() as Consumption<Name>
   }
 
-  /** Milliseconds until a request could be admitted if no other comes first; 0: now, `null`: never. */
+  /** Ms until a request could be admitted without contention; 0: now, `null`: never. */
   async timeUntilAvailable(
     request: BucketName & Pick<AcquireRequest<Name>, 'consume' | 'strict'>,
   ): Promise<number | null> {
@@ -147,9 +139,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Lowers the balances of a bucket to what somebody else has counted, a provider for example: to what is `left`, and to
-   * where a request that was `refused` clears at the instant told. Never raises one, and is no consumption. One read; one
-   * write per shard that holds more than told, otherwise none. A bucket that does not exist learns nothing.
+   * Applies provider feedback: lowers balances to what is `left`, and to where a `refused` request clears in time.
+   * Never raises a balance or counts consumption. One read; one write per shard that holds more.
    */
   async learn(lesson: Lesson<Name>): Promise<LearntLimits<Name>> {
     const {table, settings, queues} = await this.#open()
@@ -158,21 +149,18 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     void queues.run(learning)
     const learnt = await learning
     const {entity, resource} = lesson
-    // What this process knows of the balances is too much now: its refusals would name waits that are too short.
+    // Known balances are too high now: refusals would state waits that are too short.
     if (learnt.lowered.length > 0)
       for (let shard = 0; shard < maxShards; shard++) queues.find({entity, resource, shard})?.forget()
     return learnt
   }
 
-  /** How much of a resource is left for all entities that have used it, over all shards; writes nothing. */
+  /** Remaining tokens of a resource for all entities that have used it, over all shards. Writes nothing. */
   async resourceCapacity(resource: string): Promise<ResourceCapacity> {
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
-  /**
-   * Ends waits, finishes the requests, refunds and splits under way, writes the corrections and refusals that are not
-   * written yet, then closes the connections. May be called again.
-   */
+  /** Ends waits, finishes work under way, writes pending settlements and refusals, then disconnects. Repeatable. */
   async close(): Promise<void> {
     this.#closing.abort()
     this.#lookup.found?.queues.hurry()
@@ -182,42 +170,27 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     await this.#closeTable()
   }
 
-  /**
-   * Resolves when no request, correction, refund or split is under way.
-   *
-   * @internal
-   */
+  /** @internal */
   async settled(): Promise<void> {
     await (await this.#lookup.current)?.queues.settled()
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
 
-  /**
-   * Requests that were refused and are in no bucket for all that is known.
-   *
-   * @internal
-   */
+  /** @internal */
   get uncountedRefusals(): number {
     return this.#lookup.found?.queues.refusals.uncounted ?? 0
   }
 
-  /**
-   * How many entries each cache has.
-   *
-   * @internal
-   */
+  /** @internal */
   get cacheEntries(): CacheEntries | undefined {
     return this.#lookup.found?.cacheEntries
   }
 
-  /**
-   * One attempt, or several with waits in between; what is refused in the end counts as refused, once. A single function:
-   * each further one that waits is paid for with every request.
-   */
+  /** One attempt or several with waits; counts only the final refusal. One function: async calls cost every request. */
   async #decide<T>(request: AcquireRequest<Name>, told: (outcome: AcquireOutcome, waitedMs: number) => T): Promise<T> {
     const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
@@ -256,7 +229,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         try {
           await wait.pause(pauseMs)
         } catch (failure) {
-          // `onWait` is the caller's.
+          // `onWait` is the caller's code.
           this.#observer?.tell(request, failureSummary(failure), wait.waitedMs, startedMs)
           throw failure
         }
@@ -294,7 +267,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return (main as Lease).including(others)
   }
 
-  /** What an error comes to: a refusal, or admission by policy; otherwise it is thrown. */
   async #outcomeOf(error: unknown, request: RequestRules, [main, ...others]: RequestParts): Promise<AcquireOutcome> {
     if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
     await this.#handleFailure(error, request)
@@ -333,7 +305,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     }
   }
 
-  /** Only an outage is a matter of policy; any other error is thrown as it is. */
   async #handleFailure(error: unknown, request: RequestRules): Promise<void> {
     if (!isUnavailability(error)) throw error
     if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
@@ -351,7 +322,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return this.#closing.signal.aborted ? Promise.reject(new LimiterClosed()) : this.#lookup.open()
   }
 
-  /** The stored policy must be known before the table becomes unreachable: one read per process, beside the request. */
+  /** Reads the stored policy before the table may become unavailable: once per process, alongside the request. */
   #readPolicyOnce(request: RequestRules, limiter: NamespaceLimiter): void {
     if (this.#hasReadPolicy || (request.onUnavailable ?? this.#onUnavailable) !== undefined) return
     this.#hasReadPolicy = true

@@ -10,11 +10,11 @@ interface AdmissionWaitOptions {
   readonly onWait?: ((retryAfterMs: number) => void) | undefined
   readonly clock: () => number
   readonly sleep: Backoff['sleep']
-  /** Each of them ends a wait early; the next attempt then throws. */
+  /** Each ends a wait early; the next attempt then throws. */
   readonly signals: readonly (AbortSignal | undefined)[]
 }
 
-/** An hour in ms: the limits may change meanwhile. */
+/** Retry at least hourly: limits may change meanwhile. */
 const LONGEST_SLEEP_MS = 3_600_000
 
 export class AdmissionWait {
@@ -32,7 +32,7 @@ export class AdmissionWait {
     return this.#waits === 0 ? 0 : this.#passedMs
   }
 
-  /** How long to wait before the next attempt, in ms; `undefined` if the outcome is final. */
+  /** Wait before the next attempt, in ms; `undefined` if the outcome is final. */
   after(outcome: AcquireOutcome): number | undefined {
     const {clock, waitMs} = this.#options
     this.#passedMs = clock() - this.#startMs
@@ -48,7 +48,7 @@ export class AdmissionWait {
   }
 }
 
-/** A signal of its own for each sleep, so that a shared one gets no listener per request. */
+/** Uses its own signal per sleep, so that a shared one gets no listener per request. */
 async function sleepUnlessAborted(
   ms: number,
   sleep: Backoff['sleep'],

@@ -8,7 +8,7 @@ import type {WatchedBucketJson, WatchResult} from './results.js'
 
 export type PolledData = Pick<WatchData, 'readings' | 'known' | 'units' | 'problem'> & {readonly lastPoll: PollFacts}
 
-/** A poll whose buckets are computed when they are needed: there may be a hundred thousand. */
+/** Computes buckets on demand: there may be a hundred thousand. */
 export interface WatchedBuckets {
   readonly head: Omit<WatchResult, 'buckets'>
   readonly count: number
@@ -73,7 +73,6 @@ export function watchedBuckets(
   return {head, count: shown.length, buckets}
 }
 
-/** The last readings of some buckets, looked up whenever they are wanted: to keep them all would take much memory. */
 function* readingsOf(ids: readonly string[], find: FindReading): Generator<Reading, void> {
   for (const id of ids) {
     const reading = find(id)

@@ -6,7 +6,7 @@ import {ROW_STATUSES, type Selection, SORT_KEYS, type SortKey, type WatchScope} 
 
 const SHORTEST_INTERVAL_MS = 500
 const LONGEST_INTERVAL_MS = 3_600_000
-/** Timers overflow at 2^31 ms, a little more than this, and then fire at once. */
+/** Longer timers overflow at 2^31 ms and fire at once. */
 const LONGEST_RUN_MS = 24 * 86_400_000
 
 export const watchFlags = {
@@ -76,10 +76,8 @@ export interface WatchFlagValues {
 export interface WatchRequest {
   readonly scope: WatchScope
   readonly intervalMs: number
-  /** `undefined`: no time limit. */
   readonly forMs: number | undefined
   readonly selection: Selection
-  /** Every bucket, whatever it costs. */
   readonly isWhole: boolean
 }
 
@@ -117,7 +115,7 @@ function runOf(text: string): number {
   })
 }
 
-/** A typed filter must be able to match something; in the live view one may still be being typed. */
+/** Stricter than in the live view, where a filter may be half typed. */
 function filterOf(text: string): string {
   const [, field = '', value = ''] = /^\s*!?(status|entity|resource):(.*?)\s*$/i.exec(text) ?? []
   switch (field.toLowerCase()) {

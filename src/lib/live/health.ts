@@ -8,10 +8,7 @@ import {OLD_RECORD_MS} from '../infra/health/verdict.js'
 import {untilAborted} from '../repository/table/table.js'
 import type {HealthLine, HealthSource} from './model/model.js'
 
-/**
- * The health of a stack, from the local supervisor or from AWS; loaded on first use. Aborting the signal cancels requests in
- * flight.
- */
+/** Loads modules on first use. The signal aborts requests in flight. */
 export function healthSource({stack, table, awsServices, endpoint}: StackContext, ourVersion: string): HealthSource {
   return async signal => {
     const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
@@ -70,7 +67,6 @@ const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> =
     const {schemaVersion, lambdaVersion} = versions
     return [`layout ${schemaVersion ?? 'not recorded'}, aggregator ${lambdaVersion ?? 'not recorded'}`]
   },
-  // The live view does not ask for it.
   drift: () => [],
 }
 

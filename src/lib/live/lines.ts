@@ -78,7 +78,6 @@ const columnsOf = (
 const isRated = (buckets: readonly WatchedBucketJson[]): boolean =>
   buckets.some(({ratePerSecond}) => ratePerSecond !== null)
 
-/** Of the limit that the order is by, otherwise of the one that the row shows. */
 const rateColumns = (rateLimit: string | null): ListingColumn<WatchedBucketJson>[] => [
   {
     name: 'rate',
@@ -170,7 +169,6 @@ const units = (count: number): string => `${formatNumber(count)} read units`
 
 const tightestOf = ({limit, limits}: WatchedBucketJson) => limits.find(({name}) => name === limit)
 
-/** Rounded down: never more than is left. */
 function levelText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
   return limit && amountText(limit.level, limit.unit, tokens => formatNumber(tokens, 'down'))

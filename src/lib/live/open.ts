@@ -13,7 +13,7 @@ import type {SortKey, Watch, WatchData, WatchScope, WhySource} from './model/mod
 import {takeReadings} from './poll/poller.js'
 import {openWatch} from './poll/watch.js'
 
-/** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
+/** Resolves after the first poll. Throws for an unknown resource or entity. */
 export async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
@@ -36,13 +36,9 @@ export async function startWatch(
   }
 }
 
-/** What these sort by is known after a second reading only. */
 const RATE_SORTS: ReadonlySet<SortKey> = new Set(['rate', 'empty', 'pressure'])
 
-/**
- * Reads buckets of a scope once; twice, an interval apart, where the order needs rates. Throws for a resource or entity that
- * does not exist.
- */
+/** Reads twice, an interval apart, if the order needs rates. Throws for an unknown resource or entity. */
 export function takeSnapshot(
   stack: StackContext,
   {scope, selection, forMs, intervalMs, isWhole}: WatchRequest,
@@ -64,7 +60,7 @@ export function whereOf({stack, endpointUrl, region, profile}: Settings): string
   return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
 }
 
-/** A scope without buckets is fine unless its name does not exist. */
+/** A scope without buckets is fine if its name exists. */
 export async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,
@@ -75,7 +71,6 @@ export async function needScope(
   if (scope.kind === 'entity') await needEntity(repository, scope.entity)
 }
 
-/** What `zael why` says about a bucket of the live view; loaded on first use. `where`: flags for suggested commands. */
 export function whySource(repository: NamespaceRepository, table: Table, where: string): WhySource {
   return async ({entity, resource}, signal) => {
     const [{explain}, {whyLines}, {NamespaceRepository: Namespace}] = await Promise.all([
@@ -83,7 +78,7 @@ export function whySource(repository: NamespaceRepository, table: Table, where: 
       import('../cli/acquire/why-presenter.js'),
       import('../repository/repository.js'),
     ])
-    // As stored now: a new one has no cache, and its requests end with the signal.
+    // A new instance has no cache, and the signal aborts its requests.
     const bound = untilAborted({...table, namespace: repository.id}, signal)
     const explanation = await explain(new Namespace(bound, undefined), {entity, resource}, table.clock)
     return whyLines(explanation, where).map(plainLine)

@@ -33,7 +33,6 @@ const OF_LIMIT: Readonly<Record<string, (limit: LimitJson) => number | null>> = 
   'used-per-second': ({ratePerSecond}) => ratePerSecond,
 }
 
-/** One row per bucket, with columns of their own for each limit; rates are empty unless the buckets were read twice. */
 function csvTable(
   buckets: Iterable<WatchedBucketJson>,
 ): (rows: readonly WatchedBucketJson[]) => Listing<WatchedBucketJson> {

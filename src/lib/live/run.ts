@@ -12,7 +12,6 @@ import {startWatch, whereOf} from './open.js'
 import type {WatchResult} from './results.js'
 import {followWatch, type WatchEnd} from './stream.js'
 
-/** Default number of buckets in each JSON document. */
 const DEFAULT_TOP = 10
 
 export interface WatchSurface {
@@ -25,7 +24,6 @@ export interface WatchSurface {
   readonly canAct: boolean
 }
 
-/** Watches until a key, a signal or `--for` ends it: on the whole screen of a terminal, line by line elsewhere. */
 export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<WatchEnd> {
   if (surface.canAct && !canDraw(surface)) throw actionsUnavailable()
   keepHeapSmall()
@@ -40,12 +38,10 @@ export async function runWatch(stack: StackContext, request: WatchRequest, surfa
   }
 }
 
-/** The live view reads keys and moves the cursor. */
 function canDraw({isJson}: WatchSurface): boolean {
   return process.stdin.isTTY && process.stdout.isTTY && process.env.TERM !== 'dumb' && !isJson
 }
 
-/** Actions are asked about on the screen: without one there is nobody to ask. */
 export function actionsUnavailable(): InvalidInput {
   return new InvalidInput('watch.actions', '--actions needs the live view on a terminal.', {
     hint: 'Omit --once, --json and --output, and redirect neither input nor output; or omit --actions.',
@@ -61,7 +57,7 @@ async function draw(
   const {showLiveView} = await import('./screen/live-view.js')
   const {stdin, stdout} = process
   const place = {stack: stack.stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
-  // Without the flag, nothing that could write is loaded or handed on.
+  // Without the flag, no code that can write is loaded.
   const ended = new AbortController()
   const actions = canAct
     ? (await import('./actions/actions.js')).bucketActions(stack, settings, ended.signal)

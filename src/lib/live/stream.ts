@@ -8,9 +8,7 @@ import {countPoll, summaryLine, type ViewStats} from './screen/frame.js'
 
 export interface FollowOptions {
   readonly selection: Selection
-  /** Buckets in each document. */
   readonly top: number
-  /** Ms after which it ends; `undefined`: never. */
   readonly forMs: number | undefined
   readonly print: (document: WatchResult) => void
 }
@@ -21,7 +19,6 @@ export interface WatchEnd {
   readonly performed?: readonly string[]
 }
 
-/** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */
 export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchEnd> {
   let stats: ViewStats = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
   let last: Pick<WatchData, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}

@@ -12,7 +12,6 @@ import {endState, type StackState} from './state-dir/state.js'
 
 export interface DownResult {
   readonly stopped: StackState | undefined
-  /** The data folder that was deleted, if any. */
   readonly purged: string | undefined
 }
 
@@ -24,7 +23,7 @@ const STOP_WAIT_MS = 15_000
 const UNRESPONSIVE_WAIT_MS = 5_000
 const PORT_WAIT_MS = 3_000
 
-/** Stops the stack of a state directory; `purge` also deletes its data and log. */
+/** `purge` also deletes the data and the log. */
 export async function bringDown(stateDir: StateDir, {purge}: {purge: boolean}): Promise<DownResult> {
   const hasNothingToDo = !(purge && existsSync(stateDir.folder)) && (await findStack(stateDir)).kind === 'none'
   if (hasNothingToDo) return {stopped: undefined, purged: undefined}
@@ -48,13 +47,11 @@ async function stopLocked(stateDir: StateDir, purge: boolean): Promise<DownResul
   return {stopped: stoppedState(found), purged: hadData ? dataDir : undefined}
 }
 
-/** The data folder that a purge would delete; `undefined` when it is empty. */
 export async function dataToPurge(stateDir: StateDir): Promise<string | undefined> {
   const dataDir = purgedDir(stateDir, await findStack(stateDir))
   return (await hasData(dataDir)) ? dataDir : undefined
 }
 
-/** Waits until no other process starts or stops this stack, and locks the others out. */
 export async function lockStack(stateDir: StateDir): Promise<Lock> {
   const lock = await takeLock(stateDir.lockFile, LOCK_WAIT_MS)
   if ('release' in lock) return lock
@@ -71,7 +68,6 @@ export async function stopStack(stateDir: StateDir, state: StackState, waitMs = 
   await kill(stateDir, state)
 }
 
-/** Removes what a killed or unresponsive supervisor left behind; true when there was something to clean up. */
 export async function cleanUpAfter(stateDir: StateDir, found: FoundStack): Promise<boolean> {
   if (found.kind === 'none' || found.kind === 'running') return false
   if (found.kind === 'damaged') await rm(found.file.path, {force: true})

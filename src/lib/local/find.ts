@@ -9,9 +9,8 @@ export type FoundStack =
   | {readonly kind: 'running'; readonly state: StackState; readonly live: LiveStatus}
   /** The supervisor's process exists but does not answer: suspended or overloaded. */
   | {readonly kind: 'unresponsive'; readonly state: StackState}
-  /** The supervisor was killed and could not clean up. */
   | {readonly kind: 'killed'; readonly state: StackState}
-  /** The state file cannot be read; if a supervisor still runs, it notices that too and stops. */
+  /** The state file cannot be read. A running supervisor notices that too, and stops. */
   | {readonly kind: 'damaged'; readonly file: DamagedFile}
   | {readonly kind: 'none'}
 
@@ -41,7 +40,7 @@ export async function requireStack(stateDir: StateDir): Promise<{state: StackSta
 
 export type StackStatus =
   | {readonly running: true; readonly state: StackState; readonly live: LiveStatus}
-  /** `problem`: why it did not end normally. `lastEnd`: the end that the last stack recorded; a killed one records none. */
+  /** `problem`: why it did not end normally. `lastEnd`: a killed stack records none. */
   | {readonly running: false; readonly problem: string | null; readonly lastEnd: StackEnd | null}
 
 export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {

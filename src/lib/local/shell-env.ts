@@ -14,7 +14,7 @@ export function localVariables(endpoint: string): Record<string, string> {
   }
 }
 
-/** The variables of an environment that point to a local engine, and nowhere else: a user's own values stay. */
+/** Only variables that point to a local engine: a user's own values stay. */
 export function localVariablesIn(env: Readonly<Record<string, string | undefined>>): string[] {
   const isLocal = env.AWS_ACCESS_KEY_ID === 'local'
   return Object.entries(localVariables('')).flatMap(([name, value]) => {
@@ -25,11 +25,11 @@ export function localVariablesIn(env: Readonly<Record<string, string | undefined
   })
 }
 
-/** The output is evaluated by a shell, so every value is quoted, although the state file is checked when it is read. */
+/** A shell evaluates the output, so every value is quoted, although the state file is checked when it is read. */
 const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
   sh: (name, value) => `export ${name}=${quoteForSh(value)}`,
   fish: (name, value) => `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}'`,
-  // PowerShell also takes typographic quotes as quotes.
+  // PowerShell also accepts typographic quotes.
   powershell: (name, value) => `$Env:${name} = '${value.replace(/['\u2018-\u201b]/g, '$&$&')}'`,
   // Read by many tools, and sometimes by a shell.
   dotenv: (name, value) => `${name}=${/^[\w@%+:,./-]*$/.test(value) ? value : quoteForSh(value)}`,

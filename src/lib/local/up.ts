@@ -9,13 +9,12 @@ import {makePrivateFolder} from './state-dir/private-file.js'
 import {readEnd, type StackState} from './state-dir/state.js'
 import {startSupervisor} from './supervisor/start.js'
 
-/** What was requested; absent options keep the setting of a running stack, or get its default. */
+/** Absent options keep the setting of a running stack, or get their default. */
 interface UpOptions {
   readonly engine?: EngineName | undefined
   readonly port?: number | undefined
   readonly dataDir?: string | undefined
   readonly inMemory: boolean
-  /** Stop a running stack and delete its data first. */
   readonly reset: boolean
   readonly aggregator: boolean
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL' | undefined
@@ -24,13 +23,12 @@ interface UpOptions {
 
 export interface UpResult {
   readonly state: StackState
-  /** False: it was running before. */
   readonly started: boolean
-  /** The previous stack had been killed or no longer answered, and was cleaned up. */
+  /** The previous stack was killed or did not answer, and was cleaned up. */
   readonly recovered: boolean
 }
 
-/** Starts the stack of a state directory, or finds it running. Concurrent calls get the same stack. */
+/** Concurrent calls get the same stack. */
 export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<UpResult> {
   await makePrivateFolder(stateDir.folder)
   await using _lock = await lockStack(stateDir)

@@ -24,13 +24,13 @@ async function set(repository: NamespaceRepository, change: ScopeChange): Promis
   return buckets
 }
 
-/** A system section without limits states only a policy; existing limits are removed. */
+/** A system section without limits removes existing limits and may set a policy. */
 async function setPolicyOnly(
   repository: NamespaceRepository,
   stated: 'allow' | 'block' | undefined,
 ): Promise<SyncResult> {
   const system = {level: 'system'} as const
-  // A set must contain something: repeat the stored policy where none is stated.
+  // A set must contain something: repeat the stored policy if none is stated.
   const onUnavailable = stated ?? (await repository.configs.get(system))?.onUnavailable
   const {buckets} = await repository.setLimits(system, [], {replace: true, onUnavailable})
   return buckets
@@ -67,19 +67,19 @@ async function writeEntity(
     await entities.create({...after, id: entity, parent: after.parent ?? undefined})
   } catch (error) {
     if (!hasCode(error, 'entity.exists')) throw error
-    // Created by another writer since the plan was made.
+    // Another writer created it since the plan was made.
     await entities.update(entity, change)
   }
 }
 
 const hasCode = (error: unknown, code: string): boolean => error instanceof ZaelError && error.code === code
 
-/** Concurrent writes conflicted, or the table was busy: a retry on its own may succeed. */
+/** Worth one retry without concurrency. */
 export function isContention(error: unknown): boolean {
   return (isRetryable(error) && !(error instanceof Unavailable)) || hasCode(error, 'limits.contended')
 }
 
-/** Other changes would fail in the same way. */
+/** Other changes would fail too. */
 export function isSystemic(error: ZaelError): boolean {
   return [Throttled, Unavailable, Denied, TableMissing].some(kind => error instanceof kind)
 }

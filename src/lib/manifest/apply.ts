@@ -10,7 +10,7 @@ import {fingerprint} from './fingerprint.js'
 import {adoptedScopes, type Plan, type PlannedChange} from './plan.js'
 import {managedBy, ScopeSet, statedSet} from './scopes.js'
 
-/** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
+/** Changes in flight. A wide change, of a resource or the system, writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
 const CONCURRENT_WIDE_CHANGES = 2
 
@@ -22,18 +22,18 @@ export interface ApplyProgress {
 
 export interface ApplyOptions {
   readonly onProgress?: ((progress: ApplyProgress) => void) | undefined
-  /** Starts no further change; those in flight are finished. */
+  /** Starts no further change; changes in flight finish. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** A change that was not made, or whose outcome is unknown. */
+/** Not made, or the outcome is unknown. */
 interface ApplyFailure {
   readonly change: PlannedChange
   readonly error: ZaelError
 }
 
 export interface ApplyResult {
-  /** `complete`: the table is as the manifest states. Otherwise another run makes the remaining changes. */
+  /** `complete`: the table matches the manifest. Otherwise, another run makes the remaining changes. */
   readonly outcome: 'complete' | 'failed' | 'interrupted'
   readonly created: number
   readonly updated: number
@@ -41,17 +41,16 @@ export interface ApplyResult {
   readonly adopted: number
   readonly failures: readonly ApplyFailure[]
   readonly left: number
-  /** Live buckets that were updated to the new limits; those that failed are updated by their next request. */
+  /** Buckets that failed are updated by their next request. */
   readonly buckets: SyncResult
-  /** Why the record of managed scopes could not be updated; it then lists too many scopes, never too few. */
+  /** If set, the record of managed scopes lists too many scopes, never too few. */
   readonly recordFailure: ZaelError | undefined
 }
 
 /**
- * Makes the planned changes. The record of managed scopes is written twice: before, with everything that will be managed,
- * so that nothing is lost if this process dies; and after, with the actual state, so that it never claims what failed
- * (M-7). Limits come before entity records, so that a parent has its limits when it is first charged. Deletes come last,
- * and only when everything else succeeded.
+ * Writes the record of managed scopes twice: first all intended scopes, so that a crash loses none; last the actual
+ * ones, so that it never claims what failed (M-7). Limits come before entity records, so that a parent has limits when
+ * first charged. Deletes come last, and only when everything else succeeded.
  */
 export async function applyPlan(
   repository: NamespaceRepository,
@@ -66,7 +65,7 @@ class ApplyRun {
   readonly #repository: NamespaceRepository
   readonly #plan: Plan
   readonly #options: ApplyOptions
-  /** Scopes that are, or may be, as the plan sets them; those that were deleted. */
+  /** Scopes that are, or may be, as the plan sets them. */
   readonly #claimed = new ScopeSet()
   readonly #deleted = new ScopeSet()
   readonly #failures: ApplyFailure[] = []
@@ -74,7 +73,7 @@ class ApplyRun {
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
   #hasBegun = false
   #hasSystemicFailure = false
-  /** An error that is not a `ZaelError`: a bug. */
+  /** Not a `ZaelError`: a bug. */
   #unexpected: {error: unknown} | undefined
 
   constructor(repository: NamespaceRepository, plan: Plan, options: ApplyOptions) {
@@ -87,7 +86,6 @@ class ApplyRun {
     return this.#hasSystemicFailure || this.#options.signal?.aborted === true
   }
 
-  /** Records what will be managed, then makes the changes, group after group. */
   async execute(): Promise<SeenProvisioner> {
     const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
@@ -133,7 +131,7 @@ class ApplyRun {
   }
 
   async #record(recorded: SeenProvisioner, hash: string | undefined): Promise<ZaelError | undefined> {
-    // After a complete run, exactly the stated scopes are managed.
+    // A complete run manages exactly the stated scopes.
     const managed = hash === undefined ? this.#managedSoFar() : managedBy(this.#plan.manifest)
     const isUpToDate = isSameManaged(managed, recorded.record)
     if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
@@ -154,7 +152,7 @@ class ApplyRun {
     return managed.managed()
   }
 
-  /** Concurrently; changes that failed by contention are retried once, one at a time. */
+  /** Retries changes that failed by contention once, one at a time. */
   async #makeAll(changes: readonly PlannedChange[], concurrent: number): Promise<void> {
     const contended: PlannedChange[] = []
     await forEachConcurrently(this.#untilStopped(changes), concurrent, async change => {
@@ -201,7 +199,7 @@ class ApplyRun {
     this.#report()
   }
 
-  /** A claim too many is corrected by the next run; limits that exist but are not claimed would never be deleted. */
+  /** The next run corrects a claim too many. Limits that are not claimed would never be deleted. */
   #claim(change: PlannedChange): void {
     if (change.kind === 'limits' && change.action !== 'delete') this.#claimed.add(change.scope)
   }
@@ -217,7 +215,7 @@ interface ChangeGroup {
   readonly concurrent: number
 }
 
-/** Splits the plan into groups of changes that do not depend on each other, in the order of the plan. */
+/** Groups of independent changes, in the order of the plan. */
 function groupsOf(changes: readonly PlannedChange[]): ChangeGroup[] {
   const groups = groupBy(changes, change =>
     change.kind === 'entity' ? `record ${change.depth}` : `${change.action === 'delete'} ${change.scope.level}`,

@@ -14,15 +14,12 @@ import {entity, entityId, parentCycles} from './schema.js'
 
 export type EntityFileFormat = 'csv' | 'jsonl'
 
-/** Entities by id, in the order of the file. */
+/** By id, in the order of the file. */
 export type ListedEntities = ReadonlyMap<string, ManifestEntity>
 
 const COLUMNS = ['id', 'name', 'parent', 'cascade', 'metadata.KEY', 'limits', 'limits.RESOURCE'] as const
 
-/**
- * Reads a list of entities: CSV with a header, or one JSON object per line, with the fields that entities have in a
- * manifest. Throws one error with all problems and their lines. `file` is for messages.
- */
+/** CSV with a header, or JSON Lines with the fields of a manifest entity. Throws one error with all problems. */
 export function parseEntityFile(
   text: string,
   format: EntityFileFormat,
@@ -117,7 +114,7 @@ function checkHeader(reader: EntityReader, columns: readonly string[]): void {
   }
 }
 
-/** An empty cell states nothing: what is stored stays. */
+/** An empty cell keeps the stored value. */
 function readRecord(reader: EntityReader, columns: readonly string[], {line, fields}: CsvRecord): void {
   if (fields.length > columns.length) {
     reader.report(line, [], `has ${fields.length} fields, but there are ${columns.length} columns`)
@@ -145,7 +142,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ...['false', 'no', '0'].map(word => [word, false] as const),
 ])
 
-/** `rpm=60 tpm=10k/min`, as on the command line; blanks inside quotes belong to a limit. */
+/** `rpm=60 tpm=10k/min`, as on the command line; quoted blanks belong to a limit. */
 function limitsIn(reader: EntityReader, line: number, column: string, cell: string): Mapping {
   const limits = newMapping([])
   for (const [text] of cell.matchAll(/(?:[^\s"]|"[^"]*"?)+/g)) {

@@ -17,20 +17,15 @@ import {byText, policiesForm} from './manifest.js'
 type Form = {readonly [key: string]: Json}
 
 interface ManifestExport {
-  /** Everything but the entities. */
   readonly head: Form
-  /** By id; read as they are needed. */
+  /** Sorted by id, read lazily. */
   readonly entities: AsyncIterable<readonly [id: string, form: Form]>
 }
 
-/** Readers of YAML 1.1 take a plain `yes` for true. */
+/** YAML 1.1 reads a plain `yes` as true. */
 export const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
 
-/**
- * The limits and entities of a namespace as a manifest, sorted by name, piece by piece: it is never in memory as a whole.
- * Applied to the same namespace, it changes nothing. Reads only; a change of the last second may be missing, because indexes
- * are eventually consistent. `yaml` makes the text of a document.
- */
+/** Yields sorted pieces; applying them back changes nothing. May miss changes of the last second: indexes lag. */
 export async function* manifestTexts(
   repository: NamespaceRepository,
   namespace: string,
@@ -47,7 +42,7 @@ export async function* manifestTexts(
   let isFirst = true
   for await (const [id, form] of entities) {
     const text = yaml({entities: {[id]: form}})
-    // The name of the section stands in a line of its own.
+    // Drop the repeated line `entities:`.
     yield isFirst ? text : text.slice(text.indexOf('\n') + 1)
     isFirst = false
   }
@@ -60,7 +55,7 @@ export async function exportManifest(repository: NamespaceRepository, namespace:
   return text
 }
 
-/** A manifest states what applies without boosts; those under way are said in a comment. */
+/** A manifest states limits without boosts; a comment lists active boosts. */
 function boostComment(boosts: readonly BoostedLimit[]): string {
   const active = boosts.filter(({limit}) => !limit.boost?.isEnded)
   if (active.length === 0) return ''
@@ -102,7 +97,7 @@ export async function openExport(
   return {head, entities: entityForms(repository, signal)}
 }
 
-/** Records and configurations of entities come from several indexes, in each of them by entity. */
+/** Merges several indexes, each sorted by entity. */
 async function* entityForms(
   repository: NamespaceRepository,
   signal: AbortSignal | undefined,
@@ -125,12 +120,12 @@ async function* entityForms(
 
 const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
 
-/** Left out or as a plain rate, a limit would change where the manifest is applied. */
+/** Omitted or written as a plain rate, the limit would change when the manifest is applied. */
 function requireExpressible({scope, unsupported}: ConfigRecord): void {
   if (unsupported) throw new UnsupportedFeature(`In a manifest, ${nameOf(scope)}`, unsupported, {scope})
 }
 
-/** Limits that exist only for the time of a boost are left out: what applies after it is set at another level. */
+/** Omits limits copied for a boost: they expire with it. */
 const withoutCopy = (record: ConfigRecord): ConfigRecord =>
   record.copiedUntilMs !== undefined ? {...record, limits: []} : record
 
@@ -145,7 +140,7 @@ function systemForm(record: ConfigRecord | undefined): {system?: Json} {
 }
 
 function entityForm(record: EntityRecord | undefined, configs: readonly ConfigRecord[]): Form {
-  // The short form has limits only.
+  // The short form holds only limits.
   const ownDefault = configs.find(config => resourceOf(config) === DEFAULT_RESOURCE && !hasPolicies(config))
   const others = configs.filter(config => config !== ownDefault)
   return {
@@ -158,7 +153,7 @@ function entityForm(record: EntityRecord | undefined, configs: readonly ConfigRe
   }
 }
 
-/** Fields that differ from the defaults; the name if none does, so that the entity is created where it is missing. */
+/** Fields that differ from the defaults; the name if none does, so that an apply creates the entity. */
 function recordForm({entity, name, parent, cascade, metadata}: EntityRecord): {[key: string]: Json} {
   const form = {
     ...(name !== entity && {name}),
@@ -187,7 +182,7 @@ function section(name: string, entries: Array<[string, Json]>): {[key: string]: 
   return {[name]: Object.fromEntries(entries.sort(([a], [b]) => byText(a, b)))}
 }
 
-/** The table does not preserve the order of keys. */
+/** The table does not preserve key order. */
 function sortKeys(value: Json | EntityRecord['metadata']): Json {
   if (Array.isArray(value)) return value.map(sortKeys)
   if (value === null || typeof value !== 'object') return value
@@ -195,7 +190,7 @@ function sortKeys(value: Json | EntityRecord['metadata']): Json {
   return Object.fromEntries(entries.map(([key, each]) => [key, sortKeys(each)]))
 }
 
-/** Elements of sorted sources in one sorted sequence; those with the same key come together, in the order of the sources. */
+/** Merges sorted sources. Elements with the same key come together, in the order of the sources. */
 export async function* mergeSorted<T>(
   sources: readonly AsyncIterable<T>[],
   keyOf: (element: T) => string,

@@ -4,17 +4,14 @@ import type {Json} from '../schema/attribute-value.js'
 import {kindForm} from '../schema/audit-record.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope, policiesForm} from './manifest.js'
 
-/**
- * The hash that the Python system stores for a manifest: of its normal form as JSON with sorted keys, formatted like
- * Python's `json.dumps`. Fields that only zael knows (parents, metadata…) are included only where they are stated.
- */
+/** The hash that the Python system stores: sorted `json.dumps`. Fields only zael knows count only where stated. */
 export function fingerprint(manifest: Manifest): string {
   const hash = createHash('sha256')
   for (const piece of normalForm(manifest)) hash.update(piece)
   return `sha256:${hash.digest('hex')}`
 }
 
-/** In pieces: with many entities the whole is a long text. The sections are in the order of their names. */
+/** In pieces, to save memory. Sections are sorted by name. */
 function* normalForm({namespace, system, resources, entities}: Manifest): Generator<string, void> {
   const policy = system?.onUnavailable
   yield '{'
@@ -54,7 +51,7 @@ function limitsForm(limits: readonly Limit[]): Json {
       {
         capacity,
         refill_amount: refillAmount,
-        // The period of a quota means nothing; Python has its default there.
+        // A quota's period means nothing; Python has its default there.
         refill_period: limit.reset ? 60 : refillPeriodSeconds,
         ...kindForm(limit),
         ...(limit.unit !== undefined && {unit: limit.unit}),
@@ -63,7 +60,7 @@ function limitsForm(limits: readonly Limit[]): Json {
   )
 }
 
-/** Keys sorted, separators `", "` and `": "`, everything outside ASCII escaped. */
+/** Sorted keys, separators `", "` and `": "`, non-ASCII escaped. */
 function pythonJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(', ')}]`
   if (value === null || typeof value !== 'object') return pythonText(value)

@@ -12,30 +12,28 @@ import type {ListedEntities} from './entity-file.js'
 import {type EntityRecordChange, limitsWithoutBoosts} from './manifest.js'
 import {planEntities} from './plan-entities.js'
 
-/** Records that are read between two reports. */
 const RECORDS_PER_READ = 100
 const CONCURRENT_CHANGES = 8
 
-/** Limits of a listed entity that are not set like that yet; others of its scope stay. */
+/** Listed limits that differ from the table; other limits of the scope are kept. */
 export interface ListedLimits {
   readonly kind: 'limits'
   readonly entity: string
   readonly scope: Extract<ConfigScope, {level: 'entity'}>
   readonly limits: readonly Limit[]
-  /** What the scope has now, without boosts: they go on. */
+  /** Current limits, without boosts; boosts continue. */
   readonly before: readonly Limit[]
-  /** Other limits that the scope has only for the time of a boost, and that stay for good with these. */
+  /** Unlisted limits copied for a boost; this change makes them permanent. */
   readonly kept: readonly Limit[]
 }
 
-/** Limits that were copied to a scope for a boost and are there for good now, because others of the scope were listed. */
+/** Limits, without their boosts, that were copied for a boost and are now permanent. */
 export interface KeptCopy {
   readonly scope: ConfigScope
-  /** As they are without boosts. */
   readonly limits: readonly Limit[]
 }
 
-/** What has to be written so that entities are as a list states them. Nothing is ever removed. */
+/** An import never removes anything. */
 export interface ImportPlan {
   readonly listed: number
   /** Parents before their children. */
@@ -49,13 +47,13 @@ export interface ImportOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Compares a list with the table; reads only. Throws when a parent is neither listed nor there, or an entity too large. */
+/** Read-only. Throws when a parent is neither listed nor stored, or when an entity is too large. */
 export async function planImport(
   repository: NamespaceRepository,
   listed: ListedEntities,
   {onProgress = () => {}, signal}: ImportOptions = {},
 ): Promise<ImportPlan> {
-  // A line with an id alone states that the entity exists.
+  // A line with only an id states that the entity exists.
   const stated = new Map([...listed].map(([id, entity]) => [id, {name: id, ...entity}] as const))
   const ids = new Set([...stated.keys(), ...[...stated.values()].flatMap(({parent}) => parent ?? [])])
   const live = new Map<string, EntityRecord>()
@@ -63,7 +61,7 @@ export async function planImport(
     for (const record of await repository.entities.getMany(chunk, signal)) live.set(record.entity, record)
     onProgress(Math.min(live.size, listed.size))
   }
-  // A name that is not stated stays, and so do other keys of the metadata.
+  // Keep the name and metadata keys that are not stated.
   for (const [id, {name, metadata, ...fields}] of listed) {
     const record = live.get(id)
     if (!record) continue
@@ -115,19 +113,14 @@ export interface ImportResult {
   readonly created: number
   readonly updated: number
   readonly limitsSet: number
-  /** Of these, those whose other limits would have ended with a boost. */
   readonly kept: readonly KeptCopy[]
   readonly failures: readonly ImportFailure[]
-  /** Changes that were not tried; another run makes them. */
   readonly left: number
 }
 
 type ImportChange = EntityRecordChange | ListedLimits
 
-/**
- * Makes the changes of a plan, several at a time: limits first, so that a parent has its limits when it is first charged.
- * Made changes are no changes in the plan of the next run, so an import that was stopped is continued by running it again.
- */
+/** Limits first, so that a parent has limits when it is first charged. Run again to continue a stopped import. */
 export async function runImport(
   repository: NamespaceRepository,
   {entities, limits}: ImportPlan,
@@ -160,13 +153,13 @@ export async function runImport(
     onProgress(done.length + failures.length)
   }
   const generations = groupBy(entities, ({depth}) => depth)
-  // Limits of one resource start from those for all resources: these come first, or chance would decide.
+  // Default limits first: limits of one resource start from a copy of them.
   const byReach = groupBy(limits, ({scope}) => scope.resource === DEFAULT_RESOURCE)
   for (const group of [byReach.get(true) ?? [], byReach.get(false) ?? [], ...generations.values()]) {
     await forEachConcurrently(chunksOf<ImportChange>(group, 1), CONCURRENT_CHANGES, async ([change]) => {
       if (change) await make(change)
     })
-    // One at a time, they do not get in each other's way.
+    // One at a time, so that they don't contend with each other.
     for (const change of contended.splice(0)) await make(change, true)
   }
   const count = (action: 'create' | 'update'): number =>

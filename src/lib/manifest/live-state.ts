@@ -5,7 +5,7 @@ import {type LiveEntities, type Manifest, statesRecord} from './manifest.js'
 import {liveEntity} from './plan-entities.js'
 import {type ScopeSet, statedAt, statedScopes} from './scopes.js'
 
-// Ten requests of a hundred keys, four at a time; then a progress report.
+// 10 requests of 100 keys, 4 at a time.
 const RECORDS_PER_REPORT = 1000
 
 export interface ReadOptions {
@@ -13,11 +13,7 @@ export interface ReadOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/**
- * Reads what there is for the scopes of a manifest and those that are managed, and for its entities, in batches: thousands
- * of entities take dozens of requests. Each record is given to `compare` and not kept, and of entities only those are kept
- * that differ.
- */
+/** Reads in batches. Passes config records to `compare` without keeping them; keeps only entities that differ. */
 export async function compareLive(
   repository: NamespaceRepository,
   manifest: Manifest,
@@ -25,7 +21,7 @@ export async function compareLive(
   compare: (scope: ConfigScope, record: ConfigRecord | undefined) => void,
   {onProgress, signal}: ReadOptions,
 ): Promise<LiveEntities> {
-  // Twice over, to know how many there are: lists of a hundred thousand would take more memory than anything else here.
+  // Iterate twice to get the total: lists of 100,000 scopes would dominate the memory use.
   const [scopes, entityIds] = [() => comparedScopes(manifest, managed), () => comparedEntities(manifest)]
   const total = countOf(scopes()) + countOf(entityIds())
   let done = 0
@@ -41,7 +37,7 @@ export async function compareLive(
   const live = new Map<string, ReturnType<typeof liveEntity>>()
   for await (const chunk of chunksOf(entityIds(), RECORDS_PER_REPORT)) {
     const records = new Map((await repository.entities.getMany(chunk, signal)).map(record => [record.entity, record]))
-    // By the names in the manifest: those of records would be kept as well.
+    // Use the manifest's id strings, so that the records' strings can be freed.
     for (const id of chunk) {
       const record = records.get(id)
       if (record) live.set(id, liveEntity(record, manifest.entities.get(id)))
@@ -51,13 +47,11 @@ export async function compareLive(
   return live
 }
 
-/** Those that are stated, and those that are managed and no longer stated. */
 function* comparedScopes(manifest: Manifest, managed: ScopeSet): Generator<ConfigScope, void> {
   for (const {scope} of statedScopes(manifest)) yield scope
   for (const scope of managed) if (!statedAt(manifest, scope)) yield scope
 }
 
-/** Entities whose record is compared: those with a stated record, and all parents. */
 function* comparedEntities({entities}: Manifest): Generator<string, void> {
   const parents = new Set<string>()
   for (const [id, entity] of entities) {

@@ -5,7 +5,7 @@ import type {Json} from '../schema/attribute-value.js'
 import {type ConfigRecord, countingAt, type OnUnavailable, type Policies} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 
-/** The desired limits of one namespace, as a file states them. Limits are sorted by name. */
+/** Limits are sorted by name. */
 export interface Manifest {
   /** The name, not the id. */
   readonly namespace: string
@@ -16,24 +16,24 @@ export interface Manifest {
 
 export interface ManifestScope {
   readonly limits: readonly Limit[]
-  /** Switch and cascade policy; those that are left out stay, and those that are `undefined` are removed. */
+  /** Absent: keep the stored policy. `undefined`: remove it. */
   readonly policies: Policies
 }
 
 export interface ManifestSystem {
   readonly limits: readonly Limit[]
-  /** Absent: the stored policy is kept. */
+  /** `undefined`: keep the stored policy. */
   readonly onUnavailable: OnUnavailable | undefined
 }
 
-/** What a file states about an entity; absent fields are left unchanged. */
+/** Absent fields are kept. */
 export interface ManifestEntity {
   readonly name?: string
-  /** `null` for no parent. */
+  /** `null`: no parent. */
   readonly parent?: string | null
   readonly cascade?: boolean
   readonly metadata?: {readonly [key: string]: Json}
-  /** By resource; the entity's default is `_default_`. */
+  /** By resource; `_default_` is for all others. */
   readonly scopes: ReadonlyMap<string, ManifestScope>
 }
 
@@ -48,10 +48,10 @@ export function policiesForm({access, cascade}: Policies): {[key: string]: Json}
   }
 }
 
-/** By code unit, in the table's sort order. */
+/** By code unit, the table's sort order. */
 export const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** Opens the namespace of a manifest; a namespace that was also requested must be the same (M-8). */
+/** Throws when another namespace was requested (M-8). */
 export async function openManifestNamespace(
   repository: Repository,
   manifest: Manifest,
@@ -68,7 +68,6 @@ export async function openManifestNamespace(
   return repository.namespace(namespace)
 }
 
-/** The fields of an entity's record. `parent` is `null` for none. */
 export type EntityFields = Omit<ManifestEntity, 'scopes'>
 
 export interface EntityRecordChange {
@@ -78,16 +77,16 @@ export interface EntityRecordChange {
   /** Current values of the fields that change; empty for a new entity. */
   readonly before: EntityFields
   readonly after: EntityFields
-  /** Number of ancestors in the file: parents come before their children. */
+  /** Number of ancestors in the file: parents are written first. */
   readonly depth: number
 }
 
 export type EntitySource = 'manifest' | 'import'
 
-/** The records of entities that exist. Those that are as stated, or are only parents, need not be kept. */
+/** `same`: matches the file, or is only needed as a parent; the record is not kept. */
 export type LiveEntities = ReadonlyMap<string, EntityRecord | 'same'>
 
-/** Limits that exist only for the time of a boost are no part of what is configured: stated, they are new. */
+/** Limits copied for a boost are not configured: if stated, they are new. */
 export const withoutCopy = (record: ConfigRecord | undefined): ConfigRecord | undefined => countingAt(record, Infinity)
 
 export function limitsWithoutBoosts(record: ConfigRecord | undefined): Limit[] {

@@ -14,43 +14,40 @@ import {
 } from './parse.js'
 import {entitiesSchema, manifestSchema, type Parents, parentCycles} from './schema.js'
 
-/** The sections before the entities; other lines without indentation may mean something for what follows. */
+/** Sections before the entities. Other unindented lines may affect the lines that follow. */
 const HEAD_LINE = /^(?:namespace|system|resources):(?: |\n)/
 
 const ENTITIES_LINE = /^entities:\n(?: *(?:#.*)?\n)*$/
 
-/** Where an anchor, an alias or a merge may be: what it refers to may stand in another block. */
+/** A possible anchor, alias or merge: it may refer to another block. */
 const REFERENCE = /(?:^|[\s[{,:"'-])(?:[&*]|<<)/
 
-/** Control characters other than the end of a line: some end a line for some readers. */
+/** Control characters other than newline: some readers treat some as line ends. */
 const ODD_SIGN = /[^\P{Cc}\n]|\uFEFF/u
 
 const ONE_SPACE = /^ [^ #\n]/m
 
 const COMMENTS = /^(?: *(?:#.*)?\n)*$/
 
-/**
- * A mapping in braces, with a tag or with an explicit key: by itself it is one entity, but not behind another block. And an
- * id near the length of key that YAML allows, which counts from the end of the block before it.
- */
+// A flow mapping, tag or explicit key: valid as the only entity, but not after another block. Or an id near the maximum
+// key length of YAML, which counts from the end of the previous block.
 const NO_USUAL_KEY = /^ {2}(?:[{!?]|[^:\n]{1000})/
 
-/** The line of an id, those of name and parent, and the rest. */
+/** Groups: the line of the id, the lines of name and parent, the rest. */
 const PARTS = /^( {2}[^\n]+):\n((?: {4}(?:name|parent): [^\n]+\n){0,2})( {4}[^ ].*)$/s
 
-/** A name or a parent elsewhere: then the rest is not what others may state too. */
+/** A name or parent in the rest: then other entities cannot share it. */
 const OWN_LINE = /^ {4}(?:name|parent):/m
 
-/** Texts whose meaning is kept: entities of a plan have the same limits. */
+/** Bounds the cache of parsed rests: most entities of a manifest have the same limits. */
 const MOST_SHARED = 10_000
 
 const SECTION = 'entities:\n'
 
 /**
- * Parses a manifest one entity at a time, so that its text is never in memory as nodes with their positions: with ten
- * thousand entities these take 200 MB. The result and the problems are those of `parseManifest`. Throws `NotInBlocks` for
- * a text that cannot be divided: entities are not its last section or are not indented by two spaces, it has anchors, or it
- * is no YAML. `pieces` is called again when there are cycles of parents.
+ * Parses one entity at a time: YAML nodes of 10,000 entities take 200 MB. Results and problems equal `parseManifest`.
+ * Throws `NotInBlocks` if entities are not the last section or not indented by two spaces, for anchors and non-YAML.
+ * Calls `pieces` again when parents form a cycle.
  */
 export function parseManifestBlocks(pieces: () => Iterable<string>, {file}: {readonly file: string}): Manifest {
   const reader = new BlockReader()
@@ -70,9 +67,9 @@ export function parseManifestBlocks(pieces: () => Iterable<string>, {file}: {rea
 }
 
 class BlockReader {
-  /** Those with a problem have no more than the parent that they state, whatever it is. */
+  /** An invalid entity has only its stated parent, of any type. */
   readonly #entities = new Map<string, ManifestEntity>()
-  /** Ids of parents: children of one parent share the text. */
+  /** Interned ids: children of one parent share the string. */
   readonly #parents = new Map<string, string>()
   readonly #problems: Problem[] = []
   readonly #shared = new Map<string, ManifestEntity>()
@@ -102,15 +99,12 @@ class BlockReader {
     this.#shared.set(parts[3] as string, same)
   }
 
-  /** Problems of a block, at their lines in the file: in front of the block was the line of the section. */
+  /** Lines count from `SECTION`, which was put before the block. */
   #keepProblems(problems: readonly Problem[], {line: first}: Block): void {
     for (const problem of problems) this.#problems.push({...problem, line: problem.line + first - 2})
   }
 
-  /**
-   * Adds an entity that states the same as one before, apart from name and parent: it shares the memory of that one. Says
-   * whether it did; what is wrong with it is then found in the usual way.
-   */
+  /** Shares an earlier entity's values, apart from name and parent. False: not possible, parse it in the usual way. */
   #addLike([, idLine, own, rest]: RegExpExecArray): boolean {
     const same = this.#shared.get(rest as string)
     const plain = same && readPlainYaml(own === '' ? `${SECTION}${idLine}: null\n` : `${SECTION}${idLine}:\n${own}`)
@@ -122,7 +116,7 @@ class BlockReader {
     return true
   }
 
-  /** A text that was cut out of the block keeps the whole block in memory. */
+  /** Copies strings: a substring keeps its whole block in memory. */
   #withOwnTexts({name, parent, ...rest}: ManifestEntity): ManifestEntity {
     if (typeof parent === 'string' && !this.#parents.has(parent)) this.#parents.set(parent, ownText(parent))
     return {
@@ -134,7 +128,7 @@ class BlockReader {
 
   finish(head: string, pieces: () => Iterable<string>, file: string): Manifest {
     const source = new Source(head, {secondDocument: SECOND_DOCUMENT})
-    // The whole text would be wrong in another way.
+    // Leave these cases to `parseManifest`.
     if (!isMapping(source.value) || REFERENCE.test(head) || this.#entities.size === 0) throw new NotInBlocks(1)
     const {data, error} = manifestSchema.safeParse(source.value)
     reportIssues(source, error?.issues ?? [])
@@ -180,12 +174,12 @@ function sourceOf({text, line}: Block): Source {
 function onlyEntity(value: unknown, line: number): [id: string, value: unknown] {
   const section = isMapping(value) ? value.entities : undefined
   const [first, second] = isMapping(section) ? Object.entries(section) : []
-  // The schema checks nothing else in a section with this key.
+  // With the key `__proto__`, the schema checks nothing else in the section.
   if (!first || second || first[0] === '__proto__') throw new NotInBlocks(line)
   return first
 }
 
-/** In the order of the keys of an object, which has whole numbers first: so are the entities of `parseManifest`. */
+/** Object key order, whole numbers first, as in `parseManifest`. */
 function inObjectOrder<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   const isNumber = (id: string) => /^(?:0|[1-9]\d{0,9})$/.test(id) && Number(id) < 2 ** 32 - 1
   const numbers = [...map.keys()].filter(isNumber).sort((a, b) => Number(a) - Number(b))

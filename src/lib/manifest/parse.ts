@@ -6,7 +6,7 @@ import {Source} from '../files/yaml-source.js'
 import type {Manifest} from './manifest.js'
 import {manifestSchema, parentCycles} from './schema.js'
 
-/** Parses a manifest in YAML or JSON; throws one error with all problems and their positions. `file` is for messages. */
+/** YAML or JSON. Throws one error with all problems and their positions. */
 export function parseManifest(text: string, {file}: {readonly file: string}): Manifest {
   const source = new Source(text, {secondDocument: SECOND_DOCUMENT})
   const manifest = source.value === undefined ? undefined : checkManifest(source, source.value)
@@ -23,7 +23,7 @@ function checkManifest(source: Source, value: unknown): Manifest | undefined {
   }
   const {data, error} = manifestSchema.safeParse(value)
   reportIssues(source, error?.issues ?? [])
-  // Not part of the schema, which checks them only if there is no other problem.
+  // Outside the schema, which would check them only if there is no other problem.
   const entities = Object.entries(mappingOf(mappingOf(value).entities))
   for (const [id, entity] of entities) if (setsDefaultTwice(entity)) reportSecondDefault(source, id)
   const parents = new Map(entities.map(([id, entity]) => [id, statedParent(entity)]))

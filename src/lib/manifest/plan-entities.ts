@@ -20,16 +20,13 @@ export function liveEntity(record: EntityRecord, stated: ManifestEntity | undefi
   return Object.keys(differing(record, fields)).length === 0 ? 'same' : record
 }
 
-/**
- * The changes of entity records, parents first, and how many records already match. Throws when a parent is neither stated
- * nor there, or when a record would not fit into its item.
- */
+/** Parents first. Throws when a parent is neither stated nor stored, or when a record exceeds the item size. */
 export function planEntities(
   {entities}: Pick<Manifest, 'entities'>,
   live: LiveEntities,
   source: EntitySource,
 ): {changes: EntityRecordChange[]; unchanged: number} {
-  // A parent for which the file states only limits must exist too.
+  // A parent with only stated limits must exist too.
   const needed = new Set<string>()
   for (const {parent} of entities.values()) if (typeof parent === 'string' && !live.has(parent)) needed.add(parent)
   const depths = new Map<string, number>()
@@ -55,7 +52,7 @@ export function planEntities(
   return {changes, unchanged: count - changes.length}
 }
 
-/** The record's values of the stated fields that differ. */
+/** Stored values of the stated fields that differ. */
 function differing(record: EntityRecord, stated: EntityFields): EntityFields {
   const {name, parent = null, cascade, metadata} = record
   const stored = {name, parent, cascade, metadata}
@@ -69,10 +66,7 @@ function pick(fields: EntityFields, names: readonly string[]): EntityFields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)))
 }
 
-/**
- * How many parents of an entity the file states; `depths` are those known so far. The parser rejects cycles of parents: in
- * a manifest built otherwise, the depths of a cycle are meaningless.
- */
+/** Number of stated ancestors; `depths` is a cache. Meaningless for cycles, which the parser rejects. */
 function depthOf(start: string, entities: Manifest['entities'], depths: Map<string, number>): number {
   const path: string[] = []
   let next: string | null | undefined = start
@@ -95,12 +89,11 @@ function parentsMissing(missing: readonly string[], source: EntitySource): ZaelE
   })
 }
 
-/** Kept free for keys, times and who made the change. */
+/** Room for keys, times and the principal. */
 const RESERVED_BYTES = 2048
 
 const MOST_NAMED = 5
 
-/** Throws when the record of an entity, or the audit event of its change, would not fit into an item. */
 function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEntities, source: EntitySource): void {
   const tooLarge = changes.flatMap(change => {
     const record = live.get(change.entity)
@@ -122,7 +115,7 @@ function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEnti
   )
 }
 
-/** The larger of the record and of the event, which has all values that change from before and after. */
+/** The larger of the record and its audit event, which holds old and new values. */
 function bytesOf({entity, before, after}: EntityRecordChange, record: EntityRecord | undefined): number {
   const {
     name = entity,

@@ -20,16 +20,16 @@ export interface ScopeChange {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
-  /** The outage policy, if it changes; system level only. */
+  /** Absent if unchanged; system level only. */
   readonly onUnavailable?: Change<OnUnavailable>
-  /** The switch and the cascade policy, if they change; not at the system level. */
+  /** Absent if unchanged; not at the system level. */
   readonly access?: Change<AccessSwitch>
   readonly cascade?: Change<boolean>
-  /** As the file states them, changed or not; nothing for a deletion, which removes them. */
+  /** As stated, changed or not; empty for a deletion. */
   readonly policies: Policies
-  /** The limits exist but were not managed; from now on they are. */
+  /** The limits exist but were not managed. */
   readonly adopts: boolean
-  /** Of a deletion: the scope has limits only for the time of a boost. Its policies go, and the boost goes on. */
+  /** Deletion of a scope whose limits are a copy for a boost: removes the policies, keeps the boost. */
   readonly leavesCopy?: boolean
 }
 
@@ -45,17 +45,14 @@ export interface PlanCounts {
 
 export interface Plan {
   readonly manifest: Manifest
-  /** In the order of application; empty when the table matches. */
+  /** In the order of application. */
   readonly changes: readonly PlannedChange[]
   readonly counts: PlanCounts
   readonly seen: SeenProvisioner
   readonly boosts: readonly PlannedBoost[]
 }
 
-/**
- * Compares a manifest with the table; reads only. Deletes only scopes that the provisioner's record lists as managed.
- * Throws when a parent does not exist.
- */
+/** Read-only. Deletes only managed scopes. Throws when a parent does not exist. */
 export async function planManifest(
   repository: NamespaceRepository,
   manifest: Manifest,
@@ -95,7 +92,7 @@ export async function planManifest(
   return {manifest, changes, counts, seen, boosts}
 }
 
-/** Scopes that match already, and are managed from now on. Not a list: with a new record these can be all of many. */
+/** Scopes that match and become managed. A generator, because there may be very many. */
 export function* adoptedScopes({manifest, changes, seen}: Plan): Generator<ConfigScope, void> {
   const known = ScopeSet.of(seen.record)
   for (const change of changes) if (change.kind === 'limits') known.add(change.scope)
@@ -146,25 +143,24 @@ function planDelete(scope: ConfigScope, stored: ConfigRecord | undefined): Scope
   return {...deletion, ...changed, ...(leavesCopy && {leavesCopy})}
 }
 
-/** The most specific level first, so that the next level applies at every moment. */
+/** Most specific first, so that the next level always applies: names begin with entity < resource < system. */
 function deletesOf(planned: ReadonlyMap<string, ScopeChange>): ScopeChange[] {
-  // Scope names begin with the level, and entity < resource < system.
   return [...planned]
     .filter(([, {action}]) => action === 'delete')
     .sort(([a], [b]) => byText(a, b))
     .map(([, change]) => change)
 }
 
-/** The system's item may contain only settings of other tools, or the audit retention. */
+/** The system's item may hold only settings of other tools, or the audit retention. */
 function isConfigured(record: ConfigRecord | undefined): boolean {
   if (record?.scope.level !== 'system') return record !== undefined
   return record.limits.length > 0 || record.onUnavailable !== undefined
 }
 
 export interface ManifestDifference {
-  /** Stated but not in the table; in the table with other values; managed but no longer stated. */
+  /** `extra`: managed but no longer stated. */
   readonly kind: 'missing' | 'changed' | 'extra'
-  /** The change that would remove it: `before` is the table, `after` the file. */
+  /** `before` is the table, `after` the file. */
   readonly change: PlannedChange
 }
 
@@ -174,7 +170,7 @@ export interface ManifestDrift extends Pick<Plan, 'manifest' | 'boosts'> {
   readonly differences: readonly ManifestDifference[]
 }
 
-/** The differences between the table and a manifest; reads only. A boost is none. */
+/** Read-only. A boost is not a difference. */
 export async function diffManifest(
   repository: NamespaceRepository,
   manifest: Manifest,
@@ -187,17 +183,13 @@ export async function diffManifest(
 
 export interface PlannedBoost {
   readonly scope: ConfigScope
-  /** As it is when the manifest is applied: what follows the boost is what the file states. */
+  /** As after an apply: its base is what the file states. */
   readonly limit: Limit
-  /** Applying the manifest ends it: the file states no such limit for the scope, or one of another kind. */
+  /** An apply ends the boost: the file states no such limit for the scope, or one of another kind. */
   readonly isEnded: boolean
 }
 
-/**
- * What becomes of the boosts of a scope. The file states what applies without them, and they go on until their end. Limits
- * that exist only for the time of a boost are left alone, unless the file states limits for their scope: these are there
- * for good then.
- */
+/** Boosts continue until they expire. Copies for a boost are ignored unless the file states limits for the scope. */
 function boostsAfter(record: ConfigRecord, change: {readonly after: readonly Limit[]} | undefined): PlannedBoost[] {
   const {scope, limits, copiedUntilMs} = record
   const boosted = limits.filter(({boost}) => boost && !boost.isEnded)

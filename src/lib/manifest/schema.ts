@@ -36,7 +36,7 @@ const MAX_DEPTH = 30
 const LARGEST_NUMBER = 9.9e125
 const SMALLEST_NUMBER = 1e-130
 
-/** The metadata of an entity: what a record can store exactly. Read by hand, since z.record leaves `__proto__` out. */
+/** Read by hand: z.record drops `__proto__`. */
 const metadataSchema = z
   .unknown()
   .meta({type: 'object'})
@@ -97,7 +97,7 @@ type Rate = Omit<Limit, 'name'>
 
 const POLICIES = ['allow', 'block'] as const
 
-// The forms are for editors: zael's own checks have better messages.
+// The patterns are for editors: zael's own checks have better messages.
 /** @internal */
 export const entityId = checkedNameOf(checkEntityId, 'must be the id of an entity').meta({
   id: 'entityId',
@@ -120,7 +120,7 @@ const PERIOD = '[0-9]*(s|sec|m|min|h|hour|d|day)'
 const WHEN = `(/${PERIOD})?(:${AMOUNT})?|/${PERIOD}!|/(hour|day|week|month)@[A-Za-z][A-Za-z0-9_+/-]*|@"[^"]+"`
 const ANY_NAME = 'limit='
 
-/** The short syntax without the name: `100k/min:200k`. A number is taken as it is written. */
+/** Short syntax without the name: `100k/min:200k`. A number is taken as written. */
 const rateText = z.preprocess(
   asText,
   z
@@ -148,7 +148,7 @@ const rateText = z.preprocess(
     }),
 )
 
-/** A number as it is written; one that is not whole or not in the range is left for the schema to refuse. */
+/** A number as written. The schema refuses values that are not whole or out of range. */
 function wholeNumber(what: string, largest: number, least = 1) {
   const read = (input: unknown, ctx: z.RefinementCtx): unknown => {
     if (!(input instanceof WrittenScalar)) return input
@@ -171,7 +171,6 @@ const tokens = (what: string) => wholeNumber(what, MAX_TOKENS)
 
 const booleanValue = z.boolean({error: ({input}) => `must be true or false, not ${describeValue(input)}`})
 
-/** Some entries; one without any is a mistake. */
 function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
   const error = ({input}: {readonly input?: unknown}) =>
     `${what} must be a list of entries, not ${describeValue(input)}`
@@ -203,7 +202,7 @@ const scheduleEntry = fieldsOf('an entry of a schedule', {
   refill_period_seconds: wholeNumber('refill period', MAX_PERIOD_SECONDS).optional(),
 })
 
-/** The Python system's syntax: `burst`, if given, replaces `capacity`, also as the default of the refill. */
+/** The Python system's syntax. `burst` replaces `capacity`, also as the default refill. */
 const rateFields = fieldsOf('a limit', {
   capacity: tokens('capacity').describe('Maximum number of tokens.'),
   burst: tokens('burst').optional().describe('Replaces capacity; for older files.'),
@@ -285,7 +284,7 @@ const switchValue = z.union([
   z.literal('bypass'),
 ])
 
-/** The limits of a scope and its policies. One without limits has a policy, as in the Python system. */
+/** Without limits, a scope needs a policy, as in the Python system. */
 const scope = fieldsOf('this', {
   limits: limits.optional(),
   disabled: z
@@ -393,7 +392,7 @@ function stated<T extends object>(record: T): {[Key in keyof T]?: Exclude<T[Key]
 
 export const entitiesSchema = entriesOf('entities', entityId, entity)
 
-/** A manifest. Its JSON Schema, for editors, is `templates/limits.schema.json`. */
+/** Its JSON Schema for editors: `templates/limits.schema.json`. */
 export const manifestSchema = fieldsOf('a manifest', {
   namespace: z
     .preprocess(
@@ -421,7 +420,7 @@ export const manifestSchema = fieldsOf('a manifest', {
 
 export type Parents = Pick<ReadonlyMap<string, unknown>, 'keys' | 'has' | 'get'>
 
-/** The cycles among parents, each once; the first entity is repeated at the end. Parents that are not listed end a path. */
+/** Each cycle once, with its first entity repeated at the end. */
 export function parentCycles(parents: Parents): string[][] {
   const cycles: string[][] = []
   const cleared = new Set<string>()

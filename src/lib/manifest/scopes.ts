@@ -8,14 +8,14 @@ export function scopeName(scope: ConfigScope): string {
   return scope.level === 'resource' ? `resource ${scope.resource}` : `entity ${scope.entity} ${scope.resource}`
 }
 
-/** A set of scopes, as the provisioner's record keeps it. Of a hundred thousand entities it takes some 10 MB. */
+/** Takes about 10 MB for 100,000 entities. */
 export class ScopeSet {
   #hasSystem = false
   readonly #resources = new Set<string>()
-  /** That of the record until something changes. Lists are shared and never changed. */
+  /** The record's map until the first change. Lists are shared and never mutated. */
   #entities: ManagedEntities = new Map()
   #own: Map<string, readonly string[]> | undefined
-  /** The lists, by their resources: nearly all entities have one of a few. */
+  /** Interned lists: nearly all entities have one of a few. */
   readonly #lists = new Map<string, readonly string[]>()
 
   constructor(scopes: Iterable<ConfigScope> = []) {
@@ -73,7 +73,7 @@ export class ScopeSet {
     for (const [entity, own] of this.#entities) for (const resource of own) yield {level: 'entity', entity, resource}
   }
 
-  /** Not a copy, which would take as much memory again: the set must not change any more. */
+  /** Not a copy, to save memory: the set must not change afterwards. */
   managed(): Managed {
     return {managesSystem: this.#hasSystem, resources: [...this.#resources], entities: this.#entities}
   }
@@ -103,7 +103,7 @@ export interface StatedScope extends ManifestScope {
   readonly scope: ConfigScope
 }
 
-/** Each stated scope: the system, then resources, then entities, each sorted by name. */
+/** The system, then resources, then entities, each sorted by name. */
 export function* statedScopes({system, resources, entities}: Manifest): Generator<StatedScope, void> {
   if (system) yield {scope: {level: 'system'}, limits: system.limits, policies: {}}
   for (const [resource, stated] of sorted(resources)) yield {scope: {level: 'resource', resource}, ...stated}
@@ -140,7 +140,6 @@ export function managedBy({system, resources, entities}: Manifest): Managed {
   }
 }
 
-/** By name; only the names are sorted and kept. */
 function* sorted<T>(map: ReadonlyMap<string, T>): Generator<[string, T], void> {
   for (const name of [...map.keys()].sort(byText)) yield [name, map.get(name) as T]
 }

@@ -28,9 +28,9 @@ const CONCURRENT_DELETIONS = 16
 interface CleanUpOptions extends VerifyOptions {
   readonly owner: string
   readonly leaseMs?: number | undefined
-  /** Most write units per second. */
+  /** Write units per second. */
   readonly rateLimit?: number | undefined
-  /** Called after a clean comparison, before anything is deleted; throws to stop. */
+  /** Called after a clean comparison, before any deletion. Throws to stop. */
   readonly confirm: (verification: Verification) => Promise<void>
   readonly onDeleted?: ((deleted: number) => void) | undefined
 }
@@ -38,23 +38,19 @@ interface CleanUpOptions extends VerifyOptions {
 export interface CleanUpResult {
   readonly verification: Verification
   readonly deleted: Partial<Record<OldRecordType, number>>
-  /** Old records that still exist, because they changed after the comparison or cannot be moved. */
+  /** Old records that changed after the comparison or cannot be moved. */
   readonly left: Sample<RecordDifference>
   readonly unknown: Sample<string>
 }
 
-/** Compares old and new items; throws if a clean-up has to be refused. Records that cannot be moved are only left out. */
+/** Throws unless clean. Records that cannot be moved do not count. */
 export async function compareForCleanUp(table: Table, options: VerifyOptions): Promise<Verification> {
   const verification = await verifyMigration(table, options)
   if (verification.differences.count > verification.unmovable) throw notClean(verification)
   return verification
 }
 
-/**
- * Deletes the old items. Nothing is deleted unless a comparison of the whole table finds no difference, and then only records
- * that are compared once more and have not changed since. Items of unknown shape and records that cannot be moved stay. If
- * there is nothing old, there is no confirmation.
- */
+/** Needs a clean comparison of the table, and compares each record again. Unknown and unmovable records stay. */
 export async function cleanUp(table: Table, options: CleanUpOptions): Promise<CleanUpResult> {
   const verification = await compareForCleanUp(table, options)
   if (Object.keys(verification.checked).length === 0) {
@@ -126,16 +122,16 @@ function notClean({differences, unmovable}: Verification): ZaelError {
   })
 }
 
-/** Most writes in one DynamoDB transaction. */
+/** DynamoDB's limit. */
 const MAX_TRANSACTION_ITEMS = 100
 
-/** Most comparisons in one condition: DynamoDB allows 300 operators and 4 KB of text. */
+/** Per condition: DynamoDB allows 300 operators and 4 KB of text. */
 const MAX_COMPARISONS = 140
 
-/** `changed`: an item changed since it was compared, and still exists; `cannot`: why it cannot be deleted. */
+/** `changed`: an item changed since it was compared, and still exists. */
 export type Deletion = 'deleted' | 'changed' | {readonly cannot: string}
 
-/** Deletes the old items of a record that was copied. Two old records may share a copy, so a change is retried once. */
+/** Retries a change once, because two old records may share a copy. */
 async function deleteRecord(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const first = await deleteSeen(context, finding)
   if (first !== 'changed') return first
@@ -143,7 +139,7 @@ async function deleteRecord(context: MigrationContext, finding: MigrationFinding
   return again ? deleteSeen(context, again) : 'deleted'
 }
 
-/** Deletes all items of a record at once: a part of a day, or of a bucket, would have another meaning. */
+/** All items at once: a part of a day or of a bucket would have another meaning. */
 async function deleteSeen(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const {state, sources, onDelete = []} = finding
   if (state !== 'same' && state !== 'expired') return 'changed'
@@ -160,7 +156,6 @@ async function deleteSeen(context: MigrationContext, finding: MigrationFinding):
   return isDone ? 'deleted' : 'changed'
 }
 
-/** Deletes an old item if everything that its copy is made of is unchanged since it was read. */
 function deletionOf(context: MigrationContext, old: OldItem): TransactItem {
   return {Delete: {TableName: context.table.name, Key: wireKey(keyOf(old.item)), ...ifUnchanged(old).write()}}
 }
@@ -171,11 +166,7 @@ function ifUnchanged({item, record}: OldItem): ExpressionBuilder {
   return e
 }
 
-/**
- * Deletes a bucket with more shards than a transaction allows, from the highest shard down. The consumption of deleted shards
- * is added to the first one in the same transaction. So the sum, which was charged to the new bucket, does not change, and a
- * clean-up that is interrupted leaves a bucket that is not charged twice.
- */
+/** Folds the highest shards' consumption into the first, so the charged sum stays right after an interruption. */
 async function deleteShards(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const [first, ...further] = finding.sources
     .filter(isOfType('bucket'))

@@ -6,10 +6,10 @@ import {CONFIGURATION, DATA, type StepId} from './walk/steps.js'
 const BYTES_PER_READ_UNIT = 4096
 const BYTES_PER_WRITE_UNIT = 1024
 
-/** Size of a copy relative to the old item: its keys contain the namespace, and it has a mark. */
+/** Of a copy: its keys contain the namespace, and it has a mark. */
 const GROWTH = 1.5
 
-/** Writes to the table and its indexes for one record; limits are also added to a registry, in the same transaction. */
+/** With indexes. Limits are also added to a registry, in the same transaction. */
 const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
   entity: 3,
   limits: 8,
@@ -21,16 +21,13 @@ const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
   version: 2,
 }
 
-/** Two records in one transaction, which costs twice as much, and their index entries. */
+/** Two records in a transaction, which costs double, and their index entries. */
 export const WRITES_PER_NAMESPACE = 8
 
-/** A configuration, its entry in the registry, its audit event and the checks of other levels, in one transaction. */
+/** Configuration, registry entry, audit event and checks of other levels, in one transaction. */
 export const WRITES_PER_CONFIGURATION = 16
 
-/**
- * Reads for one record in the step that copies it. During the first pass the locations of old items are not known, so all
- * possible locations of entities and limits are read.
- */
+/** In the first pass locations are unknown, so all possible locations of entities and limits are read. */
 const READS_PER_COPY: Readonly<Record<OldRecordType, number>> = {
   entity: 2,
   limits: 6,
@@ -42,7 +39,7 @@ const READS_PER_COPY: Readonly<Record<OldRecordType, number>> = {
   version: 0,
 }
 
-/** Reads for one record in later passes: its copy. */
+/** Later passes read only the copy. */
 const READS_PER_COMPARISON: Readonly<Record<OldRecordType, number>> = {
   ...READS_PER_COPY,
   entity: 1,
@@ -50,10 +47,9 @@ const READS_PER_COMPARISON: Readonly<Record<OldRecordType, number>> = {
   settings: 1,
 }
 
-/** A new bucket needs its entity, which is read at its new key and at its old one. */
+/** Its entity, at the new key and at the old one. */
 const READS_PER_NEW_BUCKET = 2
 
-/** Locations in which the old items of one record may be. */
 const LOCATIONS = 3
 
 export function readUnits(id: StepId, rows: readonly SurveyRow[], survey: Survey): number {
@@ -64,7 +60,7 @@ export function readUnits(id: StepId, rows: readonly SurveyRow[], survey: Survey
   return scanUnits(id, survey) + comparisons + entities + queries(id, rows)
 }
 
-/** A scan reads copies too: half of those that its own step writes, because their positions are random. */
+/** Includes copies: half of those that its own step writes, because their positions are random. */
 function scanUnits(id: StepId, {bytes, old}: Survey): number {
   const ofConfiguration = copiedBytes(old, CONFIGURATION)
   const ofData = copiedBytes(old, DATA)
@@ -82,7 +78,7 @@ function copiedBytes(old: readonly SurveyRow[], types: readonly OldRecordType[])
 }
 
 function queries(id: StepId, rows: readonly SurveyRow[]): number {
-  // In the first pass the queries for limits are part of `READS_PER_COPY`.
+  // In the first pass, `READS_PER_COPY` includes the queries for limits.
   const types: readonly OldRecordType[] = id === 'catch-up' ? ['bucket', 'limits', 'usage'] : ['bucket', 'usage']
   return types.reduce((sum, type) => {
     const ofType = rows.filter(row => row.type === type)

@@ -13,15 +13,12 @@ const PAGES_SEARCHED = 10
 const KEY_NAMES = keyNames()
 
 interface OpenOptions {
-  /** Version of this zael; without it only the layout of the table is checked. */
+  /** If absent, only the layout of the table is checked. */
   readonly ourVersion?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/**
- * Opens a table that belongs to a rate limiter and has a layout that this zael knows; throws otherwise. A mistyped name must
- * not add indexes to another table, nor expiry, which would delete its items. Writes nothing.
- */
+/** Read-only. Throws unless the table is a limiter's, of a known layout: a typo must not add indexes or expiry. */
 export async function openLimiterTable(
   table: Table,
   {ourVersion, signal}: OpenOptions = {},

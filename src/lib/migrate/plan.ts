@@ -4,7 +4,7 @@ import type {Survey} from './survey.js'
 import type {SurveyRow} from './survey-counts.js'
 import {STEPS, type StepId} from './walk/steps.js'
 
-/** Write units per second that estimates assume by default. */
+/** Write units per second. */
 export const DEFAULT_PACE = 1000
 
 export interface PlannedStep {
@@ -13,7 +13,6 @@ export interface PlannedStep {
   readonly isPending: boolean
   /** Old items to copy, or parts to add. */
   readonly items: number
-  /** Estimates, in capacity units. */
   readonly readUnits: number
   readonly writeUnits: number
 }
@@ -26,19 +25,19 @@ interface Blocker {
 
 export interface MigrationPlan {
   readonly steps: readonly PlannedStep[]
-  /** Whether there is something to do, for a run or for a person who resolves conflicts or configures limits. */
+  /** Work for a run, or for a person who resolves conflicts or configures limits. */
   readonly isPending: boolean
   readonly items: number
   readonly conflicts: number
   readonly readUnits: number
   readonly writeUnits: number
-  /** How long the writes take at `writeUnitsPerSecond`, without catching up with traffic. */
+  /** Duration of the writes, without catching up with traffic. */
   readonly seconds: number
   readonly writeUnitsPerSecond: number
   readonly blockers: readonly Blocker[]
-  /** Buckets for which no limits are configured at any level: a person decides whether they are written from the buckets. */
+  /** Buckets without limits at any level. A person decides whether to write limits from the buckets. */
   readonly limitless: number
-  /** Old items that `cleanup` may delete after everything is copied. */
+  /** Old items that `cleanup` may delete after the copy. */
   readonly leftovers: number
 }
 
@@ -85,7 +84,6 @@ interface PlannedRun {
 
 const isCopyingStep = (id: StepId): boolean => STEPS.some(step => step.id === id && step.moves.length > 0)
 
-/** Parts to add, or old items to copy. What traffic will change meanwhile is not known. */
 function itemsOf(step: StepShape, survey: Survey): number {
   const {missing, registersDefault, schema, old} = survey
   switch (step.id) {
@@ -108,7 +106,6 @@ function itemsOf(step: StepShape, survey: Survey): number {
 const configurationsOf = ({limitless}: Survey): number =>
   limitless.resources.reduce((total, {common, exceptions}) => total + exceptions + Number(common !== undefined), 0)
 
-/** Each copying step reads the whole table, and so does `catch-up` if there was something to copy. */
 function planStep(step: StepShape & {items: number}, survey: Survey, run: PlannedRun): PlannedStep {
   const {id, title, items} = step
   const isPending = items > 0 || (id === 'catch-up' && run.copies)
@@ -123,7 +120,7 @@ function readsTable(
 ): boolean {
   if (id === 'limits') return items > 0
   if (id === 'catch-up') return copies
-  // It searches for data without a namespace, and stops at the first.
+  // It stops at the first data without a namespace.
   if (id === 'namespaces') return hasWork && !hasDefault && !registersDefault
   return hasWork && isCopyingStep(id)
 }

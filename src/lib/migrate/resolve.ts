@@ -30,7 +30,7 @@ export type MigrationConflict = MigrationFinding & {readonly keep: NonNullable<M
 
 const ATTEMPTS = 5
 
-/** Resolves a conflict: `old` replaces the new record, `new` ignores the change of the old one. */
+/** `old` replaces the new record. `new` ignores the change of the old one. */
 export async function resolveConflict(
   table: Table,
   spelled: string,
@@ -44,7 +44,7 @@ export async function resolveConflict(
   throw new ZaelError('conflict', 'migrate.contended', message, {hint: 'Try again in a moment.'})
 }
 
-/** Whether the conflict is resolved now, by this call or by another client; `false` if others keep changing the record. */
+/** True: resolved, by this call or by another client. `false`: others keep changing the record. */
 async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
   let conflict: MigrationFinding | undefined = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -64,7 +64,7 @@ async function findConflict(context: MigrationContext, spelled: string): Promise
   const named = items.flatMap(item => oldItemOf(context, item) ?? [])
   if (named.length === 0) throw noConflict(spelled, 'It is not a record of an older layout.')
   for (const one of named) {
-    // Any item of a record can be used to name it.
+    // Any item of a record can name it.
     const isSource = ({item}: OldItem) => keyId(keyOf(item)) === keyId(keyOf(one.item))
     const related = groupBy(await readRelated(context, one), ({record}) => record.type)
     for (const [type, old] of related) {
@@ -76,7 +76,7 @@ async function findConflict(context: MigrationContext, spelled: string): Promise
   throw noConflict(spelled, 'The old and the new record do not contradict each other.')
 }
 
-/** An old item with all others that may belong to the same record: in its partition, and under other namespace prefixes. */
+/** Includes items of its partition and under other namespace prefixes. */
 async function readRelated(context: MigrationContext, old: OldItem): Promise<OldItem[]> {
   const {type} = old.record
   if (type !== 'entity' && type !== 'limits' && type !== 'settings') return [old]
@@ -91,7 +91,7 @@ async function readRelated(context: MigrationContext, old: OldItem): Promise<Old
   return [...found.values()]
 }
 
-/** The keys that a text can spell; throws when it spells none. */
+/** Throws if the text spells no key. */
 function parseKey(spelled: string): Key[] {
   const candidates = parseSpelledKey(spelled)
   if (candidates.length > 0) return candidates
@@ -113,19 +113,18 @@ function noConflict(spelled: string, why: string): ZaelError {
 }
 
 export interface ResolveAllOptions extends ResolveConflictOptions {
-  /** Called with the conflicts before the first is resolved; throws to stop. */
+  /** Called before the first conflict is resolved. Throws to stop. */
   readonly confirm: (conflicts: Sample<RecordDifference>) => Promise<void>
-  /** Called after each page with the number of conflicts found, and later of those resolved. */
   readonly onProgress?: ((conflicts: number) => void) | undefined
 }
 
 export interface ResolveAllResult {
   readonly settled: number
-  /** Conflicts that are not resolved because other clients kept changing the records. */
+  /** Other clients kept changing these records. */
   readonly left: Sample<RecordDifference>
 }
 
-/** Resolves every conflict in the table the same way. If there is none, there is no confirmation. */
+/** Without conflicts, `confirm` is not called. */
 export async function resolveAll(table: Table, side: Side, options: ResolveAllOptions): Promise<ResolveAllResult> {
   const context = await openLimiterTable(table, options)
   const found = new MigrationReport()

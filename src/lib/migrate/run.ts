@@ -17,26 +17,24 @@ import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/step
 import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
 
 export interface MigrateOptions {
-  /** Who runs it, for display. */
   readonly owner: string
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
-  /** Most write units per second. */
+  /** Write units per second. */
   readonly rateLimit?: number | undefined
-  /** The last step to run. */
   readonly until?: StepId | undefined
-  /** How long passes are repeated after everything is copied, in ms; by default until a pass finds nothing to do. */
+  /** Ms to repeat passes after the copy. Default: until a pass finds nothing to do. */
   readonly followMs?: number | undefined
-  /** How long other runs have to wait if this one crashes, in ms. */
+  /** Ms that other runs must wait if this one crashes. */
   readonly leaseMs?: number | undefined
-  /** Whether to enable the stream of a table that has none. Default true. */
+  /** Enable a missing stream. Default: true. */
   readonly stream?: boolean | undefined
-  /** Configures limits from what the buckets say where none are configured at any level; by default nothing is. */
+  /** Write limits from the buckets where no level has any. Default: write none. */
   readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
-/** One step and its counts, over all runs that worked on it. */
+/** Counts of all runs that worked on the step. */
 interface StepResult extends StepCounts {
   readonly id: StepId
   readonly title: string
@@ -46,26 +44,23 @@ interface StepResult extends StepCounts {
 export interface MigrationResult {
   readonly runId: string
   readonly resumed: boolean
-  /** False if it stopped at the requested step. */
+  /** False: stopped at `until`. */
   readonly finished: boolean
   readonly steps: readonly StepResult[]
   readonly added: readonly string[]
   readonly conflicts: Sample<RecordDifference>
   readonly unknown: Sample<string>
   readonly decisions: Decisions
-  /**
-   * Records by kind that had no copy although an earlier run had finished: old clients created them since, or current ones
-   * deleted the copy, which now exists again. Counted by this run.
-   */
+  /** Records without a copy after an earlier run had finished: old clients created them, or the copy was deleted. */
   readonly copiedAgain: Partial<Record<OldRecordType, number>>
-  /** Whether the last pass over the table found nothing to catch up with. */
+  /** Whether the last pass found nothing to catch up with. */
   readonly settled: boolean
-  /** Configurations that were written from what the buckets say; `undefined` if that was not asked for, or done before. */
+  /** `undefined`: not requested, or done before. */
   readonly limitsWritten: LimitsWritten | undefined
   readonly limitless: Limitless
 }
 
-/** Migrates a table of any older layout to the current one. It can be interrupted at any time; the next run resumes. */
+/** Can be interrupted at any time. The next run resumes. */
 export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
   const {rateLimit, until, ourVersion, followMs} = options
   const pace = {clock: table.clock, sleep: table.backoff.sleep}
@@ -147,7 +142,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   }
 }
 
-/** Where to continue: after a clean-up, which is no step of a run, from the start. Throws for an unknown step. */
+/** After a clean-up, a run starts over. Throws for an unknown step. */
 function indexOfStep(step: string): number {
   const index = STEP_IDS.indexOf(step as StepId)
   if (index >= 0) return index
@@ -165,11 +160,11 @@ function indexOfStep(step: string): number {
 
 const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
 
-/** Whether this run has read all old records, from the beginning, and found every copy up to date. */
+/** Whether this run read all old records from the beginning and found every copy up to date. */
 const areUpToDate = (passes: readonly Pass[]): boolean =>
   passes.length === COPYING_STEPS && passes.every(({isUpToDate}) => isUpToDate)
 
-/** The passes of the copying steps as one; the last of them has seen all items of unknown shape. */
+/** The last pass has seen all items of unknown shape. */
 function joinPasses(passes: readonly Pass[]): Pass {
   const last = passes.at(-1) as Pass
   for (const {report} of passes.slice(0, -1)) last.report.addDifferences(report.differences)

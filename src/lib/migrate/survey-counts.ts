@@ -6,21 +6,20 @@ import {featuresIn, type PeerFeature} from '../schema/peer-features.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
 import {findingKey, type MigrationFinding} from './records/finding.js'
 
-/** Keys listed of each kind. */
 const LISTED = 20
 
 export interface SurveyRow {
   readonly type: OldRecordType
   readonly generation: OldGeneration
-  /** Which releases of the Python system wrote that shape. */
+  /** Python releases that wrote this shape. */
   readonly releases: string
   readonly items: number
-  /** Number of records in the current layout: limits with an item each share one. */
+  /** Records in the current layout. Limits with an item each share one. */
   readonly records: number
-  /** Number of groups that are compared together, such as the usage of one day. */
+  /** Groups that are compared together, such as the usage of one day. */
   readonly groups: number
   readonly bytes: number
-  /** Items that are not copied yet, or changed since. */
+  /** Items not copied yet, or changed since. */
   readonly pending: number
   readonly conflicts: number
   readonly expired: number
@@ -31,15 +30,14 @@ export interface SurveyCounts {
   readonly bytes: number
   readonly old: readonly SurveyRow[]
   readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
-  /** Items with features of zae-limiter 0.11 to 0.17, by feature. */
+  /** Items by feature of zae-limiter 0.11 to 0.17. */
   readonly features: ReadonlyMap<PeerFeature, number>
-  /** Items of unknown shape, and unreadable buckets; the first keys. */
+  /** Includes unreadable buckets. Only the first keys. */
   readonly unknown: {readonly items: number; readonly keys: readonly string[]}
-  /** The first conflicts, one for each record. */
+  /** Only the first, one per record. */
   readonly conflicts: readonly {readonly key: string; readonly reason: string}[]
 }
 
-/** Releases wrote a shape until a later generation changed it. */
 const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGeneration, string>>>>> = {
   entity: {1: '0.1–0.5', 2: '0.6–0.9', 5: '0.10'},
   bucket: {1: '0.1–0.5', 2: '0.6', 3: '0.7–0.8', 4: '0.9', 5: '0.10.0'},
@@ -65,7 +63,7 @@ export class SurveyCounter {
   readonly #current: Partial<Record<CurrentRecordType, number>> = {}
   readonly #conflicts = new Map<string, string>()
 
-  /** Counts an item. Old items are also added by {@link addFinding}, once they are compared. */
+  /** Old items are also added by {@link addFinding}, once they are compared. */
   addItem(item: Item, record: ClassifiedRecord): void {
     const bytes = itemBytes(item)
     for (const feature of featuresIn(item)) this.features.set(feature, (this.features.get(feature) ?? 0) + 1)
@@ -74,7 +72,6 @@ export class SurveyCounter {
     if (record.kind === 'unknown') {
       this.#addUnknown(record.key)
     } else if (record.kind === 'old') {
-      // The version record alone does not count as data.
       if (record.namespace === undefined && record.type !== 'version') this.hasUnprefixed = true
     } else if (record.namespace === LITERAL_DEFAULT) {
       const before = this.#literal.get(record.type) ?? {items: 0, bytes: 0}
@@ -104,7 +101,7 @@ export class SurveyCounter {
     if (needsDecision && this.#conflicts.size < LISTED) this.#conflicts.set(findingKey(finding), reason)
   }
 
-  /** Items under the id `default` have to move once the namespace of that name is registered with another id. */
+  /** Items under the id `default` move once that namespace is registered with another id. */
   counts(isDefaultRegistered: boolean): SurveyCounts {
     const moves = !isDefaultRegistered && this.hasUnprefixed
     const literal = moves ? [...this.#literal].map(([type, counts]) => literalRow(type as OldRecordType, counts)) : []

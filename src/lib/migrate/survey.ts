@@ -16,43 +16,35 @@ import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
 
-/** The layout according to the version records; the data may say otherwise (C-8). */
+/** From the version records. The data may differ (C-8). */
 interface RecordedSchema {
   readonly current: string | undefined
-  /** In the record that tables had before namespaces. */
+  /** From the record that tables had before namespaces. */
   readonly legacy: string | undefined
   readonly isAccepted: boolean
 }
 
 export interface Survey extends SurveyCounts {
   readonly schema: RecordedSchema
-  /** The release of zae-limiter whose records the table has; `undefined` for a table of an older layout. */
+  /** Release of zae-limiter that the records show. `undefined`: an older layout. */
   readonly release: string | undefined
   readonly missing: MissingParts
-  /** Whether the namespace `default` has to be registered for data that has no namespace. */
+  /** Whether data without a namespace needs `default` to be registered. */
   readonly registersDefault: boolean
   readonly hasDefault: boolean
   readonly run: MigrationRecord | undefined
   readonly isRunning: boolean
-  /**
-   * Buckets, copied or not, for which no limits are configured at any level. Nothing in a table that never had an older
-   * layout: there clients may have limits of their own for what is not configured.
-   */
+  /** Empty for a table that never had an older layout, where clients may have limits of their own. */
   readonly limitless: Limitless
 }
 
 interface SurveyOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
-  /** Called after every page with the number of items read so far. */
   readonly onProgress?: (items: number) => void
 }
 
-/**
- * Reads a table once and compares the old records with their copies; writes nothing. Memory is bounded by one page and what a
- * {@link LimitlessTally} keeps. Throws if
- * the layout is newer than this zael knows, or the table does not belong to a rate limiter.
- */
+/** Read-only. Memory is bounded by a page and a {@link LimitlessTally}. Throws for a newer layout or another table. */
 export async function surveyTable(table: Table, {ourVersion, signal, onProgress}: SurveyOptions): Promise<Survey> {
   const context = await openLimiterTable(table, {ourVersion, signal})
   const counter = new SurveyCounter()
@@ -89,7 +81,6 @@ function releaseOf({record}: StoredVersion, features: ReadonlyMap<PeerFeature, n
 async function countPage(context: MigrationContext, counter: SurveyCounter, page: ClassifiedPage): Promise<void> {
   for (const {item, record} of page.all) counter.addItem(item, record)
   for (const [type, old] of page.old) {
-    // A record with items on several pages is found once, with all of them.
     for (const finding of await compareGroup(context, type, old)) counter.addFinding(finding)
   }
 }

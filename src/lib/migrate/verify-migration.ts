@@ -22,16 +22,15 @@ export interface VerifyOptions {
 }
 
 export interface Verification {
-  /** Whether every old record has an up-to-date copy. */
   readonly clean: boolean
   readonly checked: Partial<Record<OldRecordType, number>>
   readonly expired: number
   readonly differences: Sample<RecordDifference>
-  /** How many of the differences no run can fix, because the current layout cannot hold the records. */
+  /** Differences that no run can fix: the current layout cannot hold the records. */
   readonly unmovable: number
   readonly unknown: Sample<string>
   readonly decisions: Decisions
-  /** Buckets of the current layout without configured limits; nothing in a table that never had an older layout. */
+  /** Current buckets only. Empty for a table that never had an older layout. */
   readonly limitless: Limitless
 }
 
@@ -48,7 +47,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
       report.addChecked(type, old.length)
       for (const finding of await compareGroup(context, type, old)) {
         report.addFinding(finding)
-        // Unreadable records were not compared; their items may be on any page.
+        // Unreadable records were not compared. Their items may be on any page.
         if (finding.state === 'unknown') report.addChecked(type, -finding.sources.length)
       }
     }
@@ -69,7 +68,6 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
   }
 }
 
-/** Whether the table has items of an older layout, or had some. */
 async function hasOlderLayout({table, signal}: MigrationContext, {checked}: MigrationReport): Promise<boolean> {
   return Object.keys(checked).length > 0 || (await readMigration(table, signal)) !== undefined
 }

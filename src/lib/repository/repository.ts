@@ -25,11 +25,11 @@ import type {NamespaceTable} from './table/table.js'
 import type {UsageSelection} from './usage/range.js'
 import {type LimitUsage, Usage, usageSubjectMissing} from './usage/usage.js'
 
-/** Where the table is, and in whose name it is changed. */
+/** The table's location, and the author of changes. */
 export interface RepositoryOptions extends ConnectionOptions {
   /** The author of changes in the audit trail. */
   readonly principal?: Principal
-  /** How long one answer of the table may take, in ms. */
+  /** Timeout of one request to the table, in ms. */
   readonly requestTimeoutMs?: number
 }
 
@@ -40,25 +40,25 @@ export interface WindowUsage {
   readonly window: Window
   /** First second of the window, `YYYY-MM-DDTHH:MM:SSZ`. */
   readonly start: string
-  /** Per limit; negative when more was returned than taken. */
+  /** By limit; negative if refunds exceed consumption. */
   readonly tokens: Readonly<Record<string, number>>
   /** By soft limit: writes that took from it and left it in debt. */
   readonly overdrawn: Readonly<Record<string, number>>
   readonly totalEvents: number
 }
 
-/** Whose usage: of an entity, of a resource over all entities, or of an entity for one resource. */
+/** Selects usage by entity, by resource over all entities, or both. */
 export interface UsageQuery extends UsageSelection {
   readonly entity?: string | undefined
   readonly resource?: string | undefined
 }
 
-/** Consumption added up over windows of one type, in whole tokens. */
+/** Consumption summed over windows of one type, in whole tokens. */
 export interface UsageSum {
   readonly window: Window
   readonly windows: number
   readonly totalEvents: number
-  /** Starts of the first and the last window; `undefined` when there is none. */
+  /** Starts of the first and last window; `undefined` if there is none. */
   readonly firstStart: string | undefined
   readonly lastStart: string | undefined
   readonly limits: Readonly<Record<string, LimitUsage>>
@@ -85,12 +85,12 @@ export class Repository implements AsyncDisposable {
     this.namespaces = new Namespaces(this.#open.table)
   }
 
-  /** The records of a namespace, by its name; throws when there is none, or the table's layout is too old or too new. */
+  /** Opens a namespace by name; throws if it is missing, or if the table's layout is too old or too new. */
   async namespace(name = 'default'): Promise<NamespaceRepository> {
     return this.namespaceById((await openNamespace(this.#open.table, name)).id)
   }
 
-  /** The records of a namespace whose id is known. */
+  /** A namespace by id; does not check that it exists. */
   namespaceById(id: string): NamespaceRepository {
     if (!isNamespaceId(id)) throw new InvalidInput('name.invalid', `${JSON.stringify(id)} is not a valid namespace id.`)
     return new NamespaceRepository({...this.#open.table, namespace: id}, this.#principal)
@@ -101,7 +101,7 @@ export class Repository implements AsyncDisposable {
     return this.#open.close()
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
@@ -135,9 +135,8 @@ export class NamespaceRepository {
   }
 
   /**
-   * Sets limits and updates the live buckets they apply to. What is not given stays in force, unless `replace` is set: a
-   * scope without limits of its own starts with a copy of those that apply there now. With `until` the given values end by
-   * themselves at that instant, for every client.
+   * Sets limits and updates live buckets. Limits you don't name are kept unless `replace` is set; a scope without
+   * limits starts with a copy of those that apply there. With `until`, the given values expire then, for every client.
    */
   async setLimits(
     scope: ConfigScope,
@@ -152,10 +151,7 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.unset(scope, name), options)
   }
 
-  /**
-   * Ends limits that were set until an instant now: those named, or all of the scope. Live buckets get the limits that
-   * apply then.
-   */
+  /** Ends temporary limits now: those named, or all of the scope. Updates live buckets. */
   async endBoosts(
     scope: ConfigScope,
     names?: readonly string[] | undefined,
@@ -164,24 +160,19 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.endBoosts(scope, names), options)
   }
 
-  /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
+  /** Removes all limits of a scope and updates live buckets. Keeps its switch and cascade policy. */
   async deleteLimits(scope: ConfigScope, options: DeleteOptions & SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope, {mayRemove: options.mayRemove}), options)
   }
 
-  /**
-   * Removes everything that is configured for a scope.
-   *
-   * @internal
-   */
+  /** @internal Removes the switch and the cascade policy too. */
   async deleteConfig(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope, {withPolicies: true}), options)
   }
 
   /**
-   * Refuses every request (`disabled`), admits every request and only counts it (`bypass`), lifts the switch of a less
-   * specific level (`enabled`), or lets that level decide (`undefined`); stamps the live buckets. The most specific switch
-   * counts: of the entity for the resource, of the entity, of the resource.
+   * Sets a switch and updates live buckets: `disabled` refuses requests, `bypass` admits and only counts them,
+   * `enabled` lifts a less specific switch, `undefined` inherits. Precedence: entity and resource, entity, resource.
    */
   async setAccess(
     scope: PolicyScope,
@@ -193,31 +184,26 @@ export class NamespaceRepository {
   }
 
   /**
-   * Says whether requests are charged to the parent of an entity too, or lets the next less specific level decide
-   * (`undefined`); stamps the live buckets. The most specific policy counts: of the entity for the resource, of the entity,
-   * of the resource; without any, the entity's own `cascade`.
+   * Sets whether requests are also charged to the parent; `undefined` inherits. Updates live buckets. The most specific
+   * policy counts: of the entity for the resource, the entity, the resource; without any, the entity's own `cascade`.
    */
   async setCascade(scope: PolicyScope, cascade: boolean | undefined, options: SyncOptions = {}): Promise<LimitsChange> {
     const change = await this.configs.setCascade(scope, cascade)
     return {...change, buckets: await syncBuckets(this.#table, scope, [familySync], options)}
   }
 
-  /** A bucket as it is now, with all its shards; `undefined` when it was never used, or has expired. */
+  /** A bucket with all its shards; `undefined` if it was never used or has expired. */
   async bucket(entity: string, resource: string): Promise<BucketView | undefined> {
     const bucket = await this.buckets.find(checkEntityId(entity), checkResourceName(resource))
     return bucket && viewBucket(bucket, this.#table.clock())
   }
 
-  /**
-   * Buckets that have limits of a boost that is over until their next request.
-   *
-   * @internal
-   */
+  /** @internal Buckets that keep the limits of an ended boost until their next request. */
   endedCopies(): Promise<EndedCopies> {
     return EndedCopies.read(this.#table)
   }
 
-  /** What was consumed per window, newest first. */
+  /** Consumption per window, newest first. */
   async usageWindows(query: UsageQuery & PageRequest): Promise<RecordPage<WindowUsage>> {
     const {entity, resource} = query
     if (entity === undefined && resource === undefined) throw usageSubjectMissing()
@@ -228,16 +214,13 @@ export class NamespaceRepository {
     return {records: records.map(windowUsage), next}
   }
 
-  /** What was consumed over all windows of one type (`hourly` unless said otherwise), per limit. */
+  /** Consumption per limit over all windows of one type. Default: `hourly`. */
   async usageTotals(query: UsageQuery): Promise<UsageSum> {
     const {limits, ...summary} = await this.usage.summary(query)
     return {...summary, limits: Object.fromEntries(limits)}
   }
 
-  /**
-   * Fills the limits of a bucket, or some of them, which also cancels debts; quotas start a new period. Applied once per
-   * idempotency key, also after a lost answer.
-   */
+  /** Fills limits (default: all), cancels debts and starts new quota periods. Applied once per idempotency key. */
   async resetBucket(
     entity: string,
     resource: string,
@@ -246,10 +229,7 @@ export class NamespaceRepository {
     return operateOnBucket(this.#table, this.audit, {entity, resource}, resetOf(limits), options)
   }
 
-  /**
-   * Adds whole tokens to limits of a bucket: to a quota exactly the amount, above its allowance if need be, until its next
-   * reset; to other limits at most what is missing to their capacity. Applied once per idempotency key.
-   */
+  /** Adds whole tokens: to quotas exactly, until their reset; to others up to capacity. Once per idempotency key. */
   async topUpBucket(
     entity: string,
     resource: string,

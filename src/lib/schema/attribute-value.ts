@@ -1,6 +1,4 @@
-/**
- * A DynamoDB attribute as it is sent. Declared here and not taken from the SDK, so that `schema` stays below `dynamo`.
- */
+/** Declared here rather than imported from the SDK, so that `schema` stays below `dynamo`. */
 export type AttributeValue =
   | {S: string}
   | {N: string}
@@ -32,7 +30,7 @@ export function texts(values: Readonly<Record<string, string>>): Item {
 
 export const bool = (value: boolean): {BOOL: boolean} => ({BOOL: value})
 
-/** Integers only: other clients parse numbers as integers and fail on a decimal or an exponent. */
+/** Integers only: other clients fail on a decimal or an exponent. */
 export function n(value: number | bigint): {N: string} {
   if (typeof value === 'number' && !Number.isSafeInteger(value)) {
     throw new RangeError(`not an exact integer: ${value}`)
@@ -53,7 +51,6 @@ export function toJson(value: AttributeValue): Json {
   return null
 }
 
-/** The inverse of {@link toJson} for what JSON can express. */
 export function fromJson(value: Json): AttributeValue {
   if (typeof value === 'string') return {S: value}
   if (typeof value === 'number') return {N: String(value)}

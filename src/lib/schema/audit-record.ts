@@ -13,28 +13,27 @@ import {attributes} from './attributes.js'
 import {indexKeys, keyParts, keys, parseItemKey, wireKey} from './keys.js'
 import {isoSeconds, readMap, readNumber, readString} from './read.js'
 
-/** Who changed what and when. */
+/** One audit event: who changed what, and when. */
 export interface AuditRecord {
   readonly namespace: string
-  /** The entity concerned, or {@link SYSTEM_SUBJECT}, or a {@link resourceSubject}. */
+  /** The entity, or {@link SYSTEM_SUBJECT}, or a {@link resourceSubject}. */
   readonly entity: string
-  /** A ULID: sorts by time. */
+  /** A ULID; sorts by time. */
   readonly eventId: string
   readonly timestamp: string
   readonly action: string
   readonly principal: string | undefined
   readonly resource: string | undefined
   readonly details: {readonly [key: string]: Json}
-  /** Epoch seconds after which the table deletes the event. */
+  /** Expiry, in epoch seconds. */
   readonly ttlSeconds: number | undefined
 }
 
-/** In place of the entity in events about system defaults. */
 export const SYSTEM_SUBJECT = '$SYSTEM'
 
 export const resourceSubject = (resource: string): string => `$RESOURCE:${resource}`
 
-/** Whether this is one of the subjects above: entity ids do not begin like this. */
+/** Entity ids never begin with `$`. */
 export const isSubject = (entity: string): boolean => entity.startsWith('$')
 
 const names = attributes.audit
@@ -56,10 +55,8 @@ export function encodeAudit(record: AuditRecord): Item {
   return item
 }
 
-/** Whether a key is that of an event, in any layout. */
 export const isAuditKey = ({SK}: Key): boolean => SK.startsWith(keyParts.sort.audit)
 
-/** `undefined` when the key is not an audit event's. */
 export function decodeAudit(item: Item): AuditRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'audit') return undefined
@@ -76,7 +73,6 @@ export function decodeAudit(item: Item): AuditRecord | undefined {
   }
 }
 
-/** An event as JSON, for archives: the names are those of the table. */
 export function auditJson(record: AuditRecord): Record<string, Json> {
   return {
     [names.eventId]: record.eventId,
@@ -91,7 +87,7 @@ export function auditJson(record: AuditRecord): Record<string, Json> {
 
 type Form = {[key: string]: Json}
 
-/** Limits as audit events show them, with the names that other clients use. */
+/** With the field names that other clients use. */
 export function limitDetails(limits: readonly Limit[]): Json[] {
   return limits.map(described => {
     const {name, capacity, refillAmount, refillPeriodSeconds, ...limit} = baseOf(described)
@@ -115,7 +111,6 @@ function boostForm(limit: Limit): Form {
   return {boost: {capacity, ...rate, until: isoSeconds(limit.boost.untilMs)}}
 }
 
-/** The reverse: a limit with the values that end by themselves, and their end; `undefined` if there are none. */
 export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readonly until: string} | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
   const {boost, schedule: _, ...base} = value
@@ -125,7 +120,7 @@ export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readon
   return limit && typeof until === 'string' ? {limit, until} : undefined
 }
 
-/** What makes a limit other than a plain rate, as manifests and audit events of all clients spell it. */
+/** As manifests and audit events of all clients spell it. */
 export function kindForm({
   reset,
   schedule,
@@ -151,7 +146,6 @@ function entryForm(entry: ScheduleEntry): Form {
   }
 }
 
-/** One entry of a schedule in the form of {@link kindForm}, with its types checked. */
 export interface EntryForm {
   readonly cron: string
   readonly tz?: string | undefined
@@ -172,7 +166,6 @@ export function entryOfForm({cron, scale, capacity, ...rest}: EntryForm): Schedu
   }
 }
 
-/** The reverse of {@link limitDetails}, for one limit; `undefined` if it is none. */
 export function limitOfDetails(value: Json): Limit | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
   const {schedule, reset_schedule: resets} = value

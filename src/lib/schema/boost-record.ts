@@ -6,20 +6,15 @@ import {isoSeconds, readMap, readString} from './read.js'
 import {registryIndexKeys} from './registry-records.js'
 
 export interface StoredBoost {
-  /** The first windows of the limit as they are stored; while the limit begins with them, it has this boost. */
+  /** The limit has this boost while its stored schedule begins with these windows. */
   readonly windows: string
   readonly zone: string
-  /** Epoch ms of the end. */
   readonly untilMs: number
-  /** ISO instant at which it was set. */
   readonly since: string
   readonly by: string | undefined
 }
 
-/**
- * Which limits of a configuration have other values until an instant. Windows in the configuration make them so; this
- * record tells them from windows that come back every year. Limiters do not read it.
- */
+/** Tells temporary windows in a configuration from those that recur every year. Limiters do not read it. */
 export interface BoostRecord {
   readonly namespace: string
   readonly scope: ConfigScope
@@ -47,7 +42,7 @@ export function encodeBoosts({namespace, scope, boosts, revision}: BoostRecord):
   }
 }
 
-/** `undefined` when the key is not that of boosts. What cannot be read is left out. */
+/** Skips boosts that it cannot read. */
 export function decodeBoosts(item: Item): BoostRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'boost') return undefined

@@ -10,36 +10,36 @@ import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './k
 import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
 import {readBigInt, readBoolean, readNumber, readString} from './read.js'
 
-/** One shard of one bucket, as stored. Parameters in `state` are those of the whole bucket, whatever the shard count. */
+/** One shard of a bucket. Parameters in `state` are those of the whole bucket, whatever the shard count. */
 export interface BucketRecord extends Bypassable {
   readonly namespace: string
   readonly entity: string
   readonly resource: string
   readonly shard: number
-  /** How many shards there are; the count in shard 0 is authoritative. */
+  /** Shard 0 is authoritative. */
   readonly shardCount: number
   readonly cascade: boolean
   readonly parent: string | undefined
-  /** Epoch seconds; absent when the bucket must not expire. */
+  /** Epoch seconds; absent if the bucket must not expire. */
   readonly ttlSeconds: number | undefined
   /** Includes the write-pressure limit. */
   readonly state: BucketState
-  /** The write that last changed limits, parent, cascade or the number of shards; absent where no client has marked it. */
+  /** The write that last changed limits, parent, cascade or the shard count; absent if no client has marked it. */
   readonly limitsRevision?: string | undefined
-  /** The creation or reset that has filled it; absent where no client that marks it has done so. */
+  /** The creation or reset that filled it: earlier reservations are not refunded. Absent if no client has marked it. */
   readonly incarnation?: string | undefined
-  /** Epoch ms until which balances and rates hold as stored; 0: the configuration may have changed. Absent on plain buckets. */
+  /** Epoch ms until which balances and rates hold as stored. 0: the configuration may have changed. Absent if plain. */
   readonly validUntilMs?: number | undefined
   readonly isDisabled?: true | undefined
-  /** The generation of `parent` and `cascade`; absent where no client counts moves. */
+  /** The generation of `parent` and `cascade`; absent if no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
-  /** Features of other clients that zael does not know how to honour: the bucket must not be used. Absent when there are none. */
+  /** Features that zael cannot honour: the bucket must not be used. Absent when there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
-  /** Attributes that are not zael's, which a copy of the item keeps. Absent when there are none. */
+  /** Attributes of other clients, which a copy of the item keeps. Absent when there are none. */
   readonly foreign?: Item | undefined
 }
 
-/** What another client left of a limit or of a whole bucket: counters without parameters. */
+/** Counters without parameters, left by another client. */
 export interface Residue {
   readonly tokensMilli: bigint
   readonly consumedMilli: bigint
@@ -49,11 +49,11 @@ export type StoredBucket =
   | {
       readonly kind: 'bucket'
       readonly record: BucketRecord
-      /** Limits with counters but without usable parameters; they must be repaired before they can be used. */
+      /** Limits with counters but without usable parameters. Repair them before use. */
       readonly incomplete: ReadonlyMap<string, Residue>
     }
   | {
-      /** What a refund created after the item was deleted: no refill instant, in no index. */
+      /** Created by a refund after the item was deleted: no refill instant, in no index. */
       readonly kind: 'ghost'
       readonly namespace: string
       readonly entity: string
@@ -66,7 +66,7 @@ const names = attributes.bucket
 
 const FIELDS = {tokens: 'tk', capacity: 'cp', refillAmount: 'ra', refillPeriod: 'rp', consumed: 'tc'} as const
 
-/** What is stored of each limit: amounts in millitokens, the refill period in ms, what was consumed since it exists. */
+/** Amounts in millitokens, the refill period in ms; `consumed` is a lifetime total. */
 type LimitField = keyof typeof FIELDS
 
 export const LIMIT_FIELDS = Object.keys(FIELDS) as LimitField[]
@@ -88,14 +88,12 @@ function limitOf(attribute: string, field: LimitField): string | undefined {
 }
 
 interface AttributeTraits {
-  /** The limit whose balance it is. */
   readonly limit: string | undefined
-  /** It may make a limit other than a plain one. */
   readonly isOfKind: boolean
   readonly isForeign: boolean
 }
 
-/** One look at every attribute of an item: this is done for every answer. */
+/** One pass over all attributes: this runs for every response. */
 const traitsOf = remembering(
   (attribute): AttributeTraits => ({
     limit: limitOf(attribute, 'tokens'),
@@ -123,15 +121,13 @@ function traitsOfItem(item: Item): ItemTraits {
   return traits
 }
 
-/** The mark of one of the last writes: see `WriteMark` in the repository. */
 export const markAttribute = (slot: number): string => `wn_${slot}`
 
 export const readShardCount = (item: Item): number => readNumber(item, names.shardCount) ?? 1
 
-/** `undefined` where no client that counts requests has written yet. */
+/** `undefined` if no client that counts requests has written yet. */
 export const readRequestCount = (item: Item): number | undefined => readNumber(item, names.requests)
 
-/** Millitokens consumed so far, net, per limit; write pressure is not consumption. */
 export function readConsumption(item: Item): Map<string, bigint> {
   const consumed = new Map<string, bigint>()
   for (const attribute of Object.keys(item)) {
@@ -142,20 +138,18 @@ export function readConsumption(item: Item): Map<string, bigint> {
   return consumed
 }
 
-/** Parameters of the write-pressure limit on every item: 1,000 writes, regained every second. */
 export const WRITE_PRESSURE_RATE: Rate = {
   capacityMilli: 1_000_000n,
   refillAmountMilli: 1_000_000n,
   refillPeriodMs: 1000,
 }
 
-/** One admitted write counts this much write pressure, in millitokens. */
 export const WRITE_PRESSURE_PER_WRITE = 1000n
 
-/** The full item. A bucket without write pressure gets a new one: other clients cannot use an item without it. */
+/** Adds write pressure if missing: other clients cannot use an item without it. */
 export function encodeBucket(record: BucketRecord): Item {
   const {namespace, entity, resource, shard, state} = record
-  // Assigned one by one, which is faster than spreading: this is done for every write that is measured.
+  // Assigning one by one is faster than spreading. Runs for every measured write.
   const item: Item = wireKey(keys.bucket(namespace, entity, resource, shard))
   if (record.foreign !== undefined) Object.assign(item, record.foreign)
   item[names.entity] = s(entity)
@@ -202,7 +196,6 @@ export function freshWritePressure(): LimitState {
   return {...WRITE_PRESSURE_RATE, tokensMilli: WRITE_PRESSURE_RATE.capacityMilli, remainder: 0n, consumedMilli: 0n}
 }
 
-/** Reads a bucket item of the current layout; `undefined` when the key is not a bucket's. */
 export function decodeBucket(item: Item): StoredBucket | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'bucket') return undefined
@@ -257,7 +250,7 @@ function decodeLimits(item: Item, {limits: stored, mayHaveKinds}: ItemTraits, re
     const tokensMilli = readBigInt(item, field.tokens) ?? 0n
     const consumedMilli = readBigInt(item, field.consumed) ?? 0n
     const capacityMilli = readBigInt(item, field.capacity) ?? 0n
-    // Zero is a quota, which time does not refill; a missing amount is damage.
+    // Zero means a quota; a missing amount means damage.
     const refillAmountMilli = readBigInt(item, field.refillAmount) ?? -1n
     const refillPeriodMs = readNumber(item, field.refillPeriod) ?? 0
     if (refilledAtMs === undefined || capacityMilli <= 0n || refillAmountMilli < 0n || refillPeriodMs <= 0) {
@@ -272,21 +265,20 @@ function decodeLimits(item: Item, {limits: stored, mayHaveKinds}: ItemTraits, re
   if (refilledAtMs === undefined || remainders === undefined) return {limits, incomplete}
   for (const [name, {remainder, refillPeriodMs}] of decodeRemainders(remainders, refilledAtMs)) {
     const limit = limits.get(name)
-    // If another client has changed the period since, the numerator means another fraction.
+    // The period must match: otherwise the numerator means another fraction.
     if (limit && limit.refillPeriodMs === refillPeriodMs) limits.set(name, {...limit, remainder})
   }
   return {limits, incomplete}
 }
 
-/** A limit that refills has no resets, whatever is stored beside it. */
+/** A limit that refills has no resets, whatever is stored. */
 function withoutQuota({quota: _, ...kind}: LimitKind): LimitKind {
   return kind
 }
 
 /**
- * Fractions of a millitoken that limits have earned at the refill instant, spelled `<refill instant>|name:remainder/period,…`;
- * `undefined` when there are none: the attribute is then left out or removed. Other clients ignore it; when one of them
- * moves the refill instant, the tag no longer matches and the fractions are void, so nothing is credited twice.
+ * Spelled `<refill instant>|name:remainder/period,…`; `undefined` when there are none. Other clients ignore it.
+ * When one moves the refill instant, the tag no longer matches: the fractions are void and nothing is credited twice.
  */
 export function encodeRemainders(state: BucketState): string | undefined {
   const parts: string[] = []
@@ -307,7 +299,7 @@ export function hasReadableRemainders(item: Item): boolean {
   return /^\d+$/.test(tag) && list.split(',').every(isFraction)
 }
 
-/** The fractions that are still valid at `refilledAtMs`; anything malformed counts as nothing. */
+/** Ignores malformed parts, and everything if the tag is not `refilledAtMs`. */
 function decodeRemainders(
   text: string,
   refilledAtMs: number,

@@ -12,7 +12,6 @@ import {bool, type Item, n, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {readBoolean, readNumber, readString} from './read.js'
 
-/** Fields of a limit in a configuration: tokens and seconds as numbers, schedules as texts. */
 const FIELDS = {
   capacity: 'cp',
   refillAmount: 'ra',
@@ -23,23 +22,21 @@ const FIELDS = {
   soft: 'soft',
 } as const
 
-/** What the attributes of limits begin with. */
 const LIMIT_PREFIX = 'l_'
 
-/** The same for session quotas: clients that do not know them find nothing. A name is under one of the prefixes only. */
+/** For session quotas, so that clients that don't know them find nothing. A limit uses only one of the prefixes. */
 const SESSION_PREFIX = 'w_'
 
 type Field = keyof typeof FIELDS
 
 const attributeOf = (prefix: string, limit: string, field: Field): string => `${prefix}${limit}_${FIELDS[field]}`
 
-/** Attribute of one field of one limit that is no session quota. */
 export const configAttribute = (limit: string, field: Field): string => attributeOf(LIMIT_PREFIX, limit, field)
 
 const prefixIn = (attribute: string): string | undefined =>
   [LIMIT_PREFIX, SESSION_PREFIX].find(prefix => attribute.startsWith(prefix))
 
-/** The attributes of limits in a stored item, with those that only older or newer clients know. */
+/** Includes fields that only older or newer clients know. */
 export function limitAttributesIn(item: Item = {}): string[] {
   return Object.keys(item).filter(name => prefixIn(name) !== undefined && name.lastIndexOf('_') > LIMIT_PREFIX.length)
 }
@@ -48,7 +45,7 @@ export function limitOfAttribute(attribute: string): string {
   return attribute.slice(LIMIT_PREFIX.length, attribute.lastIndexOf('_'))
 }
 
-/** Whether an attribute is of a limit that is stored under the other prefix now: no client can read both. */
+/** Whether the limit is now stored under the other prefix. No client can read both. */
 export function isOtherForm(attribute: string, written: Item): boolean {
   const other = prefixIn(attribute) === LIMIT_PREFIX ? SESSION_PREFIX : LIMIT_PREFIX
   return attributeOf(other, limitOfAttribute(attribute), 'capacity') in written
@@ -62,7 +59,6 @@ export function staleTimeZone(item: Item, removed: readonly string[], written: I
   return timeZone in item && !(timeZone in written) && !isUsed ? [timeZone] : []
 }
 
-/** Limits as attributes, with the one zone that all their schedules share. */
 export function encodeConfigLimits(limits: readonly Limit[]): Item {
   const item: Item = {}
   for (const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule, soft} of limits) {
@@ -84,7 +80,7 @@ export function configAttributeCount({reset, schedule, soft}: Limit): number {
   return 3 + [reset, schedule, soft].filter(each => each !== undefined).length
 }
 
-/** The limits of a stored item, sorted by name. A schedule that cannot be evaluated is handed to `refuse`, its limit is not returned. */
+/** Sorted by name. Limits whose schedule cannot be evaluated go to `refuse`. */
 export function readConfigLimits(item: Item, refuse: (limit: string, error: unknown) => void): Limit[] {
   const zone = readString(item, attributes.config.timeZone) || DEFAULT_ZONE
   const limits: Limit[] = []
@@ -102,7 +98,7 @@ export function readConfigLimits(item: Item, refuse: (limit: string, error: unkn
   return limits.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Missing fields get the defaults of declarative limits: refill = capacity, every minute. */
+/** Defaults of declarative limits: refill = capacity, every minute. */
 function readLimit(item: Item, prefix: string, name: string, zone: string): Limit | undefined {
   const at = (field: Field): string => attributeOf(prefix, name, field)
   const capacity = readNumber(item, at('capacity'))
@@ -132,7 +128,6 @@ function entryOf({scalePerMille, ...window}: LimitWindow): ScheduleEntry {
   return scalePerMille === undefined ? window : {cron: window.cron, scale: scalePerMille / 1000}
 }
 
-/** Whether a limit in a stored item has a capacity; without one it applies to nothing. */
 export function hasCapacity(item: Item, limit: string): boolean {
   return [LIMIT_PREFIX, SESSION_PREFIX].some(
     prefix => (readNumber(item, attributeOf(prefix, limit, 'capacity')) ?? 0) > 0,

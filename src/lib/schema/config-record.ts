@@ -8,7 +8,7 @@ import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {type CarriedFeature, configFeatures, unsupportedOf} from './peer-features.js'
 import {readBoolean, readNumber, readString} from './read.js'
 
-/** What a configuration applies to; the default of an entity has the resource `_default_`. */
+/** The scope of a configuration. The default of an entity has the resource `_default_`. */
 export type ConfigScope =
   | {readonly level: 'entity'; readonly entity: string; readonly resource: string}
   | {readonly level: 'resource'; readonly resource: string}
@@ -19,31 +19,31 @@ export type OnUnavailable = 'allow' | 'block'
 export interface ConfigRecord {
   readonly namespace: string
   readonly scope: ConfigScope
-  /** Sorted by name: the table keeps no order. */
+  /** Sorted by name. */
   readonly limits: readonly Limit[]
-  /** System level only: what to do when the table cannot be reached. */
+  /** System level only: what to do when the table is unavailable. */
   readonly onUnavailable: OnUnavailable | undefined
   /** System level only: how long audit events are kept. */
   readonly auditRetentionDays: number | undefined
-  /** Whether requests are admitted at all, and whether limits count; absent where the next level decides. Not at the system level. */
+  /** Whether requests are admitted and limits apply; absent if the next level decides. Not at the system level. */
   readonly access?: AccessSwitch | undefined
-  /** Whether requests are charged to the parent too; absent where the next level or the entity decides. Not at the system level. */
+  /** Whether requests also charge the parent; absent if the next level or the entity decides. Not at system level. */
   readonly cascade?: boolean | undefined
-  /** Its limits were copied from another level for a boost, and count before this instant only, in epoch ms. */
+  /** The limits are copies for a boost and expire at this instant, in epoch ms. */
   readonly copiedUntilMs?: number | undefined
-  /** Features of its limits that zael does not know how to honour. Absent when there are none. */
+  /** Features of its limits that zael cannot honour. Absent when there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
 }
 
-/** `enabled` and `bypass` also lift a switch of a less specific level. */
+/** `enabled` and `bypass` also override a switch of a less specific level. */
 export type AccessSwitch = 'disabled' | 'enabled' | 'bypass'
 
 const names = attributes.config
 
-/** What a configuration can hold besides limits and settings: with one of these it stays when its last limit is removed. */
+/** A configuration with one of these stays when its last limit is removed. */
 export const POLICY_ATTRIBUTES: readonly string[] = [names.disabled, names.cascade]
 
-/** Whether a configuration has something to say without limits that were read: a policy, or limits that cannot be read. */
+/** Whether more than `limits` is left: a policy, or limits that cannot be read. */
 export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolean {
   const hasOtherLimits = limitAttributesIn(item).some(name => !limits.includes(limitOfAttribute(name)))
   return hasPolicy(item) || hasOtherLimits
@@ -53,17 +53,14 @@ export const holdsOnlyPolicies = (item: Item): boolean => limitAttributesIn(item
 
 const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
 
-/** The attributes that a change is based on: it is written only if they are the same as when the item was read. */
+/** A change is written only if these are unchanged since the item was read. */
 export function guardedAttributes(item: Item): string[] {
   const [indexKey] = keyNames(indexes.entity)
   const settings = [names.timeZone, names.onUnavailable, names.auditRetentionDays]
   return [...limitAttributesIn(item), ...settings, indexKey, names.revision]
 }
 
-/**
- * Whether the index of entity configurations has a stored item. Some tools write it without the keys of the index; such
- * an item is not counted in the registry either.
- */
+/** Some tools write items without the index keys. The registry does not count those either. */
 export function isIndexedConfig(item: Item | undefined): boolean {
   return item?.[keyNames(indexes.entity)[0]] !== undefined
 }
@@ -99,10 +96,7 @@ export function encodeConfig(record: ConfigRecord): Item {
   return item
 }
 
-/**
- * `undefined` when the key is not a configuration's. Index keys may be missing: some writers leave them out. With
- * `readLimits` the caller decides about limits that cannot be read.
- */
+/** Index keys may be missing. With `readLimits`, the caller handles unreadable limits. */
 export function decodeConfig(item: Item, readLimits = decodeConfigLimits): ConfigRecord | undefined {
   const key = parseItemKey(item)
   if (!key) return undefined
@@ -131,7 +125,7 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
   }
 }
 
-/** Whether limits were copied for boosts that have all ended: then those of the next level apply, whether or not they are removed yet. */
+/** Whether the limits were copied for boosts that have all ended. Then the next level applies, even before cleanup. */
 export const isCopyOver = ({copiedUntilMs}: Pick<ConfigRecord, 'copiedUntilMs'>, atMs: number): boolean =>
   copiedUntilMs !== undefined && copiedUntilMs <= atMs
 
@@ -147,13 +141,13 @@ function encodeAccess(access: AccessSwitch): AttributeValue {
   return access === 'bypass' ? s(BYPASS) : bool(access === 'disabled')
 }
 
-/** A text that is not known counts as enabled: limits are enforced. */
+/** An unknown text counts as enabled: limits are enforced. */
 function decodeAccess(item: Item): AccessSwitch {
   if (readString(item, names.disabled) === BYPASS) return 'bypass'
   return readBoolean(item, names.disabled) ? 'disabled' : 'enabled'
 }
 
-/** Fails where a schedule cannot be evaluated: to go on without it would apply a limit that was not asked for. */
+/** Throws on a schedule that cannot be evaluated: without it a different limit would apply. */
 export function decodeConfigLimits(item: Item): Limit[] {
   return readConfigLimits(item, (_, error) => {
     throw error
@@ -172,13 +166,12 @@ export function settingsAttributes({
 
 export const hasSettings = (item: Item): boolean => names.onUnavailable in item || names.auditRetentionDays in item
 
-/** Whether an item is marked as a configuration; it may have lost all its limits, or have only a policy. */
 export const hasConfigVersion = (item: Item): boolean => names.version in item || hasPolicy(item)
 
-/** What a configuration decides besides limits. A field that is left out stays as it is; `undefined` lets the next level decide. */
+/** An omitted field stays; `undefined` lets the next level decide. */
 export type Policies = Pick<ConfigRecord, 'access' | 'cascade'>
 
-/** Policies as attributes; those that are undefined are to be removed. */
+/** Remove attributes that are `undefined`. */
 export function policyAttributes(policies: Policies): Map<string, AttributeValue | undefined> {
   const {access, cascade} = policies
   const attributes = new Map<string, AttributeValue | undefined>()
@@ -197,7 +190,6 @@ export function policiesDetails(policies: Policies, of: Policies = policies): {[
 }
 
 interface AuditedPolicy {
-  /** As it is stored. */
   readonly name: string
   /** Absent in events of other clients. */
   readonly before: Json | undefined
@@ -221,7 +213,6 @@ export function policiesInDetails(details: {readonly [key: string]: Json}): {
   }
 }
 
-/** The policy of a system configuration, as audit events show it; empty for other scopes. */
 export function policyDetails({scope, onUnavailable}: ConfigRecord): {[key: string]: Json} {
   return scope.level === 'system' ? {[names.onUnavailable]: onUnavailable ?? null} : {}
 }

@@ -4,19 +4,19 @@ import {generationAttributes, type ParentGeneration, readGeneration} from './fam
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 
-/** Who is limited, and whose budget it shares. */
+/** A limited entity and its parent. */
 export interface EntityRecord {
   readonly namespace: string
   readonly entity: string
   readonly name: string
   readonly parent: string | undefined
-  /** Whether every admitted request is charged to the parent too. */
+  /** Whether every admitted request also charges the parent. */
   readonly cascade: boolean
   readonly metadata: {readonly [key: string]: Json}
   readonly createdAt: string
-  /** Counts updates, for optimistic locking. 0 on records of clients that do not keep it. */
+  /** Counts updates, for optimistic locking. 0 if the client that wrote it does not count. */
   readonly version: number
-  /** How often it was moved to another parent; absent where no client counts moves. */
+  /** Counts moves to another parent; absent if no client counts them. */
   readonly parentGeneration?: ParentGeneration | undefined
 }
 
@@ -42,7 +42,6 @@ export function encodeEntity(record: EntityRecord): Item {
   return item
 }
 
-/** `undefined` when the key is not an entity's. */
 export function decodeEntity(item: Item): EntityRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'entity') return undefined

@@ -4,19 +4,17 @@ import {readNumber, readString} from './read.js'
 
 const names = attributes.bucket
 
-/** How often an entity was moved to another parent, within one creation of the entity. */
+/** Counts moves of an entity to another parent, within one creation of the entity. */
 export interface ParentGeneration {
-  /** Counts on from the instant of the creation, in epoch ms; from 0 where the client that created it does not count. */
+  /** Starts at the creation instant (epoch ms), or at 0 if the creating client does not count. */
   readonly moves: number
-  /** Names the creation: counts of different creations do not compare. */
+  /** Identifies the creation. Counts of different creations do not compare. */
   readonly incarnation: string | undefined
 }
 
 export interface Family {
-  /** Whether every request is charged to the parent too; never without one. */
   readonly cascade: boolean
   readonly parent: string | undefined
-  /** The generation of the parent; absent where no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
 }
 
@@ -24,13 +22,9 @@ interface FamilyMember extends Family {
   readonly createdAt: string
 }
 
-/** Stands for the creation of an entity that says nothing about it. */
 const UNKNOWN_INCARNATION = '-'
 
-/**
- * The family that the buckets of an entity have for a resource; `policy` is that of the configuration, before which the
- * entity's own setting does not count. An entity without a record has no parent.
- */
+/** `policy` is the configuration's and overrides the entity's own setting. An entity without a record has no parent. */
 export function familyOf(entity: FamilyMember | undefined, policy: boolean | undefined): Family {
   if (!entity) return {cascade: false, parent: undefined}
   const {parent, cascade, createdAt, parentGeneration} = entity
@@ -47,13 +41,12 @@ export function chargedParent(family: Family | undefined): string | undefined {
   return family?.cascade ? family.parent : undefined
 }
 
-/** Whether a bucket needs no other family; one of a later move is never replaced. */
+/** Also true if the stored family is of a later move, which is never replaced. */
 export function isSameFamily(stored: Family, wanted: Family): boolean {
   if (isLaterGeneration(stored.parentGeneration, wanted.parentGeneration)) return true
   return stored.parent === wanted.parent && chargedParent(stored) === chargedParent(wanted)
 }
 
-/** Whether a bucket has its parent from a later move than the record of its entity that was read, or there is no record. */
 function isLaterGeneration(stored: ParentGeneration | undefined, read: ParentGeneration | undefined): boolean {
   return stored !== undefined && (read === undefined || isOlderGeneration(read, stored))
 }

@@ -4,14 +4,9 @@ import {type Item, type Key, s} from './attribute-value.js'
 import {attributes, keyNames} from './attributes.js'
 import {readString} from './read.js'
 
-/**
- * Every key of the table. A partition key is `{namespace}/` and then the kind of record; names cannot contain `#`, and
- * namespace ids cannot contain `/`, so each key reads back in one way only.
- */
+/** Names cannot contain `#` and namespace ids cannot contain `/`, so every key parses in one way only. */
 
-/** What keys consist of besides names. Those that end in `#` are followed by a name. */
 export const keyParts = {
-  /** Partition keys, after the namespace. */
   partition: {
     entity: 'ENTITY#',
     bucket: 'BUCKET#',
@@ -48,10 +43,10 @@ export const keyParts = {
 
 const {partition: kind, sort, indexSort} = keyParts
 
-/** Digits of the number of a part, so that parts are in order: 40 GB of them. */
+/** Zero-padded, so that parts sort. */
 const PART_DIGITS = 5
 
-/** What all partition keys of a namespace begin with. The slash keeps an id from being the prefix of another one. */
+/** The slash keeps an id from being a prefix of another one. */
 export const namespacePrefix = (namespace: string): string => `${namespace}/`
 
 const inNamespace = (namespace: string, rest: string): string => `${namespacePrefix(namespace)}${rest}`
@@ -66,7 +61,6 @@ export const keys = {
   version: () => registryKey(sort.version),
   migration: () => registryKey(sort.migration),
   rollups: () => registryKey(sort.rollups),
-  /** Beside the registry, in the order of the windows. */
   rollupAgenda: (window: Window, start: string, namespace: string, resource: string) =>
     registryKey(`${sortPrefix.rollupAgenda(window, start)}#${namespace}#${resource}`),
   entity: (namespace: string, entity: string): Key => ({PK: entityPk(namespace, entity), SK: sort.entity}),
@@ -74,7 +68,6 @@ export const keys = {
     PK: inNamespace(namespace, `${kind.bucket}${entity}#${resource}#${shard}`),
     SK: sort.bucket,
   }),
-  /** In the partition of the first shard. */
   operation: (namespace: string, entity: string, resource: string, id: string): Key => ({
     PK: keys.bucket(namespace, entity, resource, 0).PK,
     SK: `${sort.operation}${id}`,
@@ -96,7 +89,7 @@ export const keys = {
     SK: `${sort.provisionerPart}${set}#${String(number).padStart(PART_DIGITS, '0')}`,
   }),
   units: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.units}),
-  /** Beside the configuration of a scope; empty names where it has none. */
+  /** Names are empty if the scope has none. */
   boost: (namespace: string, entity: string, resource: string): Key => ({
     PK: systemPk(namespace),
     SK: `${sort.boost}${entity}#${resource}`,
@@ -157,7 +150,6 @@ export type ParsedKey =
   | {record: 'namespace-by-name'; name: string}
   | {record: 'namespace-by-id'; id: string}
   | {record: 'version'}
-  /** From when on days and months are made from finer records. */
   | {record: 'rollups'}
   | {record: 'rollup-agenda'; window: Window; start: string; of: {namespace: string; resource: string}}
   | {record: 'entity'; namespace: string; entity: string}
@@ -168,19 +160,16 @@ export type ParsedKey =
   | {record: 'resource-registry'; namespace: string}
   | {record: 'entity-config-registry'; namespace: string}
   | {record: 'provisioner'; namespace: string}
-  /** A part of a provisioner's record that is larger than an item; numbered from zero. */
   | {record: 'provisioner-part'; namespace: string; set: string; number: number}
   | {record: 'units'; namespace: string}
-  /** The names are empty where the scope has none. */
   | {record: 'boost'; namespace: string; entity: string; resource: string}
-  /** Of zae-limiter 0.17: a part of a manifest that its provisioner has yet to bring to buckets. */
+  /** zae-limiter 0.17: a part of a manifest that its provisioner has not applied to buckets yet. */
   | {record: 'pending-apply'; namespace: string}
-  /** A reset or top-up of a bucket, kept for three days so that it is not repeated. */
+  /** Kept for three days, so that it is not repeated. */
   | {record: 'operation'; namespace: string; entity: string; resource: string; id: string}
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
-/** The primary key of an item; empty texts where it has none. */
 export function keyOf(item: Item): Key {
   const {partition, sort: sortName} = attributes.key
   return {PK: readString(item, partition) ?? '', SK: readString(item, sortName) ?? ''}
@@ -194,12 +183,10 @@ export function wireKey({PK, SK}: Key): {PK: {S: string}; SK: {S: string}} {
   return {PK: s(PK), SK: s(SK)}
 }
 
-/** A primary key as one text, for maps. */
 export function keyId({PK, SK}: Key): string {
   return `${PK}\u0000${SK}`
 }
 
-/** All attributes of an item but its primary key, which an UpdateItem cannot set. */
 export function withoutKey(item: Item): Item {
   const {partition, sort: sortName} = attributes.key
   const {[partition]: _, [sortName]: __, ...rest} = item
@@ -214,7 +201,6 @@ export function parseItemKey(item: Item): ParsedKey | undefined {
   return parseKey(keyOf(item))
 }
 
-/** Parses a primary key; `undefined` for keys of no current record. */
 export function parseKey({PK, SK}: Key): ParsedKey | undefined {
   const slash = PK.indexOf('/')
   const hash = PK.indexOf('#', slash)
@@ -311,10 +297,9 @@ function after(prefix: string, text: string): string | undefined {
 
 export const partitionOf = ({PK}: Key): string => PK
 
-/** A key as text, for display and for commands that take one. */
 export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`
 
-/** The keys that a text can spell: a sort key begins with `#`, and names may contain a space. */
+/** Returns every possible split: a sort key begins with `#`, but names may contain a space. */
 export function parseSpelledKey(text: string): Key[] {
   return [...text.matchAll(/ (?=#)/g)]
     .filter(({index}) => index > 0)

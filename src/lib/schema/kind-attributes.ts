@@ -9,7 +9,7 @@ import {readBigInt, readNumber, readString} from './read.js'
 
 const names = attributes.bucket
 
-/** What is stored of the kind of a limit in a bucket; instants in epoch ms, amounts in millitokens. */
+/** Instants in epoch ms, amounts in millitokens. */
 const FIELDS = {
   windows: 'sched',
   resets: 'rsched',
@@ -42,7 +42,6 @@ export function isKindAttribute(attribute: string): boolean {
   return attribute.startsWith('b_') && KIND_SUFFIXES.includes(attribute.slice(attribute.lastIndexOf('_') + 1))
 }
 
-/** The kind of one limit of an item; `undefined` for a plain one. */
 export function decodeKind(item: Item, limit: string): LimitKind | undefined {
   if (limit === WRITE_PRESSURE_LIMIT) return undefined
   const text = (field: 'windows' | 'resets') => readString(item, kindAttribute(limit, field))
@@ -73,7 +72,6 @@ export function decodeKind(item: Item, limit: string): LimitKind | undefined {
   return {...kind, ...(quota && {quota}), ...(softUntilMs !== undefined && {softUntilMs})}
 }
 
-/** What a bucket stores of the state of a kind; `undefined` for an attribute that is not there. */
 export function encodeKindState(limit: string, kind: LimitKind | undefined): Map<string, AttributeValue | undefined> {
   const {quota, softUntilMs} = kind ?? {}
   const session = quota?.session
@@ -93,10 +91,7 @@ export function encodeKindState(limit: string, kind: LimitKind | undefined): Map
   )
 }
 
-/**
- * What a bucket stores of all schedules and resets: one text for most limits, others where they differ. Only one zone
- * can be stored.
- */
+/** One shared text for most limits, and own texts where they differ. All limits share one zone. */
 export function encodeCalendars(
   kinds: ReadonlyMap<string, LimitKind | undefined>,
 ): Map<string, AttributeValue | undefined> {
@@ -123,13 +118,12 @@ export function encodeCalendars(
   return stored
 }
 
-/** What a provider has told about a limit, where it has lowered the balance. */
+/** Provider feedback that lowered a balance. */
 export interface StoredLesson {
-  /** Epoch ms at which it was told. */
   readonly atMs: number
-  /** Whole tokens that were left. */
+  /** Whole tokens. */
   readonly left?: number | undefined
-  /** The provider has refused a request: epoch ms at which one of its size clears. */
+  /** After a refusal by the provider: epoch ms at which a request of that size clears. */
   readonly clearsAtMs?: number | undefined
 }
 
@@ -139,12 +133,11 @@ export const isLessonAttribute = (attribute: string): boolean => attribute.start
 
 export const lessonAttribute = (limit: string): string => `${PREFIX}${limit}`
 
-/** `<instant>|left:<tokens>` or `<instant>|clears:<instant>`: a text, which no client takes for a counter. */
+/** `<instant>|left:<tokens>` or `<instant>|clears:<instant>`: a text, so that no client takes it for a counter. */
 export function encodeLesson({atMs, left, clearsAtMs}: StoredLesson): AttributeValue {
   return s(`${atMs}|${clearsAtMs === undefined ? `left:${left ?? 0}` : `clears:${clearsAtMs}`}`)
 }
 
-/** What an item says about its limits, by name; anything malformed is left out. */
 export function readLessons(item: Item): ReadonlyMap<string, StoredLesson> {
   const lessons = new Map<string, StoredLesson>()
   for (const attribute of Object.keys(item)) {

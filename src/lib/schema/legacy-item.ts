@@ -5,11 +5,7 @@ import {readNumber, readString} from './read.js'
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
-/**
- * An item of an older layout in the current one, for the records whose shape did not change (entities, configurations,
- * audit events, usage, registries, version): nested data lifted, keys prefixed with `namespace`, burst folded into
- * capacity. The decoders of the current layout read the result.
- */
+/** Converts records whose shape did not change to the current layout. Its decoders can read the result. */
 export function modernise(item: Item, namespace: string): Item {
   const flat = foldBurst(flatten(item))
   const {namespace: present} = splitNamespace(readString(flat, 'PK') ?? '')
@@ -23,7 +19,7 @@ export function modernise(item: Item, namespace: string): Item {
   return {...moved, GSI4PK: s(target), GSI4SK: s(readString(moved, 'PK') ?? '')}
 }
 
-/** The same for an item that may also be stored under the literal id `default`, which `namespace` then replaces. */
+/** Also replaces the literal id `default` by `namespace`. */
 export function moderniseInto(namespace: string, item: Item): Item {
   const literal = partitionPrefix(LITERAL_DEFAULT)
   const bare = {...item}
@@ -37,14 +33,14 @@ export function moderniseInto(namespace: string, item: Item): Item {
 /** Until 0.6.0 most attributes were in a map called `data`. */
 export const isNested = (item: Item): boolean => item.data !== undefined && 'M' in item.data
 
-/** Lifts the attributes of the map `data` to the top level; those already there win. */
+/** Top-level attributes win. */
 export function flatten(item: Item): Item {
   if (!item.data || !('M' in item.data)) return item
   const {data: _, ...rest} = item
   return {...item.data.M, ...rest}
 }
 
-/** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling: it is the capacity now. */
+/** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling. */
 export function foldBurst(item: Item): Item {
   const bursts = Object.entries(item).filter(([name]) => name.endsWith('_bx') && /^[bl]_.+_bx$/.test(name))
   if (bursts.length === 0) return item
@@ -57,7 +53,6 @@ export function foldBurst(item: Item): Item {
   return folded
 }
 
-/** Epoch seconds after which the table may drop an item of any layout. */
 export const readTtlSeconds = (item: Item): number | undefined => readNumber(flatten(item), 'ttl')
 
 export function isExpiredItem(item: Item, nowMs: number): boolean {

@@ -2,36 +2,32 @@ import type {Key} from './attribute-value.js'
 import {type ConfigScope, configKey} from './config-record.js'
 import {keys, type ParsedKey, parseKey} from './keys.js'
 
-/**
- * Keys of older layouts. Before namespaces, partition keys had no `{namespace}/` prefix; buckets were in their entity's
- * partition, at first one item per limit; each limit of a configuration was an item of its own.
- */
+/** Before namespaces, keys had no prefix, and buckets were in their entity's partition, at first an item per limit. */
 export type LegacyKey =
   | {record: 'per-limit-bucket'; namespace: string | undefined; entity: string; resource: string; limit: string}
   | {record: 'composite-bucket'; namespace: string | undefined; entity: string; resource: string}
   | {record: 'limit-config'; namespace: string | undefined; scope: ConfigScope; limit: string}
   | {record: 'version'; namespace: undefined}
-  /** Like a current key without the prefix: `current` is the key parsed in {@link PLACEHOLDER_NAMESPACE}. */
+  /** `current` is the key parsed in {@link PLACEHOLDER_NAMESPACE}. */
   | {record: 'unprefixed'; namespace: undefined; current: ParsedKey}
 
 export const legacyVersionKey: Key = {PK: 'SYSTEM#', SK: '#VERSION'}
 
-/** Stands for a namespace that is unknown or not registered. It is not a valid id, so no item is ever stored under it. */
+/** Not a valid id, so no item is ever stored under it. */
 export const PLACEHOLDER_NAMESPACE = '?'
 
-/** The id that clients without a namespace registry used for the namespace `default`. */
+/** Clients without a namespace registry used it for the namespace `default`. */
 export const LITERAL_DEFAULT = 'default'
 
 const BUCKET = '#BUCKET#'
 const LIMIT = '#LIMIT#'
 
-/** What the partition keys of a namespace begin with; empty before namespaces. */
 export const partitionPrefix = (namespace: string | undefined): string =>
   namespace === undefined ? '' : `${namespace}/`
 
 export const withPrefix = (prefix: string, PK: string): string => `${prefix}${splitNamespace(PK).rest}`
 
-/** Keys of records that have the same key in all layouts, except for the prefix of the partition key. */
+/** Same key in all layouts, except for the prefix of the partition key. */
 export const legacyKeys = {
   entity: (prefix: string, entity: string): Key => moved(prefix, keys.entity(PLACEHOLDER_NAMESPACE, entity)),
   config: (prefix: string, scope: ConfigScope): Key => moved(prefix, configKey(PLACEHOLDER_NAMESPACE, scope)),
@@ -39,9 +35,9 @@ export const legacyKeys = {
 
 export const legacySortKeys = {
   limits: (scope: ConfigScope): string => (scope.level === 'entity' ? `${LIMIT}${scope.resource}#` : LIMIT),
-  /** First and last sort key of the buckets of some resources, including those with an item for each limit. */
+  /** Includes buckets with an item per limit. */
   buckets: (resources: Iterable<string>): [first: string, last: string] => {
-    // `$` comes right after the `#` between a resource and a limit. With `a` and `a-b`, the last key may belong to either.
+    // `$` follows the `#` between resource and limit. With `a` and `a-b`, the last key may belong to either.
     const names = [...resources].map(resource => `${BUCKET}${resource}`)
     return [
       names.toSorted(byBytes)[0] as string,
@@ -80,11 +76,11 @@ export function parseLegacyKey(key: Key): LegacyKey | undefined {
   if (namespace !== undefined) return undefined
   if (kind === 'SYSTEM' && key.SK === legacyVersionKey.SK) return {record: 'version', namespace}
   const current = parseKey({PK: `${PLACEHOLDER_NAMESPACE}/${key.PK}`, SK: key.SK})
-  // Buckets have had partitions of their own only since namespaces; no release wrote them without one.
+  // No release wrote buckets with their own partition but without a namespace.
   return current && current.record !== 'bucket' ? {record: 'unprefixed', namespace, current} : undefined
 }
 
-/** A resource name may contain a `/` too, but a namespace id has no `#` before its `/`. */
+/** A resource name may contain a `/`, but a namespace id has no `#` before its `/`. */
 export function splitNamespace(PK: string): {namespace: string | undefined; rest: string} {
   const slash = PK.indexOf('/')
   if (slash < 0 || PK.slice(0, slash).includes('#')) return {namespace: undefined, rest: PK}

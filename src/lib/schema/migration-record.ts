@@ -4,35 +4,30 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, wireKey} from './keys.js'
 
 export interface StepCounts {
-  /** Old items that were read. */
   readonly checked: number
   readonly written: number
-  /** Expired old items; they are not copied. */
+  /** Not copied. */
   readonly expired: number
   readonly conflicts: number
 }
 
-/** Progress of a migration, and its current runner. One per table. */
 export interface MigrationRecord {
   readonly runId: string
-  /** The runner, for display. */
   readonly owner: string
   /** Epoch ms; afterwards another runner may continue. 0 when no runner is active. */
   readonly leaseUntilMs: number
-  /** The current step, or the next one. */
   readonly step: string
-  /** Where the scan of that step continues: the key of the last item of the last finished page. */
+  /** The key of the last item of the last finished page. */
   readonly position: Key | undefined
-  /** How many times that step has scanned the whole table. */
   readonly pass: number
-  /** Records that the current pass found outdated; charges to old buckets alone are not counted. */
+  /** Records that this pass found outdated, without charges to old buckets. */
   readonly passWrites: number
   readonly counts: Readonly<Record<string, StepCounts>>
   readonly startedAt: string
   readonly finishedAt: string | undefined
   readonly earlierFinishedAt: string | undefined
   readonly failure: string | undefined
-  /** When a comparison of old and new items found no difference, just before the old ones were deleted. */
+  /** When old and new items compared equal, just before the old ones were deleted. */
   readonly verifiedAt: string | undefined
 }
 
@@ -77,7 +72,7 @@ const ATTRIBUTE_OF: Readonly<Record<keyof MigrationRecord, string>> = {
   verifiedAt: names.verifiedAt,
 }
 
-/** The stored fields, unchecked; `position` and `counts` are JSON texts. */
+/** Unchecked; `position` and `counts` are JSON texts. */
 export function migrationFields(item: Item): Partial<Record<keyof MigrationRecord, Json>> {
   const fields = Object.entries(ATTRIBUTE_OF).flatMap(([field, attribute]) => {
     const value = item[attribute]
@@ -86,13 +81,10 @@ export function migrationFields(item: Item): Partial<Record<keyof MigrationRecor
   return Object.fromEntries(fields)
 }
 
-/** Steps of a first run during which limits are still missing in the new place. */
+/** In a first run, limits are still missing in the new place during these steps. */
 export const STEPS_BEFORE_LIMITS: readonly string[] = ['indexes', 'namespaces', 'configuration', 'limits']
 
-/**
- * Where a migration is, as clients have to know it. `copying-limits`: a configuration that is absent may only not be copied
- * yet. `open`: all limits are copied, and later changes of old clients are carried over.
- */
+/** `copying-limits`: an absent configuration may still be copied. `open`: changes of old clients are carried over. */
 export type MigrationStage = 'copying-limits' | 'open' | 'finished'
 
 export function migrationStage(item: Item): MigrationStage {
@@ -104,6 +96,5 @@ export function migrationStage(item: Item): MigrationStage {
 
 export const scanPosition = ([PK, SK]: readonly [string, string]): Key => ({PK, SK})
 
-/** Attributes that conditional writes of this record compare. */
 export const MIGRATION_RUN_ID = 'run_id'
 export const MIGRATION_LEASE_UNTIL = 'lease_until'

@@ -8,10 +8,7 @@ const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
 
 export type NamespaceStatus = (typeof NAMESPACE_STATUSES)[number]
 
-/**
- * A tenant. It is registered twice: by name, only while it is active, which decides the meaning of a name; and by id,
- * until its data is purged.
- */
+/** A tenant. Registered by name while it is active, and by id until its data is purged. */
 export interface NamespaceRecord {
   readonly id: string
   readonly name: string
@@ -32,7 +29,6 @@ export function encodeNamespaceById(record: NamespaceRecord): Item {
   return item
 }
 
-/** Reads either of the two records; `undefined` when the key is neither's. */
 export function decodeNamespace(item: Item): NamespaceRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'namespace-by-name' && key?.record !== 'namespace-by-id') return undefined

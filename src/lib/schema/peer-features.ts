@@ -7,9 +7,8 @@ import {readBigInt, readString} from './read.js'
 import {isRefusalAttribute} from './refusal-counts.js'
 
 /**
- * What zae-limiter stores since 0.11 and clients of 0.10 do not know. Its schema version has stayed the same, so only the
- * attributes tell. `since` is the release that stores a feature first. zael does what they mean, but for `unknown`: a limit
- * with an attribute that no release up to 0.17 has. Its record is refused, and all its attributes are kept.
+ * The schema version of zae-limiter did not change, so only attributes tell. `since` is the feature's first release.
+ * zael refuses records with `unknown`, an attribute that no release up to 0.17 has, but keeps their attributes.
  */
 export const PEER_FEATURES = {
   disabled: {since: '0.12', what: 'is disabled'},
@@ -27,11 +26,11 @@ export const PEER_FEATURES = {
 
 export type PeerFeature = keyof typeof PEER_FEATURES
 
-/** A feature that a record carries, and the limit that has it; without a limit it concerns the whole record. */
+/** A feature of a record; without `limit` it concerns the whole record. */
 export interface CarriedFeature {
   readonly feature: PeerFeature
   readonly limit?: string
-  /** The attribute that is not known. */
+  /** The unknown attribute. */
   readonly attribute?: string
 }
 
@@ -51,7 +50,7 @@ const BUCKET_FEATURES: ReadonlyMap<string, PeerFeature> = new Map([
   [bucket.parentGeneration, 'parent-generation'],
 ])
 
-/** By what the names of a limit's attributes end with, in buckets and configurations. */
+/** By the suffix of a limit's attributes, in buckets and configurations. */
 const LIMIT_FEATURES: ReadonlyMap<string, PeerFeature> = new Map([
   ['sched', 'schedule'],
   ['rsched', 'calendar-quota'],
@@ -65,16 +64,15 @@ const LIMIT_FEATURES: ReadonlyMap<string, PeerFeature> = new Map([
   ['soft', 'soft'],
 ])
 
-/** What the names of the attributes of limits end with that zael writes to buckets; those of configurations are among them. */
+/** Suffixes of the attributes that zael writes; a superset of those in configurations. */
 const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', ...KIND_SUFFIXES])
 
-/** The burst that releases before 0.10 stored means nothing since. */
+/** The burst, which has no meaning since 0.10. */
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([...OWN_FIELDS, 'bx'])
 
-/** In place of a schedule: the limit has none, whatever the item's default is. */
 const NO_SCHEDULE = '-'
 
-/** The features of a bucket item. Leftovers of a limit that is gone are none. */
+/** Ignores leftovers of removed limits. */
 export function bucketFeatures(item: Item): CarriedFeature[] {
   const found: CarriedFeature[] = []
   for (const name of Object.keys(item)) {
@@ -84,7 +82,7 @@ export function bucketFeatures(item: Item): CarriedFeature[] {
   return [...found, ...limitFeatures(item, ['b_'])]
 }
 
-/** The features of a configuration item. Whether a switch counts, all levels together decide: `ConfigRecord.access`. */
+/** Without the access switch, which all levels decide together: `ConfigRecord.access`. */
 export function configFeatures(item: Item): CarriedFeature[] {
   const found: CarriedFeature[] = config.cascade in item ? [{feature: 'cascade-policy'}] : []
   return [...found, ...limitFeatures(item, ['l_', 'w_'])]
@@ -101,7 +99,6 @@ export function featuresIn(item: Item): Set<PeerFeature> {
   return features
 }
 
-/** Whether a level with these features has limits, even if zael reads none of them. */
 export const hasLimitFeature = (features: readonly CarriedFeature[] = []): boolean =>
   features.some(({limit}) => limit !== undefined)
 
@@ -124,7 +121,7 @@ function limitFeatures(item: Item, prefixes: readonly string[]): CarriedFeature[
   return [...found.values()]
 }
 
-/** The limit that an attribute of an unknown field belongs to, if it exists; the name of a field may have a `_` too. */
+/** `undefined` if the limit does not exist. A field name may contain `_` too. */
 function ownerOf(item: Item, prefix: string, attribute: string): string | undefined {
   for (let end = attribute.lastIndexOf('_'); end > prefix.length; end = attribute.lastIndexOf('_', end - 1)) {
     const limit = attribute.slice(prefix.length, end)
@@ -134,7 +131,7 @@ function ownerOf(item: Item, prefix: string, attribute: string): string | undefi
 }
 
 function featureOf(item: Item, prefix: string, limit: string, attribute: string): PeerFeature | undefined {
-  // Under this prefix, which older clients do not read, is nothing else.
+  // Older clients do not read this prefix, and only session quotas use it.
   if (prefix === 'w_') return 'session-quota'
   const field = attribute.slice(prefix.length + limit.length + 1)
   if (field === 'ra' && readBigInt(item, attribute) === 0n)
@@ -145,7 +142,6 @@ function featureOf(item: Item, prefix: string, limit: string, attribute: string)
 
 const {disabled: _, ...ownNames} = bucket
 
-/** What zael writes itself, besides the attributes of limits and the marks of writes. */
 const OWN: ReadonlySet<string> = new Set([
   ...[undefined, ...Object.values(indexes)].flatMap(index => keyNames(index)),
   ...Object.values(ownNames),
@@ -154,7 +150,6 @@ const OWN: ReadonlySet<string> = new Set([
 
 const MARK_PREFIX = 'wn_'
 
-/** Whether an attribute of a bucket item is one that zael does not write: that of a newer client. */
 export function isForeign(name: string): boolean {
   const isOwn =
     OWN.has(name) ||

@@ -4,14 +4,14 @@ import {itemBytes, MAX_ITEM_BYTES} from './item-size.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 
-/** What a manifest owns in a namespace, and therefore may delete. */
+/** The scopes that a manifest owns, and therefore may delete. */
 export interface Managed {
   readonly managesSystem: boolean
   readonly resources: readonly string[]
   readonly entities: ManagedEntities
 }
 
-/** A map, or what can be read like one: there may be a hundred thousand entities. */
+/** Map-like: there may be a hundred thousand entities. */
 export interface ManagedEntities extends Iterable<[entity: string, resources: readonly string[]]> {
   get(entity: string): readonly string[] | undefined
 }
@@ -22,7 +22,7 @@ export interface ProvisionerRecord extends Managed {
   readonly appliedHash: string | undefined
 }
 
-/** Kept free in an item for its revision or base, for hash and time, and for attributes of other tools. */
+/** For revision or base, hash, time, and attributes of other tools. */
 const RESERVED_BYTES = 1024
 
 const names = attributes.provisioner
@@ -39,7 +39,7 @@ export function encodeProvisioner(record: ProvisionerRecord): Item {
   return item
 }
 
-/** `undefined` when the key is not the provisioner's. Of a divided record nothing is managed here; see `partSetOf`. */
+/** Lists nothing for a divided record; see `partSetOf`. */
 export function decodeProvisioner(item: Item): ProvisionerRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'provisioner') return undefined
@@ -59,7 +59,7 @@ function encodeManaged({managesSystem, resources, entities}: Managed): Item {
   }
 }
 
-/** One by one: a part has thousands. */
+/** Lazy: a part has thousands. */
 function* encodeEntities(entities: ManagedEntities): Generator<[string, AttributeValue], void> {
   for (const [entity, resources] of entities) yield [entity, fromJson([...resources].sort())]
 }
@@ -73,7 +73,6 @@ export function decodeManaged(item: Item): Managed {
   }
 }
 
-/** Whether both list the same scopes, in whatever order. */
 export function isSameManaged(a: Managed, b: Managed): boolean {
   const isSameList = (one: readonly string[], other: readonly string[]) => hasAll(one, other) && hasAll(other, one)
   const isSameSystem = a.managesSystem === b.managesSystem
@@ -87,12 +86,12 @@ function listsAll({entities}: Managed, others: Managed): boolean {
 
 function hasAll(texts: readonly string[], others: readonly string[]): boolean {
   if (texts === others) return true
-  // A set of each of a hundred thousand short lists would take more time than to search them.
+  // For short lists, searching is faster than building a set.
   const known = others.length > 20 ? new Set(texts) : {has: (text: string) => texts.includes(text)}
   return others.every(text => known.has(text))
 }
 
-/** Whether a record of this is one item. Measured entity by entity: the item of many would take much memory. */
+/** Measures entity by entity: encoding a huge item would take too much memory. */
 export function fitsIntoItem({entities, ...rest}: Managed, record: ProvisionerRecord): boolean {
   let bytes = itemBytes(encodeProvisioner({...record, ...rest, entities: new Map()})) + RESERVED_BYTES
   for (const [entity, resources] of entities) {
@@ -104,7 +103,6 @@ export function fitsIntoItem({entities, ...rest}: Managed, record: ProvisionerRe
 
 const NOTHING: Managed = {managesSystem: false, resources: [], entities: new Map()}
 
-/** Bytes that this adds to an item that lists something else; see `itemBytes`. */
 function managedBytes(managed: Partial<Managed>): number {
   return itemBytes(encodeManaged({...NOTHING, ...managed})) - itemBytes(encodeManaged(NOTHING))
 }
@@ -113,7 +111,7 @@ function strings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(each => typeof each === 'string').sort() : []
 }
 
-/** The parts that a divided record names: all of them have been written before it, and none of them changes (decision 39). */
+/** The parts of a divided record: all written before it, and never changed (decision 39). */
 export interface PartSet {
   readonly set: string
   readonly count: number
@@ -121,14 +119,11 @@ export interface PartSet {
 
 export interface PartIdentity extends Pick<PartSet, 'set'> {
   readonly number: number
-  /** The revision of the record that this part can become part of: it replaces that one, or none. */
+  /** The revision of the record that this part may replace, if any. */
   readonly base: string
 }
 
-/**
- * The record that names parts. Clients that do not know parts must not take it for one that manages nothing: those in Python
- * fail at a resource that is no text, and older ones of zael at a revision that is none.
- */
+/** Older clients must fail rather than read "manages nothing": on a resource that is not a text, or on the revision. */
 export function encodeDividedProvisioner(record: ProvisionerRecord, {set, count}: PartSet, revision: string): Item {
   return {
     ...encodeProvisioner({...record, ...NOTHING}),
@@ -137,17 +132,17 @@ export function encodeDividedProvisioner(record: ProvisionerRecord, {set, count}
   }
 }
 
-/** The parts that a record names; `undefined` when it is whole. */
+/** `undefined` when the record is whole. */
 export function partSetOf(record: Item): PartSet | undefined {
   const revision = record[names.revision]
   if (!revision || !('M' in revision)) return undefined
   const set = readString(revision.M, names.set)
   const count = readNumber(revision.M, names.parts)
-  // Neither is ever missing; a set that cannot be read must not pass for a record that is whole.
+  // Neither is ever missing. An unreadable set must not pass for a whole record.
   return {set: set ?? '', count: count ?? 1}
 }
 
-/** What tells the last write of a record from every other one; `undefined` when other clients have written it. */
+/** `undefined` when another client wrote the record. */
 export function revisionOf(record: Item): string | undefined {
   const revision = record[names.revision]
   return revision && 'M' in revision ? readString(revision.M, names.revisionId) : readString(record, names.revision)
@@ -163,14 +158,13 @@ export function encodePart(namespace: string, {set, number, base}: PartIdentity,
   }
 }
 
-/** `undefined` when the key is not that of a part. */
 export function decodePartIdentity(item: Item): PartIdentity | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'provisioner-part') return undefined
   return {set: key.set, number: key.number, base: readString(item, names.base) ?? ''}
 }
 
-/** Divides what is managed so that each part fits into an item. The resources of one entity can be in several parts. */
+/** Each part fits into an item. The resources of one entity may span parts. */
 export function* divide({managesSystem, resources, entities}: Managed): Generator<Managed, void> {
   let part = newPart(managesSystem)
   for (const resource of resources) {

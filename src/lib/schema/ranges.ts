@@ -4,7 +4,7 @@ import {indexKeys, keyParts, keys, type ParsedKey, sortPrefix} from './keys.js'
 import {readString} from './read.js'
 
 export interface KeyRange {
-  /** The table itself when absent. */
+  /** Absent: the table itself. */
   readonly index?: IndexName
   readonly partition: string
   readonly prefix?: string
@@ -19,9 +19,8 @@ export const ranges = {
   namespacesById: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceById}),
   rollupAgenda: () => ofRegistry(),
 
-  /** Everything that has both keys of the index. */
   namespace: ofNamespace,
-  /** All records in the partitions of entities: besides `sortKeys.entity` their configurations and usage. */
+  /** Also returns the configurations and usage of entities. */
   entities: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.entity(namespace, '').PK}),
   resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
   audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
@@ -41,7 +40,6 @@ export const ranges = {
     prefix: keyParts.sort.provisionerPart,
   }),
 
-  /** The record of an entity, its configurations and its usage. */
   entity: ofEntity,
   configsOfEntity: (namespace: string, entity: string) => ({
     ...ofEntity(namespace, entity),
@@ -79,27 +77,24 @@ export const ranges = {
   }),
 }
 
-/** What of a range comes behind a sort key. No text lies between a key and itself with the first character behind it. */
+/** The rest of a range after a sort key. No text lies between a key and the key followed by U+0001. */
 export function rangeAfter({prefix, ...range}: Required<KeyRange>, last: string) {
   return {...range, between: [`${last}\u0001`, `${prefix}\u{10ffff}`] as const}
 }
 
-/** The attributes that say where an item stands in the table or an index: its primary key, then its key in the index. */
 function startKeyNames(index: IndexName | undefined): string[] {
   return [...keyNames(), ...(index === undefined ? [] : keyNames(index))]
 }
 
-/** Where an item stands, as the values of {@link startKeyNames}. */
 export function startKeyOf(item: Item, index: IndexName | undefined): string[] {
   return startKeyNames(index).map(name => readString(item, name) ?? '')
 }
 
-/** The inverse of {@link startKeyOf}, for `ExclusiveStartKey`. */
 export function wireStartKey(values: readonly string[], index: IndexName | undefined): Item {
   return Object.fromEntries(startKeyNames(index).map((name, at) => [name, s(values[at] ?? '')]))
 }
 
-/** Where usage stands in the index of its resource: its sort key there, then its primary key. */
+/** The sort key in the index of the resource, then the primary key. */
 export function usagePlace({namespace, entity, resource, window, start}: Omit<UsageKey, 'record'>): string[] {
   const {PK, SK} = keys.usage(namespace, entity, resource, window, start)
   return [usageSortKey(start, entity), PK, SK]

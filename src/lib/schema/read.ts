@@ -1,6 +1,6 @@
 import {type Item, type Json, toJson} from './attribute-value.js'
 
-/** Tolerant readers for items of other clients and older versions: an attribute of another type counts as absent. */
+/** Tolerant readers: an attribute of another type counts as absent. */
 
 export function readString(item: Item, name: string): string | undefined {
   const value = item[name]
@@ -24,10 +24,10 @@ export function readNumber(item: Item, name: string): number | undefined {
   return Number.isSafeInteger(number) ? number : Number(integerOf(value.N))
 }
 
-/** Two numbers of so many digits are never the same double: none with a fraction reads as an integer. */
+/** Up to this length, no number with a fraction reads as an integer. */
 const EXACT_DIGITS = 15
 
-/** The integer part, rounded down: a peer that was handed a fraction may have stored decimals or an exponent. */
+/** Rounds down: other clients may have stored decimals or an exponent. */
 export function integerOf(text: string): bigint {
   if (text.length <= EXACT_DIGITS) {
     const number = Number(text)
@@ -49,10 +49,9 @@ export function readMap(item: Item, name: string): {[key: string]: Json} {
   return value && 'M' in value ? (toJson(value) as {[key: string]: Json}) : {}
 }
 
-/** The first and last instants that can be spelled; a client may have stored any number. */
+/** Largest instant of `Date`; a client may have stored any number. */
 const LATEST_MS = 8.64e15
 
-/** An instant as the table spells it: UTC, whole seconds. */
 export function isoSeconds(ms: number): string {
   return isoMilliseconds(ms).replace(/\.\d+Z$/, 'Z')
 }

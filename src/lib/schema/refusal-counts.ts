@@ -4,16 +4,15 @@ import {readBigInt, readNumber} from './read.js'
 
 export interface LimitRefusals {
   readonly requests: number
-  /** Whole tokens that they asked of it. */
+  /** Whole tokens requested. */
   readonly tokens: bigint
 }
 
 export interface RefusalCounts {
-  /** Requests that this bucket refused, each once however many of its limits were too small. */
+  /** Counts a request once, however many limits refused it. */
   readonly requests: number
-  /** Requests of this entity that this bucket would have admitted and its parent's refused. */
+  /** Requests that this bucket would have admitted and the parent's refused. */
   readonly byParent: number
-  /** Epoch ms of the last one. */
   readonly lastAtMs: number
   readonly limits: ReadonlyMap<string, LimitRefusals>
 }
@@ -29,9 +28,8 @@ interface Spelling {
 }
 
 /**
- * How refusals are stored: in buckets as numbers of their own, each name at the top level, because only those can be
- * added to by a write that has not read the item; in usage records as the entries of one map, because other clients take
- * every number at the top level of a usage record for a counter of a limit.
+ * Buckets: top-level numbers, because only those can be incremented without reading the item.
+ * Usage records: one map, because other clients take every top-level number for a counter of a limit.
  */
 const BUCKET: Spelling = {
   requests: names.requests,
@@ -49,7 +47,6 @@ export const isRefusalAttribute = (attribute: string): boolean =>
   attribute === BUCKET.byParent ||
   attribute === BUCKET.lastAt
 
-/** What counts add to a bucket item, by attribute, and the instant that replaces the one before. */
 export const bucketRefusals = (counts: RefusalCounts) => spell(counts, BUCKET)
 
 export const usageRefusals = (counts: RefusalCounts) => spell(counts, USAGE)
@@ -59,7 +56,7 @@ interface SpelledCounts {
   readonly lastAt: readonly [name: string, epochMs: number]
 }
 
-/** Tokens are stored less one per request: most limits that count requests then need no second number. */
+/** Stores tokens minus requests: limits that count requests then need no second number. */
 function spell({requests, byParent, lastAtMs, limits}: RefusalCounts, spelling: Spelling): SpelledCounts {
   const added = new Map<string, bigint>([
     [spelling.requests, BigInt(requests)],
@@ -72,7 +69,6 @@ function spell({requests, byParent, lastAtMs, limits}: RefusalCounts, spelling: 
   return {added: new Map([...added].filter(([, count]) => count !== 0n)), lastAt: [spelling.lastAt, lastAtMs]}
 }
 
-/** The refusals that a bucket item has counted since it exists; none where it counts none. */
 export const readRefusals = (item: Item): RefusalCounts => read(item, BUCKET)
 
 export function readUsageRefusals(item: Item): RefusalCounts | undefined {
@@ -99,7 +95,6 @@ function read(item: Item, spelling: Spelling): RefusalCounts {
   }
 }
 
-/** The map of a usage record that counts nothing else yet. */
 export function encodeUsageRefusals(counts: RefusalCounts): AttributeValue {
   const {added, lastAt} = usageRefusals(counts)
   const entries: Item = {[lastAt[0]]: n(lastAt[1])}
@@ -125,14 +120,13 @@ export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
   return {requests, byParent, lastAtMs, limits}
 }
 
-/** Requests that a bucket item has counted since it exists. Other clients count none of them. */
+/** Lifetime counters of a bucket item. Other clients do not count. */
 export interface BucketCounts {
   /** Admitted, net. */
   readonly requests: number
   readonly refused: number
-  /** Requests of this entity that only its parent's bucket refused. */
   readonly refusedByParent: number
-  /** Epoch ms of the last refusal of either kind; 0: none. */
+  /** Epoch ms; 0 if there was none. */
   readonly lastRefusedAtMs: number
 }
 

@@ -4,19 +4,18 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
-/** Resources that have limits of their own in a namespace. */
 export interface ResourceRegistry {
   readonly namespace: string
   readonly resources: readonly string[]
 }
 
-/** How many entities have a configuration for each resource (`_default_` included). */
+/** Number of entity configurations per resource, including `_default_`. */
 export interface EntityConfigRegistry {
   readonly namespace: string
   readonly counts: ReadonlyMap<string, number>
 }
 
-/** DynamoDB has no empty sets: an empty registry is written without the attribute. */
+/** DynamoDB has no empty sets, so an empty registry has no attribute. */
 export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
   const item = encode(namespace, keys.resourceRegistry(namespace))
   if (resources.length > 0) item[attributes.registry.resources] = {SS: [...resources].sort()}
@@ -30,7 +29,7 @@ export function decodeResourceRegistry(item: Item): ResourceRegistry | undefined
   return {namespace: key.namespace, resources: resources && 'SS' in resources ? [...resources.SS].sort() : []}
 }
 
-/** The item holds one number per resource, named after it, and must hold no other number. */
+/** One number per resource, named after it; the item must hold no other number. */
 export function encodeEntityConfigRegistry({namespace, counts}: EntityConfigRegistry): Item {
   const item = encode(namespace, keys.entityConfigRegistry(namespace))
   for (const [resource, count] of counts) item[resource] = n(count)
@@ -56,10 +55,7 @@ function encode(namespace: string, key: Key): Item {
   return {...wireKey(key), ...registryIndexKeys(namespace)}
 }
 
-/**
- * The currencies in which limits of a namespace are counted, by the name of the limit. They are no part of configurations:
- * other clients replace those as a whole, and count in tokens anyway.
- */
+/** Currencies by limit name. Separate from configurations, which other clients replace as a whole. */
 export interface UnitsRecord {
   readonly namespace: string
   readonly units: ReadonlyMap<string, string>
@@ -69,7 +65,6 @@ const UNIT_PREFIX = 'u_'
 
 export const unitAttribute = (limit: string): string => `${UNIT_PREFIX}${limit}`
 
-/** `undefined` when the key is not that of units. */
 export function decodeUnits(item: Item): UnitsRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'units') return undefined

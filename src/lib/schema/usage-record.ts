@@ -10,35 +10,34 @@ export interface UsageRecord {
   readonly entity: string
   readonly resource: string
   readonly window: Window
-  /** First second of the window, `YYYY-MM-DDTHH:MM:SSZ`. */
+  /** `YYYY-MM-DDTHH:MM:SSZ`. */
   readonly start: string
-  /** Whole tokens per limit; negative when more was returned than taken. */
+  /** Whole tokens per limit; negative when refunds exceed consumption. */
   readonly tokens: ReadonlyMap<string, number>
-  /** By soft limit: writes that took from it and left it in debt. Absent where there were none. */
+  /** By soft limit: writes that left it in debt. Absent if there were none. */
   readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
-  /** Absent where no refusal was counted. */
+  /** Absent if no refusal was counted. */
   readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }
 
 const names = attributes.usage
 
-/** Numbers that are not counters of a limit. Anything else numeric is one, so zael's own marks are strings. */
+/** Every other number is a counter of a limit, so zael's own marks are strings. */
 const OTHER_NUMBERS: ReadonlySet<string> = new Set([names.totalEvents, names.expiresAt])
 
-/** Attributes that are no counters. zael admits no limit of such a name, but other clients may. */
+/** zael rejects limits with these names, but other clients may not. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...[undefined, ...Object.values(indexes)].flatMap(index => keyNames(index)),
   ...Object.values(names),
 ])
 
-/** How zae-limiter names the counter of a soft limit's overdrafts; no limit has a `#` in its name. */
+/** zae-limiter's counter of overdrafts of a soft limit; limit names contain no `#`. */
 const OVERDRAWN_SUFFIX = '#od'
 
 export const overdrawnCounter = (limit: string): string => `${limit}${OVERDRAWN_SUFFIX}`
 
-/** Whether a limit can be counted under its name without overwriting something else. */
 export function isUsageCounter(limit: string): boolean {
   return !RESERVED.has(limit) && !limit.startsWith('_')
 }
@@ -63,7 +62,7 @@ export function encodeUsage(record: UsageRecord): Item {
   return item
 }
 
-/** Attributes win over the key: records of other clients carry no window type in the key. */
+/** Attributes win over the key: other clients write no window type in the key. */
 export function decodeUsage(item: Item): UsageRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'usage') return undefined
@@ -91,22 +90,18 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
   }
 }
 
-/** The attributes of a new record before anything is counted in it, without its key. */
 export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents' | 'refused'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity
 }
 
-/**
- * How far a usage record has been counted. All of it is text: other clients take every number in the record for a
- * counter. Names start with `_`, which no limit's name does.
- */
+/** Stored as text, since other clients take every number for a counter. Names of limits do not start with `_`. */
 export interface UsageProgress {
-  /** Position in the stream of the last change counted, per bucket shard. */
+  /** Stream position of the last counted change, per bucket shard. */
   readonly marks: ReadonlyMap<number, string>
-  /** Millitokens (1 to 999) beyond the whole tokens in the counters, per limit. */
+  /** Millitokens (1 to 999) beyond the whole tokens in the counters. */
   readonly fractions: ReadonlyMap<string, bigint>
-  /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
+  /** As stored, for conditions: another version may spell it differently. */
   readonly fractionText: string | undefined
   readonly countsRefusals: boolean
 }
@@ -115,7 +110,7 @@ const MARK_PREFIX = '_seq_'
 
 export const usageMark = (shard: number): string => `${MARK_PREFIX}${shard}`
 
-/** `undefined` when nothing is left over: the attribute is then left out or removed. */
+/** `undefined` when nothing is left over. Remove the attribute then. */
 export function encodeFractions(fractions: ReadonlyMap<string, bigint>): string | undefined {
   const parts = [...fractions].filter(([, milli]) => milli !== 0n).map(([limit, milli]) => `${limit}:${milli}`)
   return parts.length === 0 ? undefined : parts.sort().join(',')

@@ -4,14 +4,13 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
-/** Which layout a table has and which clients may use it. Shared with other clients: written only if it is absent. */
+/** Shared with other clients: written only if absent. */
 export interface VersionRecord {
   readonly schemaVersion: string
   /** Release of zae-limiter whose records the aggregator keeps. */
   readonly lambdaVersion: string | undefined
   readonly clientMinVersion: string
   readonly updatedAt: string
-  /** `client:{version}` or `cli:{version}`. */
   readonly updatedBy: string | undefined
 }
 
@@ -30,7 +29,6 @@ export function encodeVersion(record: VersionRecord): Item {
   }
 }
 
-/** `undefined` when the key is not the version record's. */
 export function decodeVersion(item: Item): VersionRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'version') return undefined

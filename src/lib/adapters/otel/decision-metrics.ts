@@ -1,19 +1,16 @@
 import {type Attributes, context, type Meter, SpanStatusCode, type Tracer, trace} from '@opentelemetry/api'
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
 
-/** In seconds: a decision is one round trip, or none; with retries and waits it may be many. */
 const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** In seconds. */
 const WAIT_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
 
 interface NameLabels {
   readonly resource: NameLabel
-  /** Absent where entities are not told. */
   readonly entity: NameLabel | undefined
 }
 
-/** Records decisions by a meter. Names, units and labels are listed in docs/observing.md. */
+/** docs/observing.md lists names, units and labels. */
 export function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent) => void {
   const decisions = meter.createCounter('zael.decisions', {
     description: 'Requests that were decided on, by outcome; refusals by limit and level.',
@@ -53,13 +50,12 @@ export function decisionMetrics(meter: Meter, names: NameLabels): (event: Decisi
   }
 }
 
-/** Stands for all names beyond the bound; no resource may be called so. */
+/** Label of all names beyond the bound; no resource can have this name. */
 const OTHER = '_other_'
 
-/** A name as a label: itself for the first `most` names, `_other_` for all further ones. */
 export type NameLabel = (name: string) => string
 
-/** Time series are kept for as long as the process lives, so there must be an end to them. */
+/** Time series live as long as the process, so their number must be bounded. */
 export function boundedNames(most: number): NameLabel {
   const known = new Set<string>()
   return name => {
@@ -70,10 +66,7 @@ export function boundedNames(most: number): NameLabel {
   }
 }
 
-/**
- * Records a decision as a span of the trace that its caller is in. Without one there is none: a trace of nothing but a
- * decision says no more than the metrics, and there would be one per request.
- */
+/** Only within a recording span: a trace of one decision says no more than the metrics. */
 export function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEvent) => void {
   return event => {
     const active = context.active()

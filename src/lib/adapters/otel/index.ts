@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Metrics and spans of decisions, through OpenTelemetry.
+ * Records decisions as OpenTelemetry metrics and spans.
  *
  * @packageDocumentation
  */
@@ -8,29 +8,26 @@ import {type MeterProvider, metrics, type TracerProvider, trace} from '@opentele
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
 import {boundedNames, decisionMetrics, decisionSpans} from './decision-metrics.js'
 
-/** What is recorded, and where. */
+/** Options of {@link observeDecisions}. */
 export interface ObserveOptions {
-  /** Instead of the one that is registered globally. */
+  /** Receives the metrics. @default the globally registered provider */
   readonly meterProvider?: MeterProvider
-  /** Instead of the one that is registered globally. */
+  /** Receives the spans. @default the globally registered provider */
   readonly tracerProvider?: TracerProvider
-  /**
-   * Whether metrics and spans tell the entity. Every one of them is a time series of its own, and its id may be a person's
-   * or a secret: not unless said otherwise. Beyond the first 1,000 it is `_other_`.
-   */
+  /** Record entities: ids may be personal or secret, each is a time series; after 1,000, `_other_`. @default false */
   readonly entities?: boolean
-  /** Whether a decision within an active span gets a span of its own; it does unless said otherwise. */
+  /** Record a span for each decision within an active span. @default true */
   readonly spans?: boolean
 }
 
-/** The version of the names of metrics, spans and attributes. */
+/** The version of the metric, span and attribute names. */
 const SCOPE = {name: 'zael', version: '1'} as const
 
-/** Different names of resources, and of entities, that are told apart; requests may carry any. */
+/** Distinct resources, and distinct entities, to record: requests may carry any name. */
 const MOST_NAMES = 1000
 
 /**
- * Records every decision of a limiter: to be given to it as `onDecision`. One may serve several limiters.
+ * Records every decision of one or more limiters. Pass it as `onDecision`.
  *
  * @example
  * ```ts
@@ -40,7 +37,7 @@ const MOST_NAMES = 1000
 export function observeDecisions(options: ObserveOptions = {}): (event: DecisionEvent) => void {
   const {entities = false, spans = true} = options
   const names = {resource: boundedNames(MOST_NAMES), entity: entities ? boundedNames(MOST_NAMES) : undefined}
-  // With the first decision: metrics of a provider that is registered later would be lost.
+  // Created with the first decision, so that providers registered after this call are not missed.
   let record: ((event: DecisionEvent) => void)[] | undefined
   return event => {
     record ??= [

@@ -25,15 +25,15 @@ export interface AgendaEntry extends ResourceWindow {
   readonly cursor: string | undefined
 }
 
-/** Names kept in memory; beyond that they are forgotten, and entered again. */
+/** Bounds the remembered entries; forgotten ones are entered again. */
 const MOST_KNOWN = 100_000
 
-/** How long an entry is another's after its last sign of life, in ms: longer than a turn and the wait for the next one. */
+/** Until another process may take an entry: longer than a turn and the wait for the next one. */
 const LEASE_MS = 180_000
 
 const names = attributes.rollupAgenda
 
-/** What is to be rolled up when its window is over, for all processes: one small record per resource and window. */
+/** Windows to roll up once they are over, shared by all processes: one small record per resource and window. */
 export class Agenda {
   readonly #table: Table
   readonly #id: string
@@ -53,7 +53,7 @@ export class Agenda {
     this.#entered.add(id)
   }
 
-  /** Some windows that are over and that no other process is sweeping, oldest first. */
+  /** Windows that are over and not leased by another process: days before months, oldest first. */
   async due(most: number): Promise<AgendaEntry[]> {
     const nowMs = this.#table.clock()
     const entries: AgendaEntry[] = []
@@ -74,7 +74,7 @@ export class Agenda {
     return entries.slice(0, most)
   }
 
-  /** Takes an entry, or keeps it; `undefined` when it is another's or done. */
+  /** Takes or renews the lease; `undefined` if another process has it or the entry is done. */
   async take(entry: ResourceWindow): Promise<AgendaEntry | undefined> {
     const nowMs = this.#table.clock()
     const e = new ExpressionBuilder()
@@ -89,7 +89,7 @@ export class Agenda {
     }
   }
 
-  /** Remembers where to continue; not if another process has taken it since. */
+  /** Stores where to continue, unless another process has taken the entry. */
   async keep(entry: ResourceWindow, cursor: string): Promise<void> {
     const e = new ExpressionBuilder().set(names.cursor, s(cursor))
     e.condition(`${e.name(names.leasedBy)} = ${e.value(s(this.#id))}`)
@@ -161,14 +161,10 @@ export function concernedDays<T extends Counted>(groups: readonly T[]): (Concern
   return [...byDay.values()].flatMap(members => (members[0] ? [{...dayOf(members[0]), groups: members}] : []))
 }
 
-/**
- * When a window is swept, in ms after its end. What is counted in it after `LATE_MS` is rolled up by whoever counted it. The
- * time between the two covers clocks that differ: what is counted without being rolled up is there before the sweep reads.
- */
+/** Ms after its end until a window is swept; after `LATE_MS`, whoever counts rolls up. The gap covers clock skew. */
 const SWEPT_MS: Readonly<Record<CoarseWindow, number>> = {daily: 5 * 60_000, monthly: 60 * 60_000}
 const LATE_MS: Readonly<Record<CoarseWindow, number>> = {daily: 60_000, monthly: 30 * 60_000}
 
-/** Whether what is counted in a window now has to be rolled up at once. */
 export function isLate(window: CoarseWindow, start: string, nowMs: number): boolean {
   return nowMs >= windowEndMs(window, start) + LATE_MS[window]
 }
@@ -180,7 +176,7 @@ function lastSwept(window: CoarseWindow, nowMs: number): string {
 
 export const startWithin = (window: Window, start: string): string => windowStart(window, Date.parse(start))
 
-/** When a window that was to be swept is forgotten, in epoch seconds. */
+/** Epoch seconds at which an unswept window is forgotten. */
 function forgottenAt(window: CoarseWindow, start: string): number {
   return Math.floor(windowEndMs(window, start) / 1000) + 40 * 86_400
 }

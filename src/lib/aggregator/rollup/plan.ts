@@ -9,24 +9,22 @@ import {keys, wireKey} from '../../schema/keys.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeRollups} from '../../schema/registry-records.js'
 
-/** By then no process is left that counts by the settings before; in ms. */
+/** By then no process counts by the previous settings. */
 const NOTICE_MS = 3_600_000
 
-/** How long a process relies on what it has read, in ms: well within the notice. */
+/** How long a process trusts its last read: well within the notice. */
 const KNOWN_MS = 600_000
 
 const ATTEMPTS = 5
 
 interface RollupSettings {
   readonly windows: readonly Window[]
-  /** 0: no expiry. */
   readonly retentionDays: number
 }
 
-/** Days that hours must be kept so that they outlive their day, and days their month, and the sweep after it. */
+/** Days to keep hours so that they outlive their day, and days their month, and the sweep after it. */
 const KEPT_DAYS: Readonly<Record<CoarseWindow, number>> = {daily: 2, monthly: 33}
 
-/** What this aggregator is to roll up: windows whose parts are counted, and kept long enough. */
 export function rollsUp(window: CoarseWindow, {windows, retentionDays}: RollupSettings): boolean {
   const needed: readonly Window[] = window === 'daily' ? ['hourly', 'daily'] : ['hourly', 'daily', 'monthly']
   const isKept = retentionDays === 0 || retentionDays >= KEPT_DAYS[window]
@@ -40,10 +38,7 @@ export function countedWindows(schedule: RollupSchedule, windows: readonly Windo
   return [...(needsHours ? ['hourly' as const] : []), ...direct]
 }
 
-/**
- * Which windows are rolled up. The first aggregator that wants it announces it in the table, for windows that start an hour
- * later or more; the same when its settings change. So each window is counted in one way from its first change to its last.
- */
+/** Changes are announced in the table an hour ahead, so that each window is counted in one way throughout. */
 export class RollupPlan {
   readonly #table: Table
   readonly #settings: RollupSettings
@@ -85,13 +80,13 @@ export class RollupPlan {
           retryable: isRetryableWhenIdempotent,
         })
       } catch (error) {
-        // Another process was first, or the answer to this one was lost: read again.
+        // Another process was first, or the response was lost: read again.
         if (!(error instanceof ConditionFailed) || attempt >= ATTEMPTS) throw error
       }
     }
   }
 
-  /** Not while a change is announced: processes with the settings before may still start. */
+  /** Not while a change is announced: processes with the previous settings may still start. */
   #mustChange(window: CoarseWindow, {switches}: RollupSchedule, nowMs: number): boolean {
     const instants = switches[window]
     const isRolling = instants.length % 2 === 1

@@ -12,16 +12,11 @@ import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {readNumber, readString} from '../../schema/read.js'
 import {type ConcernedDay, isLate, startWithin} from './agenda.js'
 
-/** Looks at a window that other processes keep rolling up. */
 const LOOKS = 6
 
 const {rolledUp, expiresAt} = attributes.usage
 
-/**
- * Makes a day or a month the sum of its parts; resolves to whether it was written. Whatever happened before, a crash, a
- * repetition, or another process at the same time: the whole is read before its parts and written only if nobody has
- * written it since, so what is written last was added up last. What others have put into the record is left alone.
- */
+/** Resolves to whether it wrote. Reads the whole before the parts, writes if unchanged: the last write is current. */
 async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
   const {namespace, entity, resource, window, start} = whole
   const key = keys.usage(namespace, entity, resource, window, start)
@@ -35,7 +30,7 @@ async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
       await write(table, sum, stored)
       return true
     } catch (error) {
-      // Also after a lost response: the next look tells.
+      // Maybe a lost response: the next look shows it.
       if (!(error instanceof ConditionFailed) || look >= LOOKS) throw error
     }
     await pause(look, table.backoff)
@@ -48,7 +43,6 @@ function isExpired(table: Table, item: Item): boolean {
   return seconds !== undefined && seconds * 1000 <= table.clock()
 }
 
-/** On condition that nobody has rolled it up since it was read. */
 async function write(table: Table, sum: Item, stored: Item | undefined): Promise<void> {
   const before = stored && readString(stored, rolledUp)
   const e = new ExpressionBuilder()
@@ -77,10 +71,7 @@ export class RollUps {
     this.schedule = schedule
   }
 
-  /**
-   * After something was counted in a day, also if it had been counted before: rolls the day and its month up if nobody else
-   * will. Whether it is late is asked after counting, so that a sweep that has begun by then is followed by this.
-   */
+  /** Rolls up a window that no sweep will. Checks lateness after counting, so that it follows a sweep under way. */
   async afterCounting(batch: RollupBatch, {day, ...subject}: ConcernedDay): Promise<void> {
     const schedule = await this.schedule()
     const month = startWithin('monthly', day)
@@ -91,12 +82,12 @@ export class RollUps {
       await this.rollUp(batch, {...subject, window: 'monthly', start: month})
   }
 
-  /** Rolls up a window, and after a day its month if that is over. What cannot be stored is logged and left. */
+  /** After a day, also rolls up its month if that is over. Logs and skips a record that cannot be stored. */
   async rollUp(batch: RollupBatch, whole: CoarseUsage): Promise<void> {
     const schedule = await this.schedule()
     await this.#write(batch, whole)
     const month = startWithin('monthly', whole.start)
-    // A month that was swept before this day was written lacks it.
+    // A month swept before this day was written lacks it.
     if (
       whole.window === 'daily' &&
       schedule.isRolled('monthly', month) &&
@@ -109,7 +100,7 @@ export class RollUps {
     try {
       if (await rollUp(this.#table, whole)) batch.counts.rolledUp++
     } catch (error) {
-      // Readers add it up.
+      // Readers compute the sum instead.
       if (!isInvalid(error)) throw error
       await batch.attempt('roll-up', whole, () => Promise.reject(error))
     }

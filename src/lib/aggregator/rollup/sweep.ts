@@ -12,27 +12,24 @@ import {isoSeconds, readString} from '../../schema/read.js'
 import type {Agenda, AgendaEntry, ResourceWindow} from './agenda.js'
 import type {RollUps, RollupBatch} from './roll-ups.js'
 
-/** Between two looks at the agenda, in ms: while there is nothing to do, and while there is. */
+/** Between looks at the agenda: when idle, and when busy. */
 const IDLE_MS = 60_000
 const BUSY_MS = 5_000
 
-/**
- * Windows rolled up per turn, and how long one lasts at most, in ms: what is due at midnight is spread over the batches that
- * follow, and no batch is held up for long.
- */
+/** Windows per turn and its longest time: spreads midnight's work over many batches and holds none up for long. */
 const PER_TURN = 500
 const TURN_MS = 3_000
 
 const CONCURRENCY = 8
 const ROWS_PER_QUERY = 500
 
-/** Rolls up windows that are over, some with each batch. Two processes at the same window are wasteful, never wrong. */
+/** Rolls up ended windows, some per batch. Two processes on the same window are wasteful, never wrong. */
 export class Sweeper {
   readonly #table: Table
   readonly #agenda: Agenda
   readonly #rollUps: RollUps
   #nextMs = Number.NEGATIVE_INFINITY
-  /** Entities done, by what is being swept: an entity has a row for every hour. */
+  /** Entities done per sweep: an entity has a row for every hour. */
   readonly #done = new Map<string, Set<string>>()
 
   constructor(table: Table, agenda: Agenda, rollUps: RollUps) {
@@ -46,7 +43,6 @@ export class Sweeper {
     if (nowMs < this.#nextMs) return
     this.#nextMs = nowMs + IDLE_MS
     const schedule = await batch.attempt('agenda', {}, () => this.#rollUps.schedule())
-    // Until something is rolled up there is no agenda to look at.
     if (!schedule?.hasBegun(isoSeconds(nowMs))) return
     const turn = {left: PER_TURN, endMs: nowMs + TURN_MS}
     const due = (await batch.attempt('agenda', {}, () => this.#agenda.due(PER_TURN))) ?? []
@@ -60,7 +56,7 @@ export class Sweeper {
     if (due.length > 0) this.#nextMs = nowMs + BUSY_MS
   }
 
-  /** Continues with one entry; resolves to whether it is done, or another's. */
+  /** Resolves to whether the entry is done or taken by another process. */
   async #sweep(batch: RollupBatch, subject: ResourceWindow, turn: {left: number; endMs: number}): Promise<boolean> {
     const entry = await this.#agenda.take(subject)
     if (!entry) return true
@@ -84,7 +80,7 @@ export class Sweeper {
     return true
   }
 
-  /** The entities with usage in the window, by page of the index; `last` is where the next page begins. */
+  /** Entities with usage in the window, by index page; `last` is where the next page begins. */
   async *#rows({namespace, resource, window, start, cursor}: AgendaEntry) {
     const {index, partition} = ranges.usageOfResource(namespace, resource)
     const first = cursor ?? usageSortKey(start, '')

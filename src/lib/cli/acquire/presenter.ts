@@ -10,7 +10,7 @@ export function retryText(ms: number): string {
   return `Refused for now; trying again in ${formatWait(ms)}`
 }
 
-/** Requested amounts: "1 rpm and $0.05 usd". */
+/** "1 rpm and $0.05 usd". */
 export function amountWords(consume: Consumption, units: UnitsByLimit | undefined): string {
   return formatList(
     Object.entries(consume).map(([name, tokens]) => `${formatTokens(tokens, units?.get(name))} ${name}`),
@@ -21,7 +21,6 @@ export interface TriedRequest {
   readonly entity: string
   readonly resource: string
   readonly consume: Consumption
-  /** Limits whose amounts are shown as money. */
   readonly units?: UnitsByLimit | undefined
   readonly dryRun: boolean
   readonly attempt: AcquireAttempt

@@ -10,7 +10,7 @@ import {interruptible} from '../output/interrupt.js'
 
 const DEFAULT_WAIT = '60s'
 
-/** Gives a bare `--wait` its default value; oclif has no flags with an optional value. */
+/** oclif has no flags with an optional value. */
 export function withDefaultWait(argv: readonly string[]): string[] {
   const end = argv.includes('--') ? argv.indexOf('--') : argv.length
   return argv.flatMap((word, at) => {
@@ -19,7 +19,7 @@ export function withDefaultWait(argv: readonly string[]): string[] {
   })
 }
 
-/** Currencies of limits; `undefined` when the table does not answer: the limiter decides what becomes of the request then. */
+/** `undefined` when the table is unavailable: the limiter then decides about the request. */
 export async function readableUnits(stack: StackContext): Promise<UnitsByLimit | undefined> {
   try {
     return await (await stack.namespace()).configs.units()
@@ -40,10 +40,10 @@ export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknow
   return new ZaelError(kind, code, message, {hint, details: {...details, unit}, cause})
 }
 
-/** Longer than in a service: the first request may have to resolve credentials. */
+/** Longer than in a service: the first request may resolve credentials. */
 const TIMEOUT_MS = 15_000
 
-/** Tries a request with a limiter of its own, as a service would. Ctrl-C gives up and returns consumed tokens. */
+/** Uses its own limiter, as a service would. Ctrl-C refunds consumed tokens. */
 export async function tryRequest(
   {stack, table: {transport, clock, backoff}}: StackContext,
   namespace: string,

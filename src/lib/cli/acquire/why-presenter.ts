@@ -32,7 +32,7 @@ function lifting({entity, scope}: SetSwitch, where: string): Remedy {
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
 }
 
-/** Commands that admit an entity again, the narrowest first: alone, where the switch concerns everybody. */
+/** Narrowest first: enable this entity alone, or lift the switch for everybody. */
 function opening(disabled: SetSwitch, resource: string, where: string): Remedy[] {
   const {entity, scope} = disabled
   const lift = lifting(disabled, where)
@@ -95,7 +95,6 @@ function refusedLately({refused, refusedSince, atMs}: Explanation): string | und
   return `${[...own, ...parent].join(', ')} since ${refusedSince}${last}`
 }
 
-/** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
 function sharedLines(entity: string, cascade: SharedCharge): string[] {
   const {charged, level, parent} = cascade
   const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
@@ -180,7 +179,6 @@ function remedyLines(exceeded: readonly ExplainedLimit[], {atMs}: Explanation, w
   return ['', 'To admit it sooner:', ...lines]
 }
 
-/** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
   const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
@@ -240,11 +238,7 @@ function refusedJson({refused, refusedSince}: Explanation): WhyOneResult['refuse
 
 export type Remedy = readonly [command: string, purpose: string]
 
-/**
- * Commands that help against an exceeded limit, those first that help at once: add to the quota, refill the bucket, or raise
- * the limit for this entity and resource alone, whatever the level it is set at. Limits that are not named stay in force.
- * `where`: flags to append.
- */
+/** Fastest first: top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
   if (!limit.exceeded) return []
   const {configured, requested, entity, resource, capacity} = limit
@@ -261,9 +255,8 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
 }
 
 /**
- * Raises what applies when the command takes effect: now, or for a quota at its next reset. That may be a window of the
- * schedule. Values that end by themselves are raised until their end: without one, the command would end them, or would
- * make a copy for good that was made for them. Nothing where that comes too late, or would be what follows the end.
+ * Raises the values in force when the command takes effect: now, or at a quota's next reset. A temporary limit, or a
+ * copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values equal the base.
  */
 function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | undefined {
   const {configured, requested, entity, resource, resetsAtMs, copiedUntilMs} = limit
@@ -290,7 +283,7 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${raisedFrom(limit)}`]
 }
 
-/** A limit with other values, or one whose schedule has them in one of its windows. */
+/** With `window`, changes only that entry of the schedule. */
 function withValues(limit: Limit, window: number | undefined, values: BoostValues): Limit {
   const {schedule = [], reset} = limit
   if (window === undefined) return {...limit, ...values}
@@ -306,7 +299,7 @@ function withValues(limit: Limit, window: number | undefined, values: BoostValue
 const hasValues = (limit: Limit, values: BoostValues): boolean =>
   (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => limit[key] === values[key])
 
-/** From when on twice the rate or quota admits the request: what is missing is not given with it. */
+/** When the doubled limit admits the request: doubling adds no tokens. */
 function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
   if (reset) return ', from its next reset on'
   const isPlain = schedule === undefined && Number.isFinite(retryAfterMs)
@@ -332,7 +325,6 @@ export interface WhyReport {
   readonly explanations: readonly Explanation[]
 }
 
-/** All resources of an entity: those that refuse, or have refused lately, in full; the others in a sentence each. */
 export function whyAllLines({entity, explanations}: WhyReport, where = ''): string[] {
   if (explanations.length === 0) return [`${entity} uses no resource that has limits.`]
   const refusing = explanations.filter(({admitted}) => !admitted).length

@@ -26,14 +26,13 @@ interface WhyInput {
 
 export interface WhyRequest {
   readonly entity: string
-  /** `undefined`: all of the entity. */
+  /** `undefined`: all resources of the entity. */
   readonly resource: string | undefined
   readonly asked: ReturnType<typeof parseAmounts>
   readonly follow: boolean
   readonly intervalMs: number
 }
 
-/** Reads arguments and flags; throws for invalid values. */
 export function whyRequest({entity, resource, amounts = [], follow = false, interval = '5s'}: WhyInput): WhyRequest {
   checkEntityId(entity)
   if (resource?.includes('=')) {
@@ -83,7 +82,6 @@ export function presentWhy(
   return {lines: whyLines(one, where), json: whyJson(one, where)}
 }
 
-/** Keeps looking until a signal; resolves to the exit code. On a terminal the report is drawn over the one before. */
 export async function runFollow(
   look: () => Promise<WhyReport>,
   request: WhyRequest,
@@ -112,13 +110,13 @@ function timeLines({atMs}: WhyReport, problem: string | undefined): string[] {
 
 export interface FollowWhyOptions {
   readonly look: () => Promise<WhyReport>
-  /** `problem`: why the latest look failed; the report is the one before. */
+  /** `problem`: why the latest look failed; `report` is then the previous one. */
   readonly show: (report: WhyReport, problem: string | undefined) => void
   readonly intervalMs: number
   readonly end: Pick<AwaitedEnd, 'reached' | 'signal'>
 }
 
-/** Looks again and again until the end; resolves to the exit code. A look that fails is repeated, unless it is the first. */
+/** Resolves to the exit code. Only the first look may throw; later failures are shown and retried. */
 export async function followWhy({look, show, intervalMs, end}: FollowWhyOptions): Promise<number> {
   let report = await look()
   let problem: string | undefined
@@ -142,10 +140,7 @@ export interface DrawnTerminal {
   write(text: string): unknown
 }
 
-/**
- * Draws lines over those drawn before, in one write, so that nothing flickers. What does not fit on the screen is cut off:
- * lines that were scrolled away cannot be drawn over.
- */
+/** Redraws in one write to avoid flicker. Cuts off what exceeds the screen: scrolled lines cannot be redrawn. */
 export function redrawer(terminal: DrawnTerminal): (lines: readonly string[]) => void {
   let drawn = 0
   return lines => {

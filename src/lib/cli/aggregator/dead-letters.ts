@@ -5,12 +5,10 @@ import {nextLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from './results.js'
 
-/** How long DynamoDB keeps records in a stream. */
 const IN_STREAM_MS = 24 * 3_600_000
 
 export const NO_LOCAL_LETTERS = 'A local stack has no dead letters: its aggregator tries a batch until it succeeds.'
 
-/** Windows of one message that are listed. */
 const SHOWN = 10
 
 export function letterJson(letter: DeadLetter): DeadLetterJson {

@@ -50,7 +50,7 @@ export function auditEventJson(record: AuditRecord): AuditEventJson {
   return {id, time, action, entity, resource, principal, details, expiresAt}
 }
 
-/** Details in one line, sorted by name: the table keeps no order. */
+/** Sorted by name: the table keeps no order. */
 function detailsText({action, details}: AuditRecord): string {
   const {policies, others} = action === 'limits_set' ? policiesInDetails(details) : {policies: [], others: details}
   const entries = Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1))

@@ -19,9 +19,9 @@ export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T
 
 export interface PrintOptions {
   readonly format: OutputFormat
-  /** Fields of a JSON document after those of the result. */
+  /** Fields that follow those of the result in a JSON document. */
   readonly after: () => object
-  /** To be called before anything is printed. */
+  /** Call it before printing anything. */
   readonly onBegin: () => void
 }
 
@@ -41,7 +41,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   #yaml: ((value: unknown) => string) | undefined
   #isPrinted = false
 
-  /** Returns what `--json` prints; an object, since oclif prints nothing for `undefined`. */
+  /** Returns the `--json` result, never `undefined`: oclif prints nothing for that. */
   abstract override run(): Promise<object>
 
   protected override async init(): Promise<void> {
@@ -56,15 +56,11 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     this.takeSignals()
   }
 
-  /** Ends the time in which every signal is answered by "nothing was changed". */
   protected takeSignals(): void {
     leaveSignalsToCommand()
   }
 
-  /**
-   * Fills in stack flags that were not typed, from variables and settings files; returns where each value comes from.
-   * StackCommand calls it in `init`; a command that needs only settings calls it at the start of `run`.
-   */
+  /** Fills untyped stack flags. StackCommand calls it in `init`; commands with settings only, at the start of `run`. */
   protected async loadSettings(): Promise<FoundSettings> {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
@@ -78,14 +74,13 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     return found
   }
 
-  /** A preferred format of rows applies to lists only; other commands print text. */
+  /** A preferred row format applies to lists only; other commands print text. */
   protected get format(): OutputFormat {
     if (!('output' in this.ctor.baseFlags)) return super.jsonEnabled() ? 'json' : 'table'
     const preferred = this.#preferredFormat
     return formatIn(this.argv, isRowFormat(preferred) && !this.isList ? 'table' : preferred)
   }
 
-  /** Whether the result has rows, which can be printed as CSV and as lines of JSON. */
   protected get isList(): boolean {
     return 'columns' in (this.ctor.flags ?? {})
   }
@@ -97,7 +92,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     })
   }
 
-  /** True for all formats that programs read but CSV: oclif then prints nothing but the result. */
+  /** True for every machine-readable format except CSV: oclif then prints only the result. */
   override jsonEnabled(): boolean {
     return super.jsonEnabled() || ['json', 'jsonl', 'yaml'].includes(this.format)
   }
@@ -109,7 +104,6 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     else for (const piece of jsonPieces(json)) process.stdout.write(piece)
   }
 
-  /** Prints one line for people; CSV output consists of rows only. */
   override log(line = ''): void {
     if (this.format !== 'csv') super.log(safeLine(line))
   }
@@ -138,7 +132,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     return {}
   }
 
-  /** Lets work print the result by itself. When it has begun, an error is told on stderr. */
+  /** Lets `print` write the result itself. After `onBegin`, errors go to stderr instead of into the JSON. */
   protected async printAll(print: (options: PrintOptions) => Promise<void>): Promise<void> {
     await print({
       format: this.format,
@@ -160,7 +154,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (sort !== undefined) this.logToStderr(`--sort has sorted only the rows above; ${advice}.`)
   }
 
-  /** oclif drops warnings in JSON mode; here they always go to stderr, and into the JSON as well. */
+  /** oclif drops warnings in JSON mode. Here they always go to stderr, and into the JSON too. */
   override warn(input: Error | string): Error | string {
     const text = input instanceof Error ? input.message : input
     this.warnings.push(text)
@@ -185,7 +179,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (error instanceof ExitError) throw error
     const failure = this.failureOf(error)
     const jsonBody = this.jsonEnabled() && !this.#isPrinted ? this.toErrorJson(failure) : undefined
-    // From the raw arguments: parsing them may be what failed.
+    // Raw arguments: parsing may have failed.
     const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')
     return fail(failure, {jsonBody, isOneLine: this.format === 'jsonl', debug})
   }
@@ -195,13 +189,12 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 }
 
-/** The rows of a list's result: its first field that is a list. */
 function rowsIn(result: unknown): unknown[] {
   const rows = Object.values(result as object).find(Array.isArray)
   return 'error' in (result as object) || rows === undefined ? [result] : rows
 }
 
-/** Columns of a line; unlimited in a pipe unless COLUMNS is set. */
+/** `undefined`: unlimited, as in a pipe without COLUMNS. */
 export function lineWidth(): number | undefined {
   if (process.stdout.isTTY) return process.stdout.columns
   const columns = Number(process.env.COLUMNS)

@@ -11,7 +11,7 @@ const words = (...names: unknown[]): string => names.map(name => shellWord(Strin
 
 const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(String) : [])
 
-/** Commands that help, by the code of the error; the library's own hints name none. */
+/** By error code. The library's own hints name no commands. */
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
   'request.too-large': ({entity, resource, limit, requested, unit}) => {
     const amount = unit === undefined ? requested : formatAmount(Number(requested), String(unit))
@@ -62,7 +62,6 @@ export function commandHint({code, details, hint}: ZaelError): string | undefine
   return HINTS[code]?.(details) ?? hint
 }
 
-/** The error with the command that helps; unchanged when there is none, or nearer names are its hint already. */
 export function withCommandHint(error: ZaelError): ZaelError {
   const hint = commandHint(error)
   if (hint === undefined || hint === error.hint || 'nearest' in error.details) return error

@@ -10,7 +10,7 @@ import type {Table} from '../../repository/table/table.js'
 
 const helpGroup = 'STACK'
 
-/** Flags of every command on a stack. Values that are not typed come from `settings.ts`. */
+/** Values that are not typed come from `settings.ts`. */
 export const stackFlags = {
   stack: string({
     char: 's',
@@ -31,29 +31,26 @@ export interface StackFlagValues {
   readonly 'endpoint-url'?: string | undefined
 }
 
-/** An open stack; the first request connects. */
+/** Connects on the first request. */
 export interface StackContext extends AsyncDisposable {
   readonly stack: string
   readonly table: Table
   readonly repository: Repository
-  /** Who acts, for audit events; `undefined` on the local stack. */
+  /** Caller identity for audit events; `undefined` on the local stack. */
   readonly principal: (() => Promise<string | undefined>) | undefined
-  /** The selected namespace; throws when it does not exist. */
+  /** Throws when the selected namespace does not exist. */
   namespace(): Promise<NamespaceRepository>
-  /** URL that requests are sent to; `undefined`: AWS, or whatever the environment selects. */
+  /** `undefined`: AWS, or the endpoint that the environment selects. */
   readonly endpoint: string | undefined
-  /**
-   * Clients for the AWS services around the table; `undefined` on a local engine, which has none. The caller disposes of
-   * them; aborting the signal does so too, even while they are being opened.
-   */
+  /** `undefined` on a local engine. The caller disposes of the clients; so does the signal, even during opening. */
   awsServices(signal?: AbortSignal): Promise<Aws | undefined>
-  /** A transport to the stream of the table; the caller closes it. */
+  /** The caller closes it. */
   openStream(): Promise<StreamTransport>
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Opens the stack that the flags select. The local stack needs neither credentials nor a region. */
+/** The local stack needs neither credentials nor a region. */
 export async function openStack(flags: StackFlagValues, env: Environment = process.env): Promise<StackContext> {
   const [{openTable}, {Repository}, {ServerClock}, {LOCAL_STACK}] = await Promise.all([
     import('../../repository/table/open-table.js'),
@@ -114,7 +111,7 @@ async function transportTo(
   return createTransport({connection, clock: Date.now, onResponse: serverClock.observe})
 }
 
-/** Clients for the AWS services around a table; `undefined` for an endpoint that has no CloudFormation. */
+/** `undefined` for an endpoint without CloudFormation. */
 export async function openAwsServices(
   input: ConnectionInput,
   env: Environment,
@@ -124,7 +121,7 @@ export async function openAwsServices(
     import('../../infra/aws/clients.js'),
     import('../../infra/stack/cloudformation-probe.js'),
   ])
-  // The signal may have been aborted during the imports; the listener below would not be called for that.
+  // The signal may have aborted during the imports; the listener below would never fire.
   signal?.throwIfAborted()
   const aws = openAws(input, env)
   signal?.addEventListener('abort', () => aws[Symbol.dispose](), {once: true})
@@ -133,7 +130,7 @@ export async function openAwsServices(
   return undefined
 }
 
-/** The caller identity for audit events, read at most once and only when an event is written; none on a local engine. */
+/** Read at most once, and only when an audit event is written; `undefined` on a local engine. */
 function lazyPrincipal(input: ConnectionInput, env: Environment): () => Promise<string | undefined> {
   let principal: Promise<string | undefined> | undefined
   return () => {

@@ -1,6 +1,6 @@
 import {writeSync} from 'node:fs'
 
-// Loaded by bin/run.js before everything else: it may import nothing that takes time.
+// bin/run.js loads this file first: import nothing slow.
 
 const EXIT_CODES = {SIGINT: 130, SIGTERM: 143} as const
 
@@ -12,12 +12,11 @@ function end(signal: NodeJS.Signals): void {
   }
 }
 
-/** Handles Ctrl-C and SIGTERM until a command begins; without that they would end the process without a word. */
+/** Until a command begins. Without this, Ctrl-C and SIGTERM would end the process silently. */
 export function handleEarlySignals(): void {
   for (const signal of Object.keys(EXIT_CODES)) process.on(signal, end)
 }
 
-/** From here on a command may change something, and handles signals itself if it needs to. */
 export function leaveSignalsToCommand(): void {
   for (const signal of Object.keys(EXIT_CODES)) process.off(signal, end)
 }

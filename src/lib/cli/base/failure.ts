@@ -7,7 +7,6 @@ import {paint, safeLine} from '../output/paint.js'
 import {withCommandHint} from './command-hints.js'
 import type {ErrorResult} from './results.js'
 
-/** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {
   if (error instanceof ZaelError) return withCommandHint(error)
   const text = error instanceof Error ? error.message || error.name : String(error)
@@ -21,20 +20,18 @@ export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
     const {kind, code, hint = helpCommand, details, cause} = error
     return new ZaelError(kind, code, withoutParserNoise(error.message), {hint, details, cause})
   }
-  // oclif's parser errors and the plain errors of its flag types have this name; a TypeError in a parse function does not.
+  // Errors of oclif's parser and flag types are named "Error"; a TypeError in a parse function is a bug.
   if (!(error instanceof Error) || error.name !== 'Error') return asFailure(error)
   return new InvalidInput('command.usage', withoutParserNoise(error.message), {hint: helpCommand, cause: error})
 }
 
-/** The body of an error in `--json` mode; every key is always present. */
 export function failureJson(failure: ZaelError): ErrorResult {
   const {code, message, hint = null, details} = failure
-  // Scripts compare with this spelling: it is older than the name in the code.
+  // Scripts rely on this older spelling.
   const kind = failure.kind === 'negative' ? 'checkSaidNo' : failure.kind
   return {error: {code, kind, message, hint, details}}
 }
 
-/** Prints the failure as JSON on stdout or as text on stderr, then ends the run with its exit code. */
 export function fail(
   failure: ZaelError,
   output: {jsonBody: object | undefined; isOneLine?: boolean; debug: boolean},
@@ -52,7 +49,7 @@ function failureText({message, hint}: ZaelError): string {
   return lines.map(safeLine).join('\n')
 }
 
-/** Only our first line starts at the margin: a stored name with line breaks in it cannot look like a message of zael. */
+/** Indents all lines but the first, so that a stored name with line breaks cannot pose as a message of zael. */
 function indented(text: string): string[] {
   return text.split('\n').map((line, at) => (at === 0 || /^( {2}|$)/.test(line) ? line : `  ${line}`))
 }

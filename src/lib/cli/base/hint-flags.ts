@@ -3,7 +3,7 @@ import {shellWord} from '../../core/text/text.js'
 import {SETTING_RULES, type SettingKey} from './setting-rules.js'
 import {type Settings, typedSettings} from './settings.js'
 
-/** Flags that a command takes, by its id (`limits set`); `undefined` when there is no such command. */
+/** Flag names by command id, such as `limits set`; `undefined` for an unknown command. */
 export type FlagsOfCommand = (id: string) => ReadonlySet<string> | undefined
 
 /** A command in a hint: between backticks, or up to the end of its sentence or line. */
@@ -20,16 +20,13 @@ export function flagsOfCommands(config: Pick<Config, 'findCommand'>): FlagsOfCom
   }
 }
 
-/**
- * Adds the flags that select a stack to the commands of a hint, so that they can be copied as they are: to those of zael
- * the typed ones, to those of the AWS CLI everything that it does not find out itself.
- */
+/** Makes commands in a hint target the same stack: zael gets the typed flags, aws all that it cannot find itself. */
 export function withTypedFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand): string {
   const place = awsFlags(settings)
   return withOwnFlags(hint, settings, flagsOf).replace(AWS_COMMAND, command => command + place)
 }
 
-/** Without them a command would work on a table of the same name in another region or account. */
+/** Without them, a command could reach a table of the same name in another region or account. */
 function awsFlags(settings: Settings): string {
   const keys = ['region', 'profile', 'endpointUrl'] as const
   return keys
@@ -54,7 +51,6 @@ function withOwnFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand)
   })
 }
 
-/** The flags of the longest beginning that is a command; asking for help needs none of them. */
 function flagsIn(command: string, flagsOf: FlagsOfCommand): ReadonlySet<string> | undefined {
   const words = command.split(' ')
   if (words.includes('--help')) return undefined

@@ -26,7 +26,6 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   return error
 }
 
-/** The error with the nearest names as its hint; with its own hint when none is near. */
 function suggesting(error: ZaelError, typed: string, names: readonly string[]): ZaelError {
   const meant = nearestNames(typed, names)
   const {kind, code, message, cause} = error
@@ -48,12 +47,12 @@ async function resourceNames(context: StackContext): Promise<string[]> {
   return configured.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
 }
 
-/** The first page only; tables that are not stacks may be among them. */
+/** First page only; may include tables that are not stacks. */
 async function tableNames({table}: StackContext): Promise<string[]> {
   return (await table.transport.send('ListTables', {})).TableNames ?? []
 }
 
-/** A caller without permission to list gets the error without a suggestion. */
+/** No suggestion when the caller may not list names. */
 async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
   try {
     return await names()
@@ -74,7 +73,7 @@ const PLACE_ERRORS = new Set([
   'dynamo.unavailable',
 ])
 
-/** Names the stack, the region and the profile that were used: at a second look, one of them is often the wrong one. */
+/** Names the stack, region and profile in use: often one of them is wrong. */
 export function withWhere(
   error: unknown,
   {stack, region, profile, endpointUrl}: Pick<Settings, 'stack' | 'region' | 'profile' | 'endpointUrl'>,
@@ -98,7 +97,6 @@ export function withWhere(
   })
 }
 
-/** Credentials that are there, but whose session is over. */
 const isLoginError = (message: string): boolean =>
   /SSO|token (has|is) expired|security token .* expired|ExpiredToken/i.test(message)
 
@@ -108,7 +106,6 @@ function loginHint(profile: string | undefined, env: Environment): string {
   return `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
 }
 
-/** Proxies that the environment names, and that requests do not go through. */
 function withProxy({code, hint}: ZaelError, env: Environment): string | undefined {
   const name = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(each => env[each])
   if (name === undefined || !/\.unavailable$/.test(code)) return hint
@@ -117,7 +114,6 @@ function withProxy({code, hint}: ZaelError, env: Environment): string | undefine
 
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])
 
-/** Adds a hint when no stack was named, AWS could not be used, and a local stack is running. */
 export async function withLocalHint(error: unknown, stack: Setting): Promise<unknown> {
   if (!(error instanceof ZaelError) || !AWS_ACCESS_ERRORS.has(error.code) || stack.source !== 'default') return error
   const {readSupervisor} = await import('./local-health.js')

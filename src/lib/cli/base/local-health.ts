@@ -12,7 +12,7 @@ export interface SupervisorFacts {
   readonly aggregator: AggregatorStatus | null
 }
 
-/** The state of the local stack's supervisor; `null` when it does not run. */
+/** `null` when the local stack does not run. */
 export async function readSupervisor(): Promise<SupervisorFacts | null> {
   const [{stackStatus}, {findStateDir}] = await Promise.all([
     import('../../local/find.js'),
@@ -30,10 +30,7 @@ export async function readSupervisor(): Promise<SupervisorFacts | null> {
   }
 }
 
-/**
- * The supervisor responsible for a stack; `null` when there is none. It serves one table of its own engine, not a table of
- * the same name on another endpoint, nor another table of that engine.
- */
+/** `null`: none. A supervisor serves one table on its own engine, not one of the same name elsewhere. */
 export async function supervisorOf({
   stack,
   endpoint,
@@ -44,7 +41,6 @@ export async function supervisorOf({
   return local && new URL(local.endpoint).origin === new URL(endpoint).origin ? local : null
 }
 
-/** The health, degraded when the local stack's aggregator reported an error. */
 export function withSupervisor(health: StackHealth, local: SupervisorFacts | null): StackHealth {
   const error = local?.aggregator?.lastError ?? null
   if (error === null) return health

@@ -27,7 +27,7 @@ export type SettingKey = keyof typeof SETTING_RULES
 
 export const SETTING_KEYS = Object.keys(SETTING_RULES) as SettingKey[]
 
-/** A project file comes with a folder, which others may have written; the user's own file does not. */
+/** A `project` file is untrusted: others may have written its folder. */
 export type SettingsFileKind = 'project' | 'user'
 
 const PROJECT_ENDPOINT =
@@ -40,7 +40,7 @@ export function projectSettingProblem(key: SettingKey, value: string): string | 
   return isLoopback(new URL(value)) ? undefined : PROJECT_ENDPOINT
 }
 
-/** What is wrong with a value from a file or a variable, without repeating it; `undefined` when it is valid. */
+/** Never repeats the value, which may be a secret. `undefined`: valid. */
 export function settingProblem(key: SettingKey, value: string): string | undefined {
   if (key === 'output' && !OUTPUT_FORMATS.some(format => format === value)) {
     const [nearest] = nearestNames(value.toLowerCase(), OUTPUT_FORMATS)
@@ -53,10 +53,10 @@ export function settingProblem(key: SettingKey, value: string): string | undefin
   return undefined
 }
 
-// Only DynamoDB's names: others below amazonaws.com, such as those of API Gateway, belong to customers.
+// DynamoDB's names only: other names below amazonaws.com, such as API Gateway's, belong to customers.
 const AWS_HOST = /(^|\.)(dynamodb|dynamodb-fips|ddb)\.[a-z0-9-]+\.(vpce\.)?(amazonaws\.com(\.cn)?|api\.aws)$/
 
-/** Where requests go if that is neither AWS nor this machine: to a host that sees what is signed with the credentials. */
+/** `undefined` for AWS and this machine. Any other host sees requests signed with the credentials. */
 export function foreignOrigin(endpointUrl: string | undefined): string | undefined {
   const url = endpointUrl !== undefined && URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined
   if (url === undefined || isLoopback(url)) return undefined

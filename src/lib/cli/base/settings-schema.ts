@@ -33,10 +33,7 @@ const SCHEMAS = {project: settings(projectSettingProblem), user: settings(settin
 type Entries = ReadonlyMap<string, {readonly key: Node; readonly value: Node | null}>
 type Report = (offset: number, message: string) => void
 
-/**
- * Reads one flat JSON object of strings; throws one error with all problems. A value is never repeated: it may be a
- * secret. JSON.parse alone would tell neither the position of a mistake nor of a duplicate key.
- */
+/** Throws one error with all problems, without values: they may be secret. JSON.parse lacks positions, duplicates. */
 export function parseSettings(
   text: string,
   file: string,
@@ -83,7 +80,7 @@ function entriesIn(root: Node | null, text: string, report: Report): Entries {
   return entries
 }
 
-/** A string as JSON has it: YAML knows other quotes, more escapes, and strings of several lines. */
+/** `undefined` unless valid JSON: YAML also has other quotes, more escapes and multi-line strings. */
 function jsonString(node: Node | null, text: string): string | undefined {
   if (!isScalar(node) || node.type !== Scalar.QUOTE_DOUBLE || !node.range) return undefined
   try {
@@ -95,7 +92,7 @@ function jsonString(node: Node | null, text: string): string | undefined {
 
 const startOf = (node: Node | null | undefined): number => node?.range?.[0] ?? 0
 
-/** yaml's own messages may repeat a part of a value. */
+/** yaml's own messages may repeat part of a value. */
 function syntaxMessage({offset, code, message}: {offset: number; code: string; message: string}, text: string): string {
   if (code === 'DEPTH') return message
   if (code === 'BAD_DQ_ESCAPE') return 'JSON has no such escape'
@@ -109,7 +106,7 @@ function syntaxMessage({offset, code, message}: {offset: number; code: string; m
   return sign === undefined ? 'unexpected text; is a "," missing before it?' : `unexpected "${sign}"`
 }
 
-/** What YAML allows between the strings and JSON does not: a last comma, comments, anchors, tags. */
+/** Reports YAML syntax that JSON lacks: trailing commas, comments, anchors, tags. */
 function reportYaml(text: string, report: Report): void {
   try {
     JSON.parse(text)
@@ -136,7 +133,7 @@ function settingsInvalid(file: string, problems: readonly Problem[], text: strin
 
 const MAX_EXCERPT = 100
 
-/** The line with a mark below the column; only known keys and punctuation are shown. */
+/** Shows only known keys and punctuation, since values may be secret. */
 function caret(line: string, column: number): string[] {
   const before = withoutValues(line.slice(0, column - 1))
   if (line === '' || before.length > MAX_EXCERPT) return []

@@ -11,7 +11,7 @@ import {
   settingProblem,
 } from './setting-rules.js'
 
-/** Sources of a setting by descending priority. `aws`: a variable that the AWS SDK reads itself. */
+/** By descending priority. `aws`: a variable that the AWS SDK reads itself. */
 export const SETTING_SOURCES = ['flag', 'environment', 'project', 'user', 'aws', 'default'] as const
 
 export type SettingSource = (typeof SETTING_SOURCES)[number]
@@ -45,11 +45,11 @@ export interface SettingsFiles {
 export interface FoundSettings {
   readonly settings: Settings
   readonly files: SettingsFiles
-  /** Paths of settings files that belong to another user. */
+  /** Paths of settings files that another user owns. */
   readonly ignored: readonly string[]
 }
 
-/** Settings for the typed flags of a command. Flags that were not typed are set, except those the SDK resolves itself. */
+/** Sets untyped flags in place, except values that the AWS SDK resolves itself. */
 export async function applySettings(
   flags: Record<string, unknown>,
   {isJson, configDir}: {readonly isJson: boolean; readonly configDir: string},
@@ -63,7 +63,6 @@ export async function applySettings(
   return found
 }
 
-/** Reads the files and resolves each setting: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
 export async function findSettings(search: SettingsSearch): Promise<FoundSettings> {
   const ignored: string[] = []
   const [project, user] = await Promise.all([
@@ -84,13 +83,13 @@ function resolve(flags: SettingsSearch['flags'], env: Environment, files: Settin
   return settings
 }
 
-/** Every source that sets a value, by descending priority; the default is last. */
+/** By descending priority; the default is last. */
 function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles) {
   const rule: SettingRule = SETTING_RULES[key]
   const found: Setting[] = []
   const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
     if (typeof value !== 'string' || value === '') return
-    // oclif checks typed values, the schema of settings those in files, the transport those that the SDK reads.
+    // oclif checks typed values, the settings schema checks files, and the transport checks AWS variables.
     if (source === 'environment') checkVariable(key, value, from)
     found.push({key, value, source, from: line === undefined ? from : `${from}, line ${line}`})
   }
@@ -117,7 +116,7 @@ function checkVariable(key: SettingKey, value: string, variable: string): void {
 export interface TypedSetting {
   readonly key: SettingKey
   readonly flag: string
-  /** The flag and its value, quoted for a shell. */
+  /** Flag and value, quoted for a shell. */
   readonly words: readonly [string, string]
 }
 
@@ -129,7 +128,7 @@ export function typedSettings(settings: Settings): TypedSetting[] {
   })
 }
 
-/** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
+/** Appended to a suggested command, so that it targets the same stack; starts with a space unless empty. */
 export function typedFlags(settings: Settings): string {
   return typedFlagWords(settings)
     .map(word => ` ${word}`)
@@ -147,10 +146,8 @@ export interface SettingsFile {
   readonly entries: ReadonlyMap<string, {readonly value: string; readonly line: number}>
 }
 
-/** Far more than six settings need. */
 const MAX_BYTES = 64 * 1024
 
-/** The project file in the folder or its nearest ancestor that has one; `undefined` when there is none. */
 async function findUpward(folder: string, ignored: string[]): Promise<SettingsFile | undefined> {
   for (let at = folder; ; at = dirname(at)) {
     const file = await readSettingsFile(join(at, PROJECT_FILE), 'project', ignored)
@@ -158,7 +155,7 @@ async function findUpward(folder: string, ignored: string[]): Promise<SettingsFi
   }
 }
 
-/** A settings file; `undefined` when it does not exist. One of another user is ignored, and its path added to the list. */
+/** `undefined`: missing, or owned by another user, which adds its path to `ignored`. */
 async function readSettingsFile(
   path: string,
   kind: SettingsFileKind,
@@ -172,7 +169,7 @@ async function readSettingsFile(
   }
   const text = await readText({file: path, code: 'config.unreadable', maxBytes: MAX_BYTES, hint, accept})
   if (text === undefined) return undefined
-  // Only where there is a file: it loads yaml and zod.
+  // Imported only when there is a file: it loads yaml and zod.
   const {parseSettings} = await import('./settings-schema.js')
   return {path, entries: parseSettings(text, path, kind)}
 }

@@ -19,7 +19,7 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
 
   protected settings!: Settings
 
-  /** Does the work and prints it for people with `log` and `list`; returns the JSON result, always with the same keys. */
+  /** Prints text with `log` and `list`; returns the JSON result, always with the same keys. */
   protected abstract work(stack: StackContext): Promise<object>
 
   protected override async init(): Promise<void> {
@@ -27,11 +27,10 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     this.settings = (await this.loadSettings()).settings
   }
 
-  /** Commands that it proposes run against the same stack. */
   protected override failureOf(error: unknown): ZaelError {
     const failure = super.failureOf(error)
     const {kind, code, message, hint, details, cause} = failure
-    // Flags that could not be parsed are unknown.
+    // Settings are missing when the flags could not be parsed.
     if (hint === undefined || this.settings === undefined) return failure
     return new ZaelError(kind, code, message, {hint: this.onSameStack(hint), details, cause})
   }
@@ -55,8 +54,7 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
 
 const {namespace: _, ...withoutNamespace} = StackCommand.baseFlags
 
-/** The `baseFlags` of commands on a stack as a whole: they refuse `--namespace`. */
-// Cast because TypeScript allows no subclass fewer statics than its parent has; oclif sees the flags that really exist.
+// Without --namespace. Cast: a subclass cannot have fewer statics, but oclif sees the flags that really exist.
 export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -81,7 +79,7 @@ export async function withKnownProfiles(
   })
 }
 
-/** The profiles in the files of the AWS CLI, sorted; `undefined` when a file cannot be read. */
+/** Sorted; `undefined` when a file cannot be read. */
 async function profileNames(env: Environment): Promise<string[] | undefined> {
   const folder = join(env.HOME || homedir(), '.aws')
   const files = [
@@ -109,20 +107,20 @@ async function readIfThere(path: string): Promise<string> {
   })
 }
 
-/** A command that changes a stack as a whole. Ctrl-C and SIGTERM stop it at any request. */
+/** Ctrl-C and SIGTERM stop it at any request. */
 export abstract class WholeStackCommand<T extends typeof Command> extends StackCommand<T> {
   static override baseFlags = wholeStackFlags
 
   protected interruption!: Interruption
 
-  /** Not yet: settings are read before `run` listens. */
+  /** Deferred: settings are read before `run` listens. */
   protected override takeSignals(): void {}
 
   override run(): Promise<object> {
     return this.interruptibly(() => super.run())
   }
 
-  /** Does work that has changed nothing when it is interrupted, unless it tells otherwise. */
+  /** Reports "nothing was changed" when interrupted, until `interruption.tell` sets another error. */
   protected interruptibly<R>(work: () => Promise<R>): Promise<R> {
     return interruptible(
       (_, interruption) => {
@@ -134,7 +132,7 @@ export abstract class WholeStackCommand<T extends typeof Command> extends StackC
     )
   }
 
-  /** Like `awsServices` of the context, but the interruption ends it. */
+  /** Like `awsServices`, but stops on interruption. */
   protected async openAws({awsServices}: StackContext): Promise<Aws | undefined> {
     const {callAws} = await import('../../infra/aws/errors.js')
     return callAws('find out what answers at the endpoint', () => unlessStopped(awsServices(), this.interruption))

@@ -41,7 +41,7 @@ export function resetLines({entity, resource, result, units}: ChangedBucket, isW
   return [`${what}${parts}: ${amountsText(amounts, units)}`]
 }
 
-/** The result of a top-up; `asked` are the whole tokens asked for. */
+/** `asked`: whole tokens. */
 export function topUpLines(changed: ChangedBucket, asked: Readonly<Record<string, number>>): string[] {
   const {entity, resource, result, units} = changed
   if (result.isRepeated) return repeatedLines(changed, 'topped up')

@@ -39,7 +39,7 @@ export function shardListing(
     columns: [
       {name: 'entity', value: ({entity}) => entity, isExtra: !isCsv},
       {name: 'resource', value: ({resource}) => resource, isExtra: buckets.length === 1 && !isCsv},
-      // The title has it where there is only one bucket.
+      // With one bucket, the title shows it.
       accessColumn(buckets.length === 1 ? [] : buckets),
       {name: 'shard', align: 'right', value: ({shard, view}) => (view?.isGhost ? `${shard} (ghost)` : String(shard))},
       ...levelColumns(units, buckets),
@@ -59,10 +59,7 @@ export function shardListing(
   }
 }
 
-/**
- * One row per bucket and limit, all shards together. Columns that only some buckets need are left out where none of them
- * does; not when more buckets follow.
- */
+/** `isMore`: more buckets follow, so show optional columns that none of these needs. */
 export function bucketListing(
   buckets: readonly BucketView[],
   nowMs: number,
@@ -86,11 +83,10 @@ export function bucketListing(
   }
 }
 
-/** The same column; shown in any case where more rows follow that may need it. */
 const shownIf = <Row>(isMore: boolean, column: ListingColumn<Row>): ListingColumn<Row> =>
   isMore ? {...column, isExtra: false} : column
 
-/** Limits that `units` names are shown as money; in CSV they are numbers. */
+/** Limits in `units` are shown as money; CSV has numbers. */
 function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
   const amount = (name: 'level' | 'capacity' | 'debt' | 'toppedUp') => ({
     name,
@@ -147,7 +143,7 @@ function accessColumn(buckets: readonly BucketView[]) {
   return {name: 'access', isExtra, value: ({access}: LevelRow) => access}
 }
 
-/** The level as a share of the capacity; 0 when in debt. */
+/** 0 when in debt. */
 function fullness({level, capacity}: LevelRow): number | undefined {
   if (level === undefined || capacity === undefined || capacity === 0) return undefined
   return Math.max(0, level) / capacity

@@ -17,7 +17,7 @@ export interface FlagShape {
   readonly hidden?: boolean
 }
 
-/** Commands by id, such as `limits:set`. */
+/** By id, such as `limits:set`. */
 export type CommandSet = Readonly<Record<string, CommandShape>>
 
 export type NameKind = 'namespace' | 'deleted-namespace' | 'entity' | 'resource'
@@ -40,7 +40,7 @@ const FLAG_NAMES: Readonly<Record<string, NameKind>> = {
   resource: 'resource',
 }
 
-/** Completes the last word typed after `zael`, which may be empty. */
+/** Completes the last word after `zael`, which may be empty. */
 export function complete(commands: CommandSet, words: readonly string[]): Completion {
   const before = words.slice(0, -1)
   const current = words.at(-1) ?? ''
@@ -65,7 +65,6 @@ export function complete(commands: CommandSet, words: readonly string[]): Comple
 
 const wordsOnly = (candidates: readonly CompletionCandidate[]): Completion => ({kind: 'words', candidates})
 
-/** The longest prefix that is a command group or a command. */
 function splitPath(commands: CommandSet, words: readonly string[]): {path: string[]; rest: readonly string[]} {
   const ids = Object.keys(commands)
   const path: string[] = []
@@ -99,7 +98,6 @@ function flagCandidates({flags}: CommandShape, current: string, rest: readonly s
 
 const isFlag = (word: string, name: string): boolean => word === `--${name}` || word.startsWith(`--${name}=`)
 
-/** The flag whose value is being typed: the word before, if that is a flag with a value. */
 function pendingFlag(command: CommandShape, last: string | undefined): FlagShape | undefined {
   const flag = last === undefined ? undefined : flagCalled(command, last)
   return flag?.type === 'option' ? flag : undefined

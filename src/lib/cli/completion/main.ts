@@ -5,7 +5,7 @@ import {openStack, type StackContext} from '../base/context.js'
 import {findSettings} from '../base/settings.js'
 import {type CommandSet, type CompletionCandidate, complete, type NameKind, type TypedFlags} from './candidates.js'
 
-/** Prints completions for a shell: one candidate per line, with its description after a tab. Starts without oclif. */
+/** One candidate per line, with its description after a tab. Runs without oclif. */
 export async function answerShell(words: readonly string[], manifestFile: URL): Promise<void> {
   const {commands} = JSON.parse(await readFile(manifestFile, 'utf8')) as {commands: CommandSet}
   // PowerShell cannot pass an empty word.
@@ -25,10 +25,7 @@ async function resolved(commands: CommandSet, words: readonly string[]): Promise
   return names.filter(name => isTypable(name) && name.startsWith(current)).map(name => ({value: prefix + name}))
 }
 
-/**
- * Whether a name can be a word of a command line. Other clients store any name: one with control characters would be two
- * lines of the answer or change the terminal, and one that begins with a dash would be a flag.
- */
+/** Clients may store any name. Control characters could add lines or alter the terminal; a leading dash is a flag. */
 export function isTypable(name: string): boolean {
   return /^[^-\p{C}\p{Zl}\p{Zp}][^\p{C}\p{Zl}\p{Zp}]*$/u.test(name)
 }
@@ -42,7 +39,7 @@ function configDir(): string {
 const LOOKUP_TIMEOUT_MS = 1_500
 const MOST_NAMES = 200
 
-/** Names of that kind in the selected stack; none when the lookup fails or takes too long. */
+/** Empty when the lookup fails or takes too long. */
 async function lookUpNames(of: NameKind, typed: TypedFlags, configDir: string): Promise<string[]> {
   const late = new Promise<string[]>(resolve => setTimeout(resolve, LOOKUP_TIMEOUT_MS, []).unref())
   return Promise.race([read(of, typed, configDir).catch(() => []), late])
@@ -62,7 +59,7 @@ async function read(of: NameKind, typed: TypedFlags, configDir: string): Promise
 
 async function namesIn(stack: StackContext, of: NameKind): Promise<string[]> {
   if (of === 'namespace') return (await stack.repository.namespaces.list()).map(({name}) => name)
-  // By id: a name may be that of several.
+  // By id: deleted namespaces may share a name.
   if (of === 'deleted-namespace') return (await stack.repository.namespaces.orphans()).map(({id}) => id)
   const namespace = await stack.namespace()
   if (of === 'entity') return (await namespace.entities.list({limit: MOST_NAMES})).records.map(({entity}) => entity)

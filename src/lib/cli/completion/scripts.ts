@@ -2,8 +2,7 @@ export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 
 export type Shell = (typeof SHELLS)[number]
 
-// Each passes the words to `zael __complete`, which prints lines of a word, a tab and a description. Names come from the
-// table, where any client may have written them: what is inserted is quoted, so that it is one word and nothing else.
+// `zael __complete` prints lines of word, tab, description. Any client may have written the names: insert them quoted.
 const BASH = `# zael completion for bash; put this into ~/.bashrc:  eval "$(zael autocomplete bash)"
 _zael_complete() {
   local text="\${COMP_LINE:0:COMP_POINT}" typed='' line words

@@ -79,7 +79,6 @@ function partRow({name, dollars, perMillion, quantity, unit, source}: ReportedPa
   return [name, money(dollars), money(perMillion), amount(quantity), unit, source]
 }
 
-/** Fixed costs have no share of a million. */
 function totalRow({dollarsPerDay, dollarsPerMillion}: CostReport): Cell[] {
   return ['total', money(dollarsPerDay), money(dollarsPerMillion), undefined, undefined, undefined]
 }
@@ -132,14 +131,13 @@ function footer({prices: {file}, read: {units, metrics}}: CostReport): string[] 
   ]
 }
 
-/** Dollars without their sign, which is in the header; little is not nothing. */
+/** Without $, which is in the header. A small amount is not shown as 0. */
 function money(dollars: number | null): string | undefined {
   if (dollars === null) return undefined
   if (dollars > 0 && dollars < 0.005) return '<0.01'
   return dollars.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2})
 }
 
-/** Whole above ten. */
 function amount(quantity: number | null): string | undefined {
   if (quantity === null) return undefined
   return quantity >= 10 ? formatCount(Math.round(quantity)) : formatShortNumber(quantity)

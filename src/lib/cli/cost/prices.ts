@@ -1,10 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
 import type {UsedPrices} from '../../insight/cost/prices.js'
 
-/** More than all names and comments need. */
 const MAX_BYTES = 64 * 2 ** 10
 
-/** The prices in a file; without one, the list prices. */
 export async function readPrices(file: string | undefined): Promise<UsedPrices> {
   if (file === undefined) return {prices: (await import('../../insight/cost/prices.js')).LIST_PRICES, file: null}
   const [{readText}, {parsePrices}] = await Promise.all([

@@ -15,10 +15,8 @@ import type {EntityImportResult} from './results.js'
 
 const MAX_BYTES = 64 * 2 ** 20
 
-/** Updates and failures that are listed one by one. */
 const MOST_SHOWN = 10
 
-/** Reads a list of entities; its format is that of its ending unless it is given. */
 export async function readEntityFile(file: string, given: EntityFileFormat | undefined): Promise<ListedEntities> {
   const ending = /\.(csv|jsonl|ndjson)$/i.exec(file)?.[1]?.toLowerCase()
   const format = given ?? (ending === 'csv' ? 'csv' : ending === undefined ? undefined : 'jsonl')
@@ -54,7 +52,7 @@ interface ImportRun {
   readonly exitCode: number
 }
 
-/** Makes the changes. The first signal lets those in flight finish, a second one ends the process at once. */
+/** The first signal lets changes in flight finish; a second one ends the process. */
 export async function importWithProgress(namespace: NamespaceRepository, plan: ImportPlan): Promise<ImportRun> {
   const {runImport} = await import('../../manifest/import.js')
   const line = new ProgressLine(process.stderr)
@@ -104,7 +102,6 @@ export function importPlanLines(file: string, plan: ImportPlan, reach: ChangeRea
 const plannedKept = ({limits}: ImportPlan): KeptCopy[] =>
   limits.flatMap(({scope, kept}) => (kept.length > 0 ? [{scope, limits: kept}] : []))
 
-/** Limits that were copied for a boost and stay; no line when there are none. */
 function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
   if (kept.length === 0) return []
   const more = kept.length - MOST_SHOWN
@@ -122,7 +119,7 @@ function valueText(fields: object, name: string): string {
   return value === undefined || value === null ? '(none)' : typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** What is asked before something changes that is there; `undefined` when an import only adds. */
+/** `undefined` when the import only adds. */
 export function importQuestion(plan: ImportPlan, reach: ChangeReach): string | undefined {
   const updates = actions(plan, 'update').length
   const limits = plan.limits.filter(({before}) => before.length > 0).length
@@ -193,10 +190,7 @@ const keptJson = ({scope, limits}: KeptCopy): EntityImportResult['kept'][number]
   limits: limits.map(limitJson),
 })
 
-/**
- * What an import does to live buckets besides what is listed: limits of an entity for every resource hide those of
- * resources, and where it had none they start from those of the system. Reads only, and not for everybody.
- */
+/** An entity's first default limits start from the system's and hide resource limits. Read-only, bounded. */
 export async function importReach(
   namespace: NamespaceRepository,
   {limits}: ImportPlan,

@@ -88,7 +88,7 @@ export function entityDeletionLines(id: string, counts: KindCounts, dryRun: bool
   return [title, ...kindLines(counts), 'Its audit events are kept.']
 }
 
-/** Reads `--metadata KEY=VALUE` flags; a value may contain "=" and may be empty. */
+/** A value may contain "=" and may be empty. */
 export function parseMetadata(texts: readonly string[]): Record<string, string> {
   const pairs = readPairs(texts, '=', (problem, {text, name}) => {
     if (problem === 'duplicate')
@@ -102,7 +102,7 @@ export function parseMetadata(texts: readonly string[]): Record<string, string> 
   return Object.fromEntries(pairs.map(({name, value}) => [name, value]))
 }
 
-/** Metadata sorted by key, since the table keeps no order; values that are not strings are shown as JSON. */
+/** Sorted, since the table keeps no order; non-strings as JSON. */
 export function formatMetadata(metadata: Readonly<Record<string, unknown>>): string | undefined {
   const pieces = Object.entries(metadata)
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -118,7 +118,6 @@ const SOURCES: Readonly<Record<Level | 'record', string>> = {
   record: 'record',
 }
 
-/** An entity with the limits that apply to it, in JSON; empty values for an entity without a record. */
 export function overviewJson({id, record, parents, resources}: EntityOverview): EntityShowResult {
   const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
   return {
@@ -169,7 +168,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   return [...head, '', ...(await textTable(columns, rows, {header: true, width}))]
 }
 
-/** The ancestors, nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */
+/** Nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */
 function parentChain({id, record, parents}: EntityOverview): string | undefined {
   if (record?.parent === undefined) return undefined
   const names = parents.map(parent => parent.entity)
@@ -179,7 +178,7 @@ function parentChain({id, record, parents}: EntityOverview): string | undefined 
   return [...names, `${end} (does not exist)`].join(' → ')
 }
 
-/** Entities from which on it is said how many a search has read. */
+/** Searches that read fewer entities do not report their cost. */
 const MANY = 1000
 
 export class SearchReport {
@@ -198,7 +197,7 @@ export class SearchReport {
     },
   }
 
-  /** The same entities; the line is away whenever one of them may be printed. */
+  /** Clears the progress line before an entity may be printed. */
   async *cleared<T>(found: AsyncIterable<T>): AsyncGenerator<T, void> {
     try {
       for await (const each of found) {

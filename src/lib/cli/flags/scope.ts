@@ -31,7 +31,7 @@ export interface ScopeFlagValues {
   readonly entity?: string | undefined
 }
 
-/** The scope that the flags select. There is no default: a forgotten flag must not change the limits of all entities. */
+/** No default: a forgotten flag must not change the limits of all entities. */
 export function scopeOf(flags: ScopeFlagValues): ConfigScope {
   const {system, resource, entity} = checkedNames(flags)
   if (entity !== undefined) return {level: 'entity', entity, resource: resource ?? DEFAULT_RESOURCE}
@@ -42,7 +42,6 @@ export function scopeOf(flags: ScopeFlagValues): ConfigScope {
   })
 }
 
-/** The same flags as a filter of a list, where no flag means everything. */
 export function checkedNames({system, resource, entity}: ScopeFlagValues): ScopeFlagValues {
   if (entity !== undefined) checkEntityId(entity)
   if (resource !== undefined) (entity === undefined ? checkResourceName : checkConfigResource)(resource)

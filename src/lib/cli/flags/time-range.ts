@@ -14,19 +14,18 @@ export const timeFlags = {
   until: string({description: 'End, in the same format; defaults to now.', helpValue: 'WHEN', helpGroup}),
 }
 
-/** A time range in epoch milliseconds; the end is exclusive. */
+/** In epoch milliseconds; the end is exclusive. */
 export interface TimeRange {
   readonly sinceMs: number
   readonly untilMs: number
 }
 
-/** The range that the flags select; without --since it starts `spanMs` before its end. */
 export function timeRange(
   flags: {readonly since?: string | undefined; readonly until?: string | undefined},
   nowMs: number,
   spanMs: number,
 ): TimeRange {
-  // A window that starts right now is included.
+  // Includes a window that starts right now.
   const untilMs = flags.until === undefined ? Math.floor(nowMs) + 1 : parseInstant('--until', flags.until, nowMs)
   const sinceMs =
     flags.since === undefined ? Math.max(0, untilMs - spanMs) : parseInstant('--since', flags.since, nowMs)
@@ -42,7 +41,7 @@ export function timeRange(
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
 
-/** An instant in epoch milliseconds: a span before now, or a date, in UTC unless it has a time zone. */
+/** In epoch milliseconds: a span before now, or a date, in UTC unless it has a time zone. */
 export function parseInstant(flag: string, text: string, nowMs: number): number {
   const spanMs = durationMs(text)
   if (spanMs !== undefined) {
@@ -53,7 +52,7 @@ export function parseInstant(flag: string, text: string, nowMs: number): number 
   return parseDate(flag, text)
 }
 
-/** A date in epoch milliseconds, in UTC unless it has a time zone. `hint`: how to write what is wanted. */
+/** In epoch milliseconds; UTC unless the date has a time zone. */
 export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): number {
   const bad = (why: string) => badInstant(flag, text, why, hint)
   const match = DATE.exec(text)

@@ -4,7 +4,7 @@ import {InvalidInput} from '../../core/errors.js'
 import {durationMs, parseDuration} from '../../core/text/duration.js'
 import {parseDate} from './time-range.js'
 
-/** Settings that have no end. */
+/** Flags of settings that cannot expire. */
 const exclusive = ['only', 'on-unavailable', 'audit-retention-days']
 
 export const untilFlags = {

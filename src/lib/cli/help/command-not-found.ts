@@ -28,12 +28,11 @@ export const RENAMED: readonly (readonly [python: string, here: string])[] = [
   ['limits cfn-template', 'limits export'],
 ]
 
-/** The command here for a command of the Python tool; `undefined` when the words are not one of its commands. */
 export function pythonCommand(words: readonly string[]): string | undefined {
   return RENAMED.find(([python]) => python.split(' ').every((word, at) => word === words[at]))?.[1]
 }
 
-/** The error for an unknown command, with suggestions; `rest` is what was typed behind its words. */
+/** `rest`: the words typed after the command. */
 export function unknownCommand(config: Config, words: readonly string[], rest: readonly string[] = []): InvalidInput {
   const message = `unknown command "${words.join(' ')}"`
   const renamed = pythonCommand(words)
@@ -48,7 +47,7 @@ export function unknownCommand(config: Config, words: readonly string[], rest: r
   return withSuggestions(config, 'command.unknown', message, words, [...commands, ...topics])
 }
 
-/** oclif takes words after a command that has no arguments for a part of its name. */
+/** oclif treats words after a command without arguments as part of its name. */
 function unexpectedArgument(
   {bin, commands}: Config,
   words: readonly string[],
@@ -60,7 +59,7 @@ function unexpectedArgument(
   const name = command.id.split(':')
   const values = words.slice(name.length)
   const [flag, another] = Object.values(command.flags).filter(({required}) => required)
-  // The only thing that must be said, without the name of its flag.
+  // A value for the only required flag, typed without the flag's name.
   const isMeant = flag && !another && values.length === 1 && !isGiven(flag, rest)
   const given = isMeant ? [`--${flag.name}`, ...values.map(shellWord)] : ['--help']
   const message = `Unexpected argument${values.length > 1 ? 's' : ''}: ${values.join(', ')}`
@@ -73,10 +72,7 @@ const isGiven = ({name, char}: Flag, typed: readonly string[]): boolean =>
       word === `--${name}` || word.startsWith(`--${name}=`) || (char !== undefined && word.startsWith(`-${char}`)),
   )
 
-/**
- * The words that oclif has joined to an id, and what follows them. It takes a word with a colon for two, and then counts one
- * too many: what was typed tells.
- */
+/** oclif splits a word at its colon and then miscounts, so the typed words are matched against the id. */
 export function typedWords(
   id: string,
   argv: readonly string[],

@@ -5,9 +5,8 @@ import {showRootHelp} from './root-help.js'
 import {describeSubject, type HelpSubject} from './subject.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
-/** oclif's help of one command, with a short usage line, examples before flags, and shared flags last. */
 export class ZaelCommandHelp extends CommandHelp {
-  /** Without flags: they would fill half a screen, and oclif groups mutually exclusive ones wrongly. */
+  /** Omits flags: they would fill half a screen, and oclif groups mutually exclusive ones wrongly. */
   protected override defaultUsage(): string {
     const args = Object.values(this.command.args ?? {}).filter(({hidden}) => !hidden)
     const words = args.map(({name, multiple, required}) => {
@@ -38,7 +37,7 @@ export class ZaelCommandHelp extends CommandHelp {
 export default class ZaelHelp extends Help {
   protected override CommandHelpClass = ZaelCommandHelp
 
-  /** Called by oclif for `--help` anywhere, for a bare `zael`, and for a group without a command. */
+  /** oclif calls this for `--help` anywhere, for a bare `zael`, and for a group without a command. */
   override async showHelp(argv: string[]): Promise<void> {
     const firstFlag = argv.findIndex(arg => arg.startsWith('-'))
     const typed = (firstFlag < 0 ? argv : argv.slice(0, firstFlag)).flatMap(word => word.split(':'))
@@ -56,7 +55,7 @@ export default class ZaelHelp extends Help {
     else await this.show(subject)
   }
 
-  /** The subject of the words. Words after a command are its arguments; after a group they are unknown. */
+  /** Words after a command are its arguments; after a group they are unknown. */
   find(words: readonly string[]): HelpSubject | undefined {
     if (words.length === 0) return {kind: 'root'}
     const text = words.length === 1 && HELP_TOPICS.find(({name}) => name === words[0])
@@ -86,7 +85,6 @@ export default class ZaelHelp extends Help {
   }
 }
 
-/** Sections in this order; others last. */
 const ORDER = ['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS']
 
 const EVERYWHERE = ['STACK', 'GLOBAL']

@@ -11,14 +11,13 @@ interface CommandLine {
   readonly commands: Readonly<Record<string, {readonly summary?: string; readonly hidden?: boolean}>>
 }
 
-/** Columns of a stream that is no terminal, and the least that is used of one. */
 const PIPE_COLUMNS = 80
 const LEAST_COLUMNS = 40
 
 const BOLD = '\u001b[1m'
 const NOT_BOLD = '\u001b[22m'
 
-/** Prints the first page of the help. It loads no oclif, which takes several times as long as everything here. */
+/** Loads no oclif, which takes several times as long as everything here. */
 export async function showRootHelp(stdout: NodeJS.WriteStream = process.stdout): Promise<void> {
   const [{oclif}, {commands}] = await Promise.all(
     ['package.json', 'oclif.manifest.json'].map(async name => JSON.parse(await readFile(packageFile(name), 'utf8'))),
@@ -46,7 +45,7 @@ export function rootHelp({oclif, commands}: CommandLine, {width, isBold}: {width
   ].join('\n\n')
 }
 
-/** All of it is ASCII, so that every character takes one column. */
+/** The text is ASCII, so every character takes one column. */
 function inColumns(rows: ReadonlyArray<readonly [string, string]>, width: number): string[] {
   const left = Math.max(...rows.map(([name]) => name.length)) + 2
   return rows.flatMap(([name, text]) =>
@@ -65,7 +64,7 @@ function wrapped(text: string, width: number): string[] {
   return lines
 }
 
-/** Node asks NO_COLOR, FORCE_COLOR and TERM for a terminal; for a pipe only FORCE_COLOR counts. */
+/** Node checks NO_COLOR, FORCE_COLOR and TERM for a terminal; for a pipe only FORCE_COLOR counts. */
 function hasColours(stdout: NodeJS.WriteStream): boolean {
   if (stdout.isTTY) return stdout.hasColors()
   return !['0', 'false', undefined].includes(process.env.FORCE_COLOR)

@@ -3,7 +3,7 @@ import type {Config, Topic} from '@oclif/core/interfaces'
 import type {HelpEntryJson, HelpResult} from './results.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
-/** A subject of help; a `group` of commands is what oclif calls a topic. */
+/** oclif calls a `group` of commands a topic. */
 export type HelpSubject =
   | {readonly kind: 'root'}
   | {readonly kind: 'text'; readonly text: HelpTopic}

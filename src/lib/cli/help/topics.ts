@@ -89,5 +89,4 @@ const limitSyntax: HelpTopic = {
   ],
 }
 
-/** All help topics, in the order the root help names them. */
 export const HELP_TOPICS: readonly HelpTopic[] = [limitSyntax, environment, exitCodes]

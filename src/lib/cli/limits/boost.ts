@@ -10,7 +10,6 @@ import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
 import type {LimitsBoostsResult} from './results.js'
 
-/** Boosts, one row per limit, the next end first. */
 export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLimit> {
   return {
     rows: byEnd(boosts),
@@ -43,7 +42,7 @@ function byEnd(boosts: readonly BoostedLimit[]): BoostedLimit[] {
   return [...boosts].sort((a, b) => (a.limit.boost?.untilMs ?? 0) - (b.limit.boost?.untilMs ?? 0))
 }
 
-/** A change for the comparison with recorded usage: what applies until the end counts, not what follows. */
+/** For the comparison with recorded usage: the boosted values count. */
 export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: T): T {
   return {...change, after: change.after.map(limit => boostedOf(limit) ?? limit)}
 }
@@ -72,10 +71,7 @@ export function endLines(
   ]
 }
 
-/**
- * What becomes of a quota: more is given only when a period begins, less counts at once, and what the end cuts off or
- * what was cut off before it is not given back.
- */
+/** A higher quota applies from the next period, a lower one at once. Tokens cut off are not refunded. */
 function quotaText(limit: Limit, untilMs: number, nowMs: number): string {
   const {name, capacity, reset, unit} = limit
   const boosted = boostedOf(limit)?.capacity ?? capacity

@@ -12,16 +12,15 @@ import {entityScope, resourceScope} from './switch.js'
 interface ShownCascade {
   readonly lines: string[]
   readonly result: CascadeResult
-  /** When it was set for something new: the name may be misspelled. */
+  /** For a name that nothing uses yet: it may be misspelled. */
   readonly warnings: readonly string[]
 }
 
-/** Sets or removes the policy of a resource; `policy` is on, off or clear. */
+/** `policy`: on, off or clear. */
 export function cascadeResource(namespace: NamespaceRepository, name: string, policy: string): Promise<ShownCascade> {
   return changeCascade(namespace, resourceScope(name), policy)
 }
 
-/** Sets or removes the policy of an entity, for all resources unless one is given. */
 export function cascadeEntity(
   namespace: NamespaceRepository,
   whose: Parameters<typeof entityScope>[0],

@@ -10,7 +10,7 @@ import type {ChangeEffectJson} from './results.js'
 
 const MOST_ALTERED = 5
 
-/** What live buckets lose; `undefined` when they lose nothing that they are charged for. */
+/** `undefined` when live buckets lose no limit that they are charged for. */
 export function lossText({lost, losing, unconfigured, isComplete}: ChangeReach): string | undefined {
   const least = isComplete ? '' : 'at least '
   const parts = [
@@ -22,7 +22,6 @@ export function lossText({lost, losing, unconfigured, isComplete}: ChangeReach):
   return parts.length === 0 ? undefined : parts.join('; ')
 }
 
-/** Limits that change besides what was meant, from and to what; `undefined` when there are none. */
 export function alteredText(altered: readonly AlteredLimit[]): string | undefined {
   if (altered.length === 0) return undefined
   const rest = altered.length - MOST_ALTERED
@@ -33,12 +32,12 @@ export function alteredText(altered: readonly AlteredLimit[]): string | undefine
   return [...each, ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])].join('; ')
 }
 
-/** Of these, what needs consent: live buckets have them with other values then. Those that are gone count as lost. */
+/** Changes that need confirmation: live buckets get other values. Limits that are gone count as lost. */
 export function alteredLive({altered}: Pick<ChangeReach, 'altered'>): AlteredLimit[] {
   return altered.filter(({after, buckets}) => after !== undefined && buckets > 0)
 }
 
-/** The question before a change of a scope does more than was named to live buckets; `undefined` when it does not. */
+/** `undefined` when the change has no side effects on live buckets. */
 export function consentQuestion(scope: ConfigScope, reach: ChangeReach | undefined): string | undefined {
   if (!reach) return undefined
   const [lost, altered] = [lossText(reach), alteredText(alteredLive(reach))]
@@ -49,10 +48,7 @@ export function consentQuestion(scope: ConfigScope, reach: ChangeReach | undefin
   return parts.length === 0 ? undefined : `Changing ${scopeWords(scope)} ${parts.join(', and ')}`
 }
 
-/**
- * The question before limits stay for good that were copied for boosts, until then (epoch ms), because others of the scope
- * are set or unset: they would have ended. `undefined` when there are none.
- */
+/** Asked before limits copied for a boost (until epoch ms) become permanent. `undefined` when there are none. */
 export function keptQuestion(
   scope: ConfigScope,
   copiedUntilMs: number | undefined,

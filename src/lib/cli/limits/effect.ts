@@ -13,7 +13,7 @@ import {type ChangeOutcome, limitChanges, limitJson, scopeJson} from './json.js'
 import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
 import type {ChangeEffectJson} from './results.js'
 
-/** What a change comes to: at its level, for live buckets, and in names. Found out before it is made. */
+/** Computed before the change is made. */
 export interface ChangeEffect {
   readonly level: LevelEffect
   /** `undefined` when no limits change. */
@@ -21,10 +21,8 @@ export interface ChangeEffect {
   readonly names: readonly NewName[]
 }
 
-/** Levels listed one by one; an entity's limits for every resource may hide those of many resources. */
 const MOST_LEVELS = 5
 
-/** Reads what a change will come to; writes nothing. */
 export async function effectOf(
   namespace: NamespaceRepository,
   change: MeantChange,
@@ -37,7 +35,7 @@ export async function effectOf(
   ])
   const known = new Set(change.before.map(({name}) => name))
   const added = change.after.flatMap(({name}) => (known.has(name) ? [] : [name]))
-  // Settings alone concern no bucket.
+  // Settings alone affect no bucket.
   const changesLimits = change.before.length > 0 || change.after.length > 0
   const level = await levelEffect(namespace, change)
   const covered = [...level.hides, ...level.uncovers]
@@ -48,7 +46,7 @@ export async function effectOf(
   return {level, reach, names}
 }
 
-/** The effect of a change that was made, where others have changed the same limits since it was previewed. */
+/** Recomputed when others changed the same limits since the preview. */
 export async function effectMade(
   namespace: NamespaceRepository,
   effect: ChangeEffect,
@@ -83,7 +81,7 @@ function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect, isM
     hides: levelsText(hides),
     uncovers: levelsText(uncovers),
     'also changes': alteredText(reach?.altered.filter(({isShown}) => !isShown) ?? []),
-    // The number of buckets that were updated says it too.
+    // After the change, "live buckets" already says that there are none.
     concerns: reach && !(isMade && reach.buckets === 0) ? reachText(reach) : undefined,
     loses: reach && lossText(reach),
     new: names.length === 0 ? undefined : names.map(newNameText).join(', '),

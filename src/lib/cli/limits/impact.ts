@@ -11,12 +11,11 @@ export const impactFlags = {
   impact: boolean({description: 'Also compare with the usage of the last week: whom the limits would have refused.'}),
 }
 
-/** A week: every habit of the weekdays is in it once. */
+/** A week has every weekday once. */
 export const IMPACT_MS = 7 * 24 * 3_600_000
 
 const MOST_ROWS = 10
 
-/** Compares changes with recorded usage, by default of the last week by the hour; reads only. */
 export async function readImpact(
   namespace: NamespaceRepository,
   changes: readonly ScopeLimits[],
@@ -31,7 +30,6 @@ const WORDS = {refused: 'refused', possible: 'perhaps', near: 'near', fits: 'fit
 
 const isComparable = ({changed, unrecorded}: Impact): boolean => changed.length > unrecorded.length
 
-/** Whom the limits would have stopped, worst first; all of them, or these. */
 export function impactListing(impact: Impact, found = impact.found): Listing<EntityImpact> {
   const peak = (of: 'tokens' | 'allowed') => (each: EntityImpact) => each.peak && Math.floor(each.peak[of])
   const amount = (of: 'tokens' | 'allowed') => (each: EntityImpact) => {

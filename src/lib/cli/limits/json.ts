@@ -6,13 +6,12 @@ import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../output/results.js'
 import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from './results.js'
 
-/** A limit in JSON; `text` is the syntax of `zael limits set`. */
 export function limitJson(limit: Limit): LimitJson {
   const {name, capacity, refillAmount, refillPeriodSeconds} = limit
   return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit), ...kindJson(limit)}
 }
 
-/** What makes a limit other than a plain rate, in JSON; nothing for a plain rate. */
+/** Empty for a plain rate. */
 export function kindJson(limit: Limit): Pick<LimitJson, 'reset' | 'schedule' | 'timeZone' | 'soft' | 'unit' | 'boost'> {
   const {reset, schedule, timeZone, soft, unit} = baseOf(limit)
   return {
@@ -25,7 +24,7 @@ export function kindJson(limit: Limit): Pick<LimitJson, 'reset' | 'schedule' | '
   }
 }
 
-/** A scope in JSON; an entity's default applies to every resource and names none. */
+/** An entity's default names no resource. */
 export function scopeJson(scope: ConfigScope): ScopeJson {
   const level = levelOf(scope)
   return {
@@ -47,7 +46,7 @@ export function configJson(config: ConfigRecord): LimitsGetResult {
   }
 }
 
-/** A change of limits; without `buckets` when nothing was written. */
+/** Without `buckets` when nothing was written. */
 export type ChangeOutcome = Omit<LimitsChange, 'buckets'> & Partial<Pick<LimitsChange, 'buckets'>>
 
 export function changeJson({
@@ -76,7 +75,7 @@ export function limitChangesJson(before: readonly Limit[], after: readonly Limit
   }))
 }
 
-/** One limit before and after; at least one of the two exists. */
+/** At least one of the two exists. */
 export interface LimitChange {
   readonly name: string
   readonly was: Limit | undefined

@@ -18,7 +18,7 @@ interface ExportOptions {
   readonly onBegin: () => void
 }
 
-/** No YAML: applied, the beginning of a manifest would delete the limits that are missing. */
+/** Deliberately invalid YAML: applying a truncated manifest would delete the missing limits. */
 const INCOMPLETE = '} This manifest is incomplete: reading the table failed or was interrupted.\n'
 
 export async function printManifest(
@@ -49,7 +49,7 @@ async function* parts(
   for await (const [id, form] of entities) yield {[id]: form}
 }
 
-/** Marks a text that ends too early. JSON needs no mark: it lacks its last bracket. */
+/** JSON needs no mark: it lacks its last bracket. */
 async function* marked(texts: AsyncIterable<string>): AsyncGenerator<string, void> {
   try {
     yield* texts

@@ -15,10 +15,10 @@ export const manifestFlags = {
   }),
 }
 
-/** Some 300,000 entities. */
+/** About 300,000 entities. */
 const MAX_BYTES = 64 * 2 ** 20
 
-/** Of a file that is read as a whole: that takes a hundred times its size in memory. */
+/** For files that are parsed as a whole, which takes 100 times their size in memory. */
 const MAX_WHOLE_BYTES = 16 * 2 ** 20
 
 export async function readManifest(file: string): Promise<Manifest> {
@@ -45,7 +45,7 @@ export async function readManifest(file: string): Promise<Manifest> {
   }
 }
 
-/** A manifest and its namespace; a typed `--namespace` must be the same one. */
+/** A typed `--namespace` must be the one in the manifest. */
 export async function openManifest(
   file: string,
   {repository}: StackContext,

@@ -54,7 +54,7 @@ function boostLines(boosts: Plan['boosts']): string[] {
 
 const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({isEnded}) => isEnded)
 
-/** The question before a plan is applied; `undefined` when it only adds, and does nothing else to live buckets. */
+/** `undefined` when the plan only adds and has no side effects on live buckets. */
 export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, loss: ChangeReach): string | undefined {
   const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
   const [lost, altered] = [lossText(loss), alteredText(alteredLive(loss))]
@@ -192,7 +192,6 @@ export function manifestCounts({namespace, system, resources, entities}: Manifes
   }
 }
 
-/** Says that the file is valid; the table is not checked. */
 export function validLine(file: string, manifest: Manifest): string {
   const {namespace, resources, entities, limits} = manifestCounts(manifest)
   const figures = Object.entries({limits, resources, entities}).map(([name, count]) => `${name} ${formatCount(count)}`)

@@ -12,7 +12,6 @@ import {type ChangeOutcome, type LimitChange, scopeJson} from './json.js'
 
 const NONE = '(none)'
 
-/** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
 export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {
   const known = new Set(before.map(({name}) => name))
   const names = after.map(({name}) => name).filter(name => !known.has(name) && isTroublesomeForPython(name))

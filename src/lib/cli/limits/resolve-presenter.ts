@@ -75,7 +75,6 @@ export function cascadeSource({level}: SharedCharge): string {
   return level === 'record' ? 'of the entity itself' : `${level.replace('_', ' ')} level`
 }
 
-/** The most specific level with limits applies; less specific levels are ignored as a whole. */
 function verdict({level, limits, access, cascade}: LevelTrace, source: Resolution['source']): string {
   if (limits.length === 0) return access === undefined && cascade === undefined ? 'not set' : 'no limits'
   return level === source ? 'applies' : `hidden by ${source}`

@@ -11,10 +11,7 @@ import {interruptible, listenForEnd, nothingChanged} from '../output/interrupt.j
 import {ProgressLine, type ProgressStream, withProgress} from '../output/progress.js'
 import {applyQuestion} from './manifest-presenter.js'
 
-/**
- * Changes limits and shows how many live buckets were updated. The limits themselves are written first and regardless of
- * Ctrl-C: an interrupted change is still made.
- */
+/** Writes the limits first and regardless of Ctrl-C: an interrupted change is still made. */
 export async function changeWithProgress(
   change: (options: SyncOptions) => Promise<LimitsChange>,
   stream?: ProgressStream,
@@ -43,7 +40,6 @@ export interface JudgedPlan {
   readonly loss: ChangeReach
 }
 
-/** Compares a manifest with the table; reads only. Ctrl-C and SIGTERM stop it. */
 export async function planWithLoss(
   namespace: NamespaceRepository,
   manifest: Manifest,
@@ -70,7 +66,6 @@ export async function planWithLoss(
 
 const INTERRUPTED = 'manifest.interrupted'
 
-/** Asks before a plan is applied; Ctrl-C there says that nothing was changed. */
 export async function confirmPlan({plan, loss}: JudgedPlan, yes: boolean): Promise<void> {
   const question = applyQuestion(plan, loss)
   if (question === undefined) return
@@ -85,10 +80,7 @@ export interface AppliedPlan {
   readonly exitCode: number
 }
 
-/**
- * Applies a plan. The first signal lets requests in flight finish, and the result counts what was not tried; a second one
- * ends the process at once.
- */
+/** The first signal lets requests in flight finish; a second one ends the process. */
 export async function applyWithProgress(namespace: NamespaceRepository, plan: Plan): Promise<AppliedPlan> {
   const {applyPlan} = await import('../../manifest/apply.js')
   const line = new ProgressLine(process.stderr)

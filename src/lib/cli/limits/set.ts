@@ -16,7 +16,7 @@ export interface SetRequest {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
   readonly options: SetOptions
-  /** The limits and their end as words of a command. */
+  /** As typed: the limits, then --for or --until. */
   readonly words: readonly string[]
 }
 
@@ -35,7 +35,7 @@ export async function previewSet(
   return {preview, effect: await effectOf(namespace, {...preview, named}, nowMs)}
 }
 
-/** Sets limits after a preview: what others have added since is not removed. */
+/** Keeps limits that others added since the preview. */
 export async function setAsPreviewed(
   namespace: NamespaceRepository,
   {scope, limits, options}: SetRequest,
@@ -50,7 +50,7 @@ export async function setAsPreviewed(
   return {change, made: await effectMade(namespace, effect, preview, change)}
 }
 
-/** What was changed, or would be, and what to know about it; `where`: flags for suggested commands. */
+/** `where`: flags for suggested commands. */
 export function setLines(
   change: ChangeOutcome,
   effect: ChangeEffect,
@@ -64,7 +64,7 @@ export function setLines(
   return [...changeLines(change, effect, dryRun), ...notes, ...(narrower === undefined ? [] : ['', narrower])]
 }
 
-/** What is asked before limits are set, and what may have been meant instead; `undefined` when nothing has to be asked. */
+/** `instead`: a suggested alternative. `undefined` when no confirmation is needed. */
 export function setQuestion(
   request: SetRequest,
   {preview, effect}: PreviewedSet,
@@ -80,7 +80,7 @@ export function setQuestion(
   return {question, instead: ending ?? narrowerText(request, effect, where)}
 }
 
-/** The same for resources one by one: limits for every resource hide those of resources, which may be altered by that. */
+/** Suggests one command per resource: an entity's default limits hide those of resources. */
 function narrowerText(request: SetRequest, {reach}: ChangeEffect, where: string): string | undefined {
   const {scope, words} = request
   if (scope.level !== 'entity' || levelOf(scope) !== 'entity_default' || !reach) return undefined
@@ -90,7 +90,6 @@ function narrowerText(request: SetRequest, {reach}: ChangeEffect, where: string)
   return `To leave the others as they are: ${commands.join('; ')}`
 }
 
-/** Resources for which a command is proposed. */
 const MOST_PROPOSED = 3
 
 function untilCommand({scope, words}: SetRequest, untilMs: number, where: string): string {

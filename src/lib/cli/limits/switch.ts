@@ -14,13 +14,13 @@ import {policyText} from './presenter.js'
 import type {SwitchResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
-/** What to set; `undefined` removes the switch. */
+/** `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined
 
 interface ShownSwitch {
   readonly lines: string[]
   readonly result: SwitchResult
-  /** When something new was disabled or bypassed: the name may be misspelled. */
+  /** For a name that nothing uses yet (misspelled?), or when the search for exceptions failed. */
   readonly warnings: readonly string[]
 }
 
@@ -39,7 +39,6 @@ export function switchResource(
   return changeSwitch(namespace, resourceScope(name), access, options)
 }
 
-/** Switches an entity, for all resources unless one is given. */
 export function switchEntity(
   namespace: NamespaceRepository,
   whose: Parameters<typeof entityScope>[0],
@@ -63,7 +62,7 @@ export function entityScope({
   return {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)}
 }
 
-/** Sets or removes a switch and stamps live buckets; then looks where it does not reach: to switch off comes first. */
+/** Sets the switch before it searches for exceptions: disabling must not wait. */
 async function changeSwitch(
   namespace: NamespaceRepository,
   scope: PolicyScope,
@@ -78,7 +77,7 @@ async function changeSwitch(
   return {lines: switchLines(change, reach, where), result: switchJson(change, reach, where), warnings}
 }
 
-/** What was switched stays so when the look at the others fails. */
+/** The switch stays set when the search for exceptions fails. */
 async function reachOf(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<Reach> {
   try {
     return {access, exceptions: await switchExceptions(namespace, scope, access)}
@@ -95,7 +94,6 @@ export interface Reach {
   readonly problem?: string | undefined
 }
 
-/** Exceptions that are listed one by one. */
 const MOST_SHOWN = 5
 
 function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
@@ -148,7 +146,7 @@ function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchEx
   return `${scope.entity} (${access}${scope.resource === DEFAULT_RESOURCE ? ' for every resource' : ''})`
 }
 
-/** What was looked through for the exceptions; `undefined` for an entity, whose switches are all known. */
+/** `undefined` for an entity, whose switches are all known. */
 function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchExceptions): string | undefined {
   if (scope.level !== 'resource' || (looked === 0 && isComplete)) return undefined
   const configurations = formatPlural(looked, 'configuration of entities', 'configurations of entities')
@@ -159,10 +157,7 @@ function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchEx
 
 const VERBS = {disabled: 'disable', enabled: 'enable', bypass: 'bypass'} as const
 
-/**
- * Does there what was done, and no more than that. Nothing is proposed that would open for an entity what was switched for it
- * alone, only because its resource was opened.
- */
+/** Never suggests lifting an entity's own switch just because its resource was enabled, bypassed or cleared. */
 function commandFor(
   {scope}: LimitsChange,
   {scope: {entity, resource: own}}: SwitchException,

@@ -9,7 +9,6 @@ import {agree} from '../output/confirm.js'
 import {textTable} from '../output/text-table.js'
 import type {LimitlessJson, MigrateRunResult} from './results.js'
 
-/** Resources and exceptions that are printed; JSON has all that are known. */
 const PRINTED = 20
 
 export async function limitlessLines(limitless: Limitless, width: number | undefined): Promise<string[]> {

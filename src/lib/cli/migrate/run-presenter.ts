@@ -65,7 +65,6 @@ function leftTitle(conflicts: Sample<RecordDifference>): string {
     : `${records} not moved, or changed in both layouts`
 }
 
-/** An old item without a new one: created by an old client since, or its new record was deleted. */
 function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
   const kinds = Object.entries(copiedAgain).map(([kind, count]) => `${kind} ${formatCount(count)}`)
   if (kinds.length === 0) return []
@@ -192,7 +191,7 @@ export function verificationJson(
   }
 }
 
-/** `untangled` is part of the JSON output. */
+/** `untangled` is a fixed name in the JSON output. */
 const decisionsJson = ({split, keptAsLabelled, superseded}: Decisions): UsageDecisionsJson => ({
   untangled: split,
   keptAsLabelled,
@@ -255,7 +254,6 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
   ]
 }
 
-/** A clean-up in JSON; without a result, what it would do. */
 export function cleanedJson(
   stack: string,
   verification: Verification,
@@ -335,7 +333,6 @@ export const NO_OLD_ITEMS: OldItemCountsJson = {
   version: 0,
 }
 
-/** Kinds of old records, in the order they are printed. */
 const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
 
 function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {

@@ -21,10 +21,10 @@ export interface RunRequest {
   readonly limitsFromBuckets: WriteLimitsOptions | undefined
 }
 
-/** Identifies this run to others that find the table locked. */
+/** Shown to other runs that find the table locked. */
 const owner = (): string => `${process.env.USER ?? 'unknown'}@${hostname()} (process ${process.pid})`
 
-/** `--follow` in ms. It applies to the step "catch-up"; a run that stops before that step cannot follow. */
+/** In ms. Throws for a run that stops before the step "catch-up". */
 export function followMsOf(follow: string | undefined, until: StepId | undefined): number | undefined {
   if (follow === undefined) return undefined
   if (until !== undefined && until !== 'catch-up' && until !== 'version') {
@@ -43,7 +43,6 @@ export async function surveyWithProgress(table: Table, ourVersion: string): Prom
   )
 }
 
-/** Migrates; Ctrl-C may stop it at any time. */
 export async function migrateWithProgress(table: Table, stack: string, request: RunRequest): Promise<MigrationResult> {
   const {migrateTable} = await import('../../migrate/run.js')
   let current = {name: '', step: 'indexes', sinceMs: 0}
@@ -87,7 +86,7 @@ export async function verifyWithProgress(
   return comparing(options, request => verifyMigration(table, request))
 }
 
-/** Finds what a clean-up would delete; throws when something prevents it. */
+/** Throws when something prevents the clean-up. */
 export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
   const {compareForCleanUp} = await import('../../migrate/cleanup.js')
   return comparing({ourVersion}, request => compareForCleanUp(table, request))
@@ -103,7 +102,6 @@ function comparing(
   )
 }
 
-/** Compares, asks for consent, then deletes old items. */
 export async function cleanUpWithProgress(
   table: Table,
   stack: string,
@@ -136,7 +134,7 @@ export async function cleanUpWithProgress(
   )
 }
 
-/** `deleted` is `undefined` before consent; after it, a request in flight may have deleted more. */
+/** `deleted`: `undefined` before confirmation, then a lower bound: requests may be in flight. */
 function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelError {
   const message =
     deleted === undefined
@@ -148,7 +146,6 @@ function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelErr
   })
 }
 
-/** Finds all conflicts, asks for consent, then resolves each the same way. */
 export async function resolveAllWithProgress(
   table: Table,
   keep: Side,

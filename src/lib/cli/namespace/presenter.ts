@@ -37,7 +37,6 @@ export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace>
   return {rows, columns: [name, id, created, status], empty: 'There are no namespaces'}
 }
 
-/** Deleted namespaces, which no name points to. */
 export function orphanListing(rows: readonly Namespace[]): Listing<Namespace> {
   const {name, id, status, created, deleted} = COLUMNS
   const columns = [name, id, deleted, status, {...created, isExtra: true}]

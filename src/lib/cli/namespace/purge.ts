@@ -8,14 +8,13 @@ import {kindCounts} from '../output/kind-counts.js'
 import {withProgress} from '../output/progress.js'
 import {namespaceTitle} from './presenter.js'
 
-/** Asks for consent, then purges with progress; Ctrl-C stops it. */
 export async function purgeWithProgress(
   namespaces: Namespaces,
   namespace: Namespace,
   consent: {readonly confirm?: string | undefined},
 ): Promise<Removed> {
   const label = namespace.name || namespace.id
-  // Counted in the index, so possibly a little low: an exact count would read the whole table.
+  // May be a little low: an exact count would read the whole table.
   const {total} = kindCounts(await namespaces.countIndexed(namespace.id))
   const what = `This permanently deletes ${formatCount(total)} items of ${namespaceTitle(namespace)}`
   await confirmByName(what, label, {confirm: consent.confirm})
@@ -37,7 +36,6 @@ export async function purgeWithProgress(
   )
 }
 
-/** The error after Ctrl-C; the next run deletes the rest. */
 export function purgeInterrupted(namespace: Namespace, {deleted, byKind}: Removed): ZaelError {
   const {id, name} = namespace
   const message = `Interrupted: at least ${formatCount(deleted)} items of ${namespaceTitle(namespace)} are deleted, the rest remains.`

@@ -17,10 +17,7 @@ interface Consent {
   readonly unchanged?: string | undefined
 }
 
-/**
- * Continues only with consent: `--yes`, or a "y" typed on a terminal. The signal withdraws the question. `instead`: a
- * sentence with a command that may be what was meant; `unchanged`: what is true if the answer is no.
- */
+/** `signal` withdraws the question; `instead` suggests another command; `unchanged` is the message after a no. */
 export async function confirm(
   what: string,
   {yes, signal, instead, unchanged}: Consent,
@@ -38,14 +35,13 @@ export async function confirm(
   if (!isYes(answer)) throw declined(unchanged)
 }
 
-/** Whether a "y" is typed; false where there is no terminal to ask on. */
+/** False without a terminal to ask on. */
 export async function agree(question: string, terminal: Terminal = process): Promise<boolean> {
   return canAsk(terminal) && isYes(await ask(`${question} [y/N] `, terminal))
 }
 
 const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer.trim())
 
-/** Continues only when the name is repeated: by `--confirm NAME`, or typed on a terminal. */
 export async function confirmByName(
   what: string,
   name: string,
@@ -72,14 +68,14 @@ function canAsk({stdin, stderr}: Terminal): boolean {
   return stdin.isTTY === true && stderr.isTTY === true
 }
 
-/** The typed answer; empty when the input ends. Ctrl-C ends the command. */
+/** Empty when the input ends. Ctrl-C ends the command. */
 async function ask(question: string, {stdin, stderr}: Terminal, signal?: AbortSignal): Promise<string> {
   const asking = createInterface({input: stdin, output: stderr})
   let isInterrupted = false
   const ended = new Promise<undefined>(resolve => asking.once('close', () => resolve(undefined)))
   asking.once('SIGINT', () => {
     isInterrupted = true
-    // Readline has taken the key, so the process gets no signal: whoever waits for one says what was changed so far.
+    // Readline consumed the key, so emit the signal: its listener reports what was changed so far.
     if (signal) process.emit('SIGINT')
     asking.close()
   })
@@ -87,7 +83,7 @@ async function ask(question: string, {stdin, stderr}: Terminal, signal?: AbortSi
   const answer = await Promise.race([asking.question(printableText(question)), ended])
   unsubscribe?.()
   asking.close()
-  // Enter was not pressed, so the line is not finished.
+  // Enter was not pressed: end the line.
   if (answer === undefined) stderr.write('\n')
   if (signal?.aborted === true) throw new Aborted('The question', false, signal.reason)
   if (isInterrupted) throw new ExitError(EXIT.interrupted)

@@ -3,7 +3,7 @@ import {formatCount} from '../../core/text/text.js'
 import {padText, textWidth} from '../../core/text/text-width.js'
 import {paint} from './paint.js'
 
-/** Names and values about one thing; `undefined` for what does not apply. */
+/** Facts with the value `undefined` are omitted. */
 export type Facts = Readonly<Record<string, string | undefined>>
 
 export function factLines(title: string, facts: Facts): string[] {
@@ -13,7 +13,6 @@ export function factLines(title: string, facts: Facts): string[] {
   return [title, ...rows.map(([, value], at) => `  ${paint('dim', padText(names[at] ?? '', width))}  ${value}`)]
 }
 
-/** How many live buckets a switch, a policy or a parent was written to. */
 export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
   const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
   return `${formatCount(updated)} updated${missed}`

@@ -3,18 +3,14 @@ import {formatDuration} from '../../core/text/duration.js'
 
 export type MakeInterrupted = () => ZaelError
 
-/** Ctrl-C and SIGTERM during a command. */
 export interface Interruption {
-  /** Aborted by the first of them. */
+  /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly signal: AbortSignal
-  /** What is told of an interruption from now on. */
+  /** Sets the error of a later interruption. */
   tell(interrupted: MakeInterrupted): void
 }
 
-/**
- * Does long work that Ctrl-C (exit code 130) and SIGTERM (143) stop; `interrupted` makes the error. A second signal ends
- * the process at once.
- */
+/** Ctrl-C (exit code 130) and SIGTERM (143) abort with `interrupted()`. A second signal ends the process at once. */
 export async function interruptible<T>(
   work: (signal: AbortSignal, interruption: Interruption) => Promise<T>,
   interrupted: MakeInterrupted,
@@ -57,20 +53,19 @@ function ofKind(kind: 'interrupted' | 'terminated', error: ZaelError): ZaelError
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 
-/** The error of a command that has changed nothing yet; `hint`: what is worth knowing all the same. */
 export function nothingChanged(code: string, hint?: string): ZaelError {
   return new ZaelError('interrupted', code, 'Interrupted: nothing was changed.', hint === undefined ? {} : {hint})
 }
 
 export interface AwaitedEnd {
-  /** The exit code. */
+  /** Resolves to the exit code. */
   readonly reached: Promise<number>
-  /** Aborted at that moment. */
+  /** Aborted when `reached` resolves. */
   readonly signal: AbortSignal
   stop(): void
 }
 
-/** Ends at the time limit (ms; `undefined`: none) or with the first signal; a second signal ends the process at once. */
+/** Ends after `forMs` (`undefined`: never) or on the first signal. The same signal again ends the process at once. */
 export function listenForEnd(forMs?: number): AwaitedEnd {
   let resolve: (exitCode: number) => void = () => {}
   const reached = new Promise<number>(settle => {
@@ -97,7 +92,7 @@ export function listenForEnd(forMs?: number): AwaitedEnd {
   }
 }
 
-/** Does work within a time limit in ms (`undefined`: none). At the limit the signal aborts and the error is thrown at once. */
+/** `undefined`: no limit. At the limit the signal aborts and the error is thrown without waiting for the work. */
 export async function withinTime<T>(ms: number | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const end = new AbortController()
   if (ms === undefined) return work(end.signal)

@@ -1,9 +1,9 @@
 import {escapeHidden} from '../../core/text/printable.js'
 
-/** JSON that affects no terminal: hidden characters of strings are `\\u` escapes, which every parser reads as the same. */
+/** Safe for terminals: hidden characters in strings become `\\u` escapes, which parse to the same text. */
 export function jsonText(value: unknown, indent?: number): string {
   return escapeHidden(JSON.stringify(value, null, indent), character =>
-    // Strings contain no line breaks in JSON; those of the indentation remain.
+    // JSON strings contain no raw line breaks, so these belong to the indentation.
     character === '\n'
       ? character
       : Array.from({length: character.length}, (_, at) => unitEscape(character, at)).join(''),
@@ -13,21 +13,17 @@ export function jsonText(value: unknown, indent?: number): string {
 const unitEscape = (character: string, at: number): string =>
   `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`
 
-/** The lines between the brackets of a list or object; nothing for an empty one. */
+/** The lines between the brackets; empty for an empty list or object. */
 export const jsonInside = (value: object): string => jsonText(value, 2).slice(2, -2)
 
-/** Strings contain no line breaks in JSON. */
 export const indentedJson = (text: string): string => `  ${text.replaceAll('\n', '\n  ')}`
 
 const ELEMENTS_AT_ONCE = 100
 
-/** Characters of a piece: hardly any result has more, so it is written at once. */
+/** In characters; most results fit into one piece. */
 const PIECE_LENGTH = 1 << 16
 
-/**
- * The text of a result with all its lines, like `jsonText(result, 2)`, in pieces: that of a list of a hundred thousand would
- * take more memory than everything that was read for it.
- */
+/** Same text as `jsonText(result, 2)`, in pieces: as one string, 100,000 rows take more memory than their data. */
 export function* jsonPieces(result: unknown): Generator<string, void> {
   let piece = ''
   for (const part of isPlainObject(result) ? objectParts(result) : [jsonText(result, 2)]) {

@@ -22,7 +22,6 @@ const KINDS = {
 
 export type KindCounts = Readonly<Record<keyof typeof KINDS | 'other' | 'total', number>>
 
-/** Counts by display kind; records of no listed kind count as `other`. */
 export function kindCounts(byKind: CountsByKind): KindCounts {
   const sum = (records: readonly RecordKind[]) => records.reduce((total, record) => total + (byKind[record] ?? 0), 0)
   const total = sum(Object.keys(byKind) as RecordKind[])

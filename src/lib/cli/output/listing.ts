@@ -35,13 +35,12 @@ export interface ListFlagValues {
   readonly 'no-header': boolean
 }
 
-/** One column of a list; `--columns` and `--sort` use its name. */
 export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> {
   readonly name: string
-  /** Above the column; defaults to the name in capitals. */
+  /** Default: the name in capitals. */
   readonly header?: string
   readonly value: (row: Row) => Cell
-  /** Value for sorting and CSV, where it differs from the displayed one. */
+  /** For sorting and CSV. Default: `value`. */
   readonly raw?: (row: Row) => Cell
   /** Shown only when named in `--columns`. */
   readonly isExtra?: boolean
@@ -54,7 +53,6 @@ export interface Listing<Row> {
   readonly empty: string
 }
 
-/** The list as a text table. */
 export async function listingLines<Row>(
   {rows, columns, empty}: Listing<Row>,
   flags: ListFlagValues,
@@ -66,7 +64,7 @@ export async function listingLines<Row>(
   return textTable(textColumns(chosen, flags), cellsOf(chosen, sorted), tableOptions(flags, width))
 }
 
-/** The same for a list that goes on; its first rows determine the widths. */
+/** The first rows, in `rows`, determine the widths. */
 export function longListing<Row>(
   {rows, columns}: Listing<Row>,
   rest: AsyncIterable<readonly Row[]>,
@@ -81,7 +79,6 @@ export function longListing<Row>(
 }
 
 function textColumns<Row>(chosen: readonly ListingColumn<Row>[], flags: ListFlagValues): TextColumn[] {
-  // Columns that were named are not spare.
   const isAsked = flags.columns !== undefined
   return chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
     name,
@@ -99,7 +96,7 @@ function tableOptions(flags: ListFlagValues, width: number | undefined): TextTab
   return {header: !flags['no-header'], width, elsewhere}
 }
 
-/** The list as comma-separated values, one row per line: plain numbers, no truncation, empty fields for missing values. */
+/** Plain numbers, no truncation, empty fields for missing values. */
 export function* listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagValues): Generator<string, void> {
   const chosen = chooseColumns(columns, flags.columns)
   const sorted = sortRows(rows, columns, flags.sort)
@@ -147,7 +144,7 @@ function rawOf<Row>({value, raw = value}: ListingColumn<Row>, row: Row): Cell {
   return raw(row)
 }
 
-/** Numbers by value, everything else as text; missing values come last in either direction. */
+/** Missing values come last in either direction. */
 function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   const isMissing = (cell: Cell) => cell === null || cell === undefined
   if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b))
@@ -155,10 +152,10 @@ function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   return direction * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0)
 }
 
-/** What spreadsheets take for a formula, also in full width; a negative number is none. */
+/** Text that spreadsheets treat as a formula, full-width signs included; a signed number is none. */
 const isFormula = /^[=@＝＋－＠]|^[+-](?!\d+(?:\.\d+)?$)/
 
-/** A quote mark before a formula makes spreadsheets show it instead of computing it. */
+/** A leading quote makes spreadsheets show a formula instead of computing it. */
 function csvField(cell: Cell): string {
   if (cell === null || cell === undefined) return ''
   const text = printableText(String(cell))

@@ -5,12 +5,11 @@ import {keepHeapSmall} from './small-heap.js'
 import {writeDocument, writeLines} from './write-lines.js'
 
 export interface LongList<Item, Row> {
-  /** Fields of the result before the one with the items. */
   readonly before?: object
   readonly field: string
   readonly items: AsyncIterable<Item>
   readonly json: (item: Item) => unknown
-  /** Some of the items as rows. When more follow, columns that depend on all of them must be there. */
+  /** With `isMore`, include every column that later items may need. */
   readonly listing: (items: readonly Item[], isMore: boolean) => Listing<Row>
 }
 
@@ -19,23 +18,21 @@ export interface LongListOptions {
   readonly flags: ListFlagValues
   /** Columns per line; `undefined`: unlimited. */
   readonly width: number | undefined
-  /** Fields of the result after the items. */
   readonly after: () => object
-  /** Called before anything is printed. */
   readonly onBegin: () => void
 }
 
-/** Items by which columns and their widths are chosen; a list that is no longer looks as if it had been read first. */
+/** Columns and widths follow from these items; a shorter list looks as if read in full first. */
 const FIRST_ITEMS = 1000
 
 const ITEMS_PER_STEP = 100
 
-/** Prints a list while it is read; only `--sort` needs all of it in memory. */
+/** Prints while reading; only `--sort` holds the whole list in memory. */
 export async function printLongList<Item, Row>(list: LongList<Item, Row>, options: LongListOptions): Promise<void> {
   const {format, flags, width, after, onBegin} = options
   const {before = {}, field, items, json, listing} = list
   keepHeapSmall()
-  // Rejects unknown column names before anything is read, also where they do not matter.
+  // Rejects unknown column names before reading, in every format.
   await listingLines(listing([], false), flags, width)
   switch (format) {
     case 'json':
@@ -108,19 +105,19 @@ async function* rowsOf<Item, Row>(
   yield listing(some, true).rows
 }
 
-/** One field of a document that is too long to be held in memory, and the short fields around it. */
+/** A document with one field that is too long for memory. */
 export interface LongDocument {
   readonly before: object
   readonly field: string
-  /** The field in parts, none of them empty: lists of elements to concatenate, or objects whose entries to combine. */
+  /** Never empty: lists to concatenate, or objects to merge. */
   readonly parts: AsyncIterable<readonly unknown[] | Readonly<Record<string, unknown>>>
-  /** Whether a field without parts is left out; otherwise it is an empty list. */
+  /** Omits the field when there are no parts; otherwise it is an empty list. */
   readonly isOptional?: boolean
-  /** Read when all parts were written. */
+  /** Called after all parts are written. */
   readonly after: () => object
 }
 
-/** A document as JSON, part by part: the same text as of the whole. */
+/** Same text as for the whole document at once. */
 export async function* longJson({before, field, parts, isOptional, after}: LongDocument): AsyncGenerator<string, void> {
   const head = fieldsOf(before)
   let close = ''
@@ -139,7 +136,6 @@ export async function* longJson({before, field, parts, isOptional, after}: LongD
   yield `{\n${[...head, ...empty, ...tail].join(',\n')}\n}\n`
 }
 
-/** A document as YAML, part by part; `yaml` makes the text of a whole one. */
 export async function* longYaml(
   {before, field, parts, isOptional, after}: LongDocument,
   yaml: (value: object) => string,
@@ -148,7 +144,7 @@ export async function* longYaml(
   let isEmpty = true
   for await (const part of parts) {
     const text = yaml({[field]: part})
-    // The name of the field stands in a line of its own.
+    // Skips the first line, which repeats the field's name.
     yield isEmpty ? head + text : text.slice(text.indexOf('\n') + 1)
     isEmpty = false
   }

@@ -2,7 +2,7 @@ import {option} from '@oclif/core/flags'
 
 export const OUTPUT_FORMATS = ['table', 'json', 'jsonl', 'csv', 'yaml'] as const
 
-/** Formats that have rows, so only lists can be printed in them. */
+/** Only lists can be printed in these formats. */
 const ROW_FORMATS: ReadonlySet<string> = new Set(['jsonl', 'csv'])
 
 export const isRowFormat = (format: OutputFormat | undefined): boolean =>
@@ -19,7 +19,7 @@ export const outputFlags = {
   })(),
 }
 
-/** The requested format, read before the arguments are parsed: a parse error is printed in it too. */
+/** Reads raw arguments, because parse errors are printed in this format too. */
 export function formatIn(argv: readonly string[], otherwise: OutputFormat = 'table'): OutputFormat {
   const end = argv.indexOf('--')
   const own = end < 0 ? argv : argv.slice(0, end)

@@ -10,7 +10,7 @@ const ERASE_LINE = '\r\u001b[2K'
 const WIDEST_BAR = 30
 const NARROWEST_BAR = 5
 
-/** One line on a terminal that is redrawn during long work; nothing is drawn elsewhere. */
+/** Draws on terminals only. */
 export class ProgressLine {
   readonly #stream: ProgressStream
 
@@ -38,10 +38,6 @@ export class ProgressLine {
   }
 }
 
-/**
- * Does long work that draws its progress and that Ctrl-C stops; `interrupted` makes the error. The line is cleared
- * at the end.
- */
 export async function withProgress<T>(
   work: (line: ProgressLine, signal: AbortSignal) => Promise<T>,
   interrupted: () => ZaelError,
@@ -55,11 +51,11 @@ export async function withProgress<T>(
   }
 }
 
-/** A bar within that many columns. When an estimated total is exceeded, the bar stays full. */
+/** Stays full when `done` exceeds an estimated total. */
 export function barText(title: string, done: number, total: number, columns: number): string {
   const share = total > 0 ? Math.min(1, done / total) : 1
   const figures = `${Math.floor(share * 100)}%  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
-  // Two gaps, two brackets, and the last column stays free: a full line would wrap.
+  // Two gaps of two columns, two brackets, and a free last column against wrapping.
   const room = columns - textWidth(title) - figures.length - 7
   if (room < NARROWEST_BAR) return cutText(`${title}  ${figures}`, Math.max(0, columns - 1))
   const length = Math.min(WIDEST_BAR, room)

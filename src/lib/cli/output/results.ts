@@ -6,10 +6,10 @@ type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? {readonly [Key in keyof T]: DeepReadonly<T[Key]>}
     : T
 
-/** The type of a result or of a part of one. Commands import these types only: zod is not loaded when they run. */
+/** Commands import only these types, so zod is not loaded when they run. */
 export type ResultOf<Schema extends z.ZodType> = DeepReadonly<z.infer<Schema>>
 
-/** What a command returns that printed its documents as they came, one per line. */
+/** The result of a command that already printed its documents, one per line. */
 export type Streamed = Readonly<Record<string, never>>
 
 export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({id: 'OnUnavailable'})

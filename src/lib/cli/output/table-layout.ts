@@ -2,26 +2,26 @@ import {printableText} from '../../core/text/printable.js'
 import {formatNumber} from '../../core/text/text.js'
 import {textWidth} from '../../core/text/text-width.js'
 
-/** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
+/** `null`, `undefined` and empty strings are shown as a dash. */
 export type Cell = string | number | boolean | null | undefined
 
 export interface TextColumn {
-  /** Its name in `--columns`, in lists. */
+  /** Name in `--columns`; for lists only. */
   readonly name?: string
   readonly header: string
   /** Numbers are right-aligned by default. */
   readonly align?: 'left' | 'right'
-  /** In narrow tables: `whole` is never shortened; nor is `spare`, which is left out first. */
+  /** In narrow tables, neither is shortened; `spare` columns are dropped first. */
   readonly fit?: 'whole' | 'spare'
 }
 
 export interface PlacedColumn extends TextColumn {
-  /** Position among the cells of a row. */
+  /** Index into the cells of a row. */
   readonly at: number
-  /** In columns of the terminal. */
+  /** In terminal columns. */
   readonly width: number
   readonly isRight: boolean
-  /** Whether longer texts are cut; unless false. */
+  /** Cuts longer texts. Default: true. */
   readonly isCut?: boolean
 }
 
@@ -31,15 +31,12 @@ export interface TableLayout {
 }
 
 export const GAP = '  '
-/** Columns are not shortened below this while there are spare columns to leave out. */
+/** Minimum width while spare columns can be dropped. */
 const READABLE = 14
-/** Columns are not shortened below this while there are others to leave out. */
+/** Minimum width while other columns can be dropped. */
 const NARROWEST = 6
 
-/**
- * Chooses columns and widths. To fit a width, the widest text columns are shortened first, then spare columns are left
- * out, then others from the right; the first column remains.
- */
+/** To fit `width`: shortens the widest text columns, then drops spare ones, then the rightmost. The first stays. */
 export function layOutTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],

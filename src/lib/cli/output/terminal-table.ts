@@ -6,7 +6,7 @@ import {type Cell, cellText, GAP, type TableLayout} from './table-layout.js'
 const NOTHING = ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']
 const NO_BORDERS = [...NOTHING, 'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'].map(name => [name, ''])
 
-/** A table drawn by cli-table3. This file is imported only where one is drawn. */
+/** Import this file lazily: it loads cli-table3. */
 export function drawnLines({columns}: TableLayout, rows: readonly (readonly Cell[])[], header: boolean): string[] {
   const standIns = new StandIns()
   const table = new Table({
@@ -26,10 +26,7 @@ export function drawnLines({columns}: TableLayout, rows: readonly (readonly Cell
   return [header ? paint('dim', first) : first, ...rest]
 }
 
-/**
- * cli-table3 counts newer emoji as one column and the marks of many scripts as one each. So it arranges stand-ins, which it
- * counts right: one for each column that a character takes. The characters come back in the order they went.
- */
+/** cli-table3 miscounts newer emoji and combining marks. It gets one stand-in per column; restore them in order. */
 class StandIns {
   readonly #characters: string[] = []
   #restored = 0

@@ -11,7 +11,7 @@ import {
   type TextColumn,
 } from './table-layout.js'
 
-/** A share of one as a cell. */
+/** `share`: 1 is 100 %. */
 export function percentCell(share: number | null | undefined): Cell {
   return share === null || share === undefined ? undefined : formatPercent(share)
 }
@@ -20,16 +20,14 @@ export interface TextTableOptions {
   readonly header: boolean
   /** Columns per line; `undefined`: unlimited, as in a pipe. */
   readonly width: number | undefined
-  /** How to see columns for which there is no room. */
+  /** How to see dropped columns. Default: --output json. */
   readonly elsewhere?: string
-  /** Whether it is drawn on a terminal; otherwise it is written in plain columns. */
   readonly isTerminal?: boolean
 }
 
-/** cli-table3 takes more than proportionally longer for more rows: seconds for 5,000. */
+/** cli-table3's time grows faster than linearly: seconds for 5,000 rows. */
 const MOST_DRAWN_ROWS = 1000
 
-/** Borderless columns that fit a width. On a terminal, a last line names the columns for which there is no room. */
 export async function textTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
@@ -44,10 +42,7 @@ export async function textTable(
   return [...drawnLines(layout, rows, header), ...footer]
 }
 
-/**
- * The same for a table that goes on, a line at a time. The first rows determine the widths; what is wider in later rows is cut
- * on a terminal, and otherwise moves the rest of its line.
- */
+/** The first rows set the widths. Wider cells in later rows are cut if `width` is given, else they shift their line. */
 export async function* longTable(
   columns: readonly TextColumn[],
   first: readonly (readonly Cell[])[],
@@ -64,7 +59,6 @@ export async function* longTable(
 
 const withoutCut = (column: PlacedColumn): PlacedColumn => ({...column, isCut: false})
 
-/** Columns without a limit of width, for a few short rows. */
 export function plainTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
@@ -73,7 +67,7 @@ export function plainTable(
   return [...plainLines(layOutTable(columns, rows, {header, width: undefined}), rows, header)]
 }
 
-/** One line at a time, so that long tables are never in memory as a whole. */
+/** Lazy, so that long tables are never in memory as a whole. */
 function* plainLines(
   {columns}: TableLayout,
   rows: readonly (readonly Cell[])[],

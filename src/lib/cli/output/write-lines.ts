@@ -1,25 +1,22 @@
 import {once} from 'node:events'
 import {safeLine} from './paint.js'
 
-/** Characters that are written at a time. */
+/** In characters. */
 const CHUNK = 65_536
 
 type Source = Iterable<string> | AsyncIterable<string>
 
-/** Writes lines to stdout no faster than they are read there, so that long lists do not pile up in memory. */
+/** Waits for slow readers of stdout, so that long lists do not pile up in memory. */
 export async function writeLines(lines: Source, onBegin?: () => void): Promise<void> {
   await writeTexts(lines, line => `${safeLine(line)}\n`, onBegin)
 }
 
-/** The same for documents whose text affects no terminal already, with its line breaks. */
+/** For texts that are already safe for terminals and contain their line breaks. */
 export async function writeDocument(texts: Source, onBegin?: () => void): Promise<void> {
   await writeTexts(texts, text => text, onBegin)
 }
 
-/**
- * `onBegin` is called before the first write: an error until then leaves nothing behind, and one after it everything that
- * came before.
- */
+/** `onBegin` runs before the first write: earlier errors leave no output, later ones keep the lines before them. */
 async function writeTexts(
   source: Source,
   textOf: (each: string) => string,
@@ -32,7 +29,6 @@ async function writeTexts(
     hasBegun = true
     return process.stdout.write(text)
   }
-  /** The promise of a reader that is slower; `undefined`: nothing to wait for. */
   const add = (each: string): Promise<unknown> | undefined => {
     text += textOf(each)
     if (text.length < CHUNK) return undefined

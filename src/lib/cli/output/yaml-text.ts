@@ -2,7 +2,7 @@ import {Document, isScalar, stringify, visit} from 'yaml'
 import {escapeHidden} from '../../core/text/printable.js'
 import {plainYaml} from '../../files/plain-yaml.js'
 
-/** YAML that affects no terminal: strings with hidden characters are quoted and have escapes, which read as the same. */
+/** Safe for terminals: strings with hidden characters are quoted and escaped, and parse to the same text. */
 export function yamlText(value: unknown, options: {lineWidth?: number; compat?: 'yaml-1.1'} = {}): string {
   const plain = plainYaml(value)
   if (plain !== undefined) return plain

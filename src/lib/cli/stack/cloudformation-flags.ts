@@ -43,7 +43,7 @@ const folder = {
   },
 }
 
-/** For tools that deploy themselves; what concerns a deployment of zael makes no sense with it. */
+/** For other deployment tools; excludes flags that only matter when zael deploys. */
 export const exportFlags = {
   export: string({
     description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
@@ -79,7 +79,6 @@ export function noPolicies(): InvalidInput {
   })
 }
 
-/** The given ARN; throws when it is not the ARN of a role. */
 export function parseRoleArn(text: string | undefined): string | undefined {
   if (text === undefined || /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/.test(text)) return text
   throw new InvalidInput('deploy.role', `--cloudformation-role is "${text}"; it must be the ARN of an IAM role.`, {
@@ -88,7 +87,6 @@ export function parseRoleArn(text: string | undefined): string | undefined {
   })
 }
 
-/** The given name; throws when no bucket can have it. */
 export function parseBucketName(text: string | undefined): string | undefined {
   if (text === undefined || /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)) return text
   throw new InvalidInput('deploy.bucket', `--template-bucket is "${text}"; it must be the name of an S3 bucket.`, {
@@ -99,7 +97,7 @@ export function parseBucketName(text: string | undefined): string | undefined {
 
 type Flag = BooleanFlag<boolean> | OptionFlag<string | undefined>
 
-/** One flag per stack option. None has a default: an option that is not typed keeps its deployed value. */
+/** No defaults: an option that is not typed keeps its deployed value. */
 export const optionFlags: Readonly<Record<string, Flag>> = Object.fromEntries(
   STACK_OPTIONS.map(option => [option.flag, flagFor(option)]),
 )

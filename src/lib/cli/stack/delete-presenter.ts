@@ -66,7 +66,6 @@ export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[
   ]
 }
 
-/** The deletion in JSON; without a result, the plan. */
 export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined): DeleteResult {
   const named = ({logicalId, physicalId, type}: StackResource) => ({logicalId, physicalId, type})
   return {

@@ -9,7 +9,7 @@ import type {Table} from '../../repository/table/table.js'
 import type {Interruption} from '../output/interrupt.js'
 import {eventLines, outOfSight} from './deploy-presenter.js'
 
-/** Deletes a stack and prints its events on stderr. Ctrl-C stops waiting; a deletion that has begun continues. */
+/** Ctrl-C stops waiting; a deletion that has begun continues. */
 export async function deleteWithEvents(
   aws: Aws | undefined,
   table: Table,
@@ -43,11 +43,9 @@ interface DeletionMode {
 export interface StartedDeletion {
   readonly plan: DeletionPlan
   readonly gone: ReadonlySet<DeletedPart>
-  /** Flags that select the same stack. */
   readonly flags: string
 }
 
-/** The error after Ctrl-C: AWS continues a deletion that has started. */
 export function interruptedDeletion(started: StartedDeletion): ZaelError {
   const {plan, flags} = started
   const [next] = leftOf(started)
@@ -63,7 +61,7 @@ export function interruptedDeletion(started: StartedDeletion): ZaelError {
   })
 }
 
-/** A failure after some parts are deleted, with what is deleted, what is left and how to continue; other errors unchanged. */
+/** Once a part is deleted, adds what is deleted, what is left and how to continue. */
 export function unfinishedDeletion(error: unknown, started: StartedDeletion): unknown {
   const {plan, gone, flags} = started
   const stack = plan.name

@@ -9,7 +9,7 @@ import type {DeployResult} from './results.js'
 export interface LocalDeployment {
   readonly stack: string
   readonly created: boolean
-  /** Options for services that an engine does not have. */
+  /** Options for services that a local engine does not have. */
   readonly withoutEffect: readonly string[]
 }
 
@@ -18,7 +18,6 @@ type LocalRequest = Pick<
   'options' | 'repair' | 'cloudFormationRole' | 'templateBucket' | 'terminationProtection'
 >
 
-/** Creates the table of the template on an engine without CloudFormation, unless it exists. */
 export async function deployLocally(
   givenTable: Table,
   {options, repair, cloudFormationRole, templateBucket, terminationProtection}: LocalRequest,

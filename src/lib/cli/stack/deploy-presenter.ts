@@ -23,7 +23,7 @@ const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: strin
   keep: ['-', 'yellow', 'is removed from the stack and kept on AWS'],
 }
 
-// What these have before or after is not a change.
+// New to the stack, so their properties are not changes.
 const NEW: ReadonlySet<ChangeAction> = new Set(['add', 'import', 'restore'])
 
 // Additions first; changes and deletions last, right above the question.
@@ -57,7 +57,7 @@ export function deployPlanLines(plan: DeployPlan): string[] {
 function adoptionLines({adopts}: DeployPlan): string[] {
   if (adopts === null) return []
   const {table, items, formerArchive} = adopts
-  // DynamoDB counts some hours late.
+  // DynamoDB's count is some hours old, so 0 says nothing.
   const count = items === 0 ? 'its items' : `about ${formatPlural(items, 'item')}`
   return [
     paint('green', `  adopts table ${table}: ${count} stay${items === 1 ? 's' : ''}`),
@@ -149,7 +149,7 @@ export function unfinishedLines({terminationProtection}: DeployPlan, flags: stri
   return nextLines([[`zael deploy${flags}${protection}`, 'finish when CloudFormation is done']])
 }
 
-/** The JSON result without CloudFormation; the keys are always the same. */
+/** Every result starts from this, so the keys are always the same. */
 export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   region: null,
   dryRun: false,
@@ -210,7 +210,6 @@ interface Unobserved {
   readonly stack: string
 }
 
-/** Explains that a stack changes on although it can no longer be read; other errors unchanged. */
 export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unobserved): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'stack.out-of-sight') return error
   const {kind, message, details, cause} = error

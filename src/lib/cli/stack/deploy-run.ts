@@ -60,7 +60,7 @@ export async function deployWithConsent(
     const onSent = () => interruption.tell(() => interruptedInDoubt(plan, flags))
     since = await startChanges(aws, plan, {signal, onSent})
   } catch (error) {
-    // CloudFormation may have begun.
+    // When in doubt, keep the change set: CloudFormation may have begun.
     const isInDoubt = error instanceof Aborted && error.maybeApplied
     throw changeSet && !isInDoubt ? await discardAfter(error, aws, changeSet) : error
   }
@@ -77,7 +77,7 @@ export async function deployWithConsent(
   }
 }
 
-/** Deletes what a failed first deployment left, which would block the next; it contains no data. Returns what was changed. */
+/** Deletes leftovers of a failed first deployment: they hold no data and block the next. Returns what was changed. */
 async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode: DeployMode): Promise<string> {
   const {signal} = mode.interruption
   const table = untilAborted(givenTable, signal)
@@ -142,13 +142,11 @@ function questionFor({stack, region, action, changeSet, code, adopts, terminatio
   return `This changes stack "${stack}" in ${region}${what}`
 }
 
-/** CloudFormation was told to begin, and has not answered. */
 function interruptedInDoubt({stack}: DeployPlan, flags: string): ZaelError {
   const message = `Interrupted: CloudFormation may have begun to change stack "${stack}"; it did not answer.`
   return new ZaelError('interrupted', 'deploy.interrupted', message, {hint: lateHint(flags), details: {stack}})
 }
 
-/** CloudFormation continues after Ctrl-C. */
 function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelError {
   const message = changeSet
     ? `Interrupted: CloudFormation continues with stack "${stack}".`

@@ -8,7 +8,7 @@ import {paint} from '../output/paint.js'
 
 export interface Examination {
   readonly flags: StackFlagValues
-  /** Whether the user named the stack; the default one may be missing. */
+  /** The user named the stack; a default stack may be missing. */
   readonly isNamed: boolean
   readonly version: string
 }

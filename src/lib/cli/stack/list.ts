@@ -5,7 +5,6 @@ import type {Listing} from '../output/listing.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The stacks of one region or all, or the tables of a local engine. */
 export async function findStacks(
   input: ConnectionInput,
   {allRegions}: {readonly allRegions: boolean},

@@ -17,7 +17,7 @@ export interface TableFacts {
   readonly items: number
 }
 
-/** The state of a stack in JSON: these fields only, because the file also holds what proves who its supervisor is. */
+/** Only these fields: the state file also holds the token that proves who its supervisor is. */
 export function stateJson(state: StackState): LocalStateJson {
   const {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version} = state
   return {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version}

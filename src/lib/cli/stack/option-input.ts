@@ -6,14 +6,14 @@ import type {ExportedFile} from '../../infra/deploy/export.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {confirm} from '../output/confirm.js'
 
-/** Typed texts: options by name, tags as KEY=VALUE, tags to remove as KEY. */
+/** Tags as KEY=VALUE, removed tags as KEY. */
 interface Typed {
   readonly options: Readonly<Record<string, string>>
   readonly tags: readonly string[]
   readonly removedTags: readonly string[]
 }
 
-/** Options and tags from a file and from the command line, which wins. */
+/** The command line overrides the file. */
 export async function readOptions(
   file: string | undefined,
   typed: Typed,
@@ -36,7 +36,6 @@ interface Consent {
   readonly signal: AbortSignal
 }
 
-/** Checks the options and writes the files of a stack to a folder; asks before it overwrites an earlier export. */
 export async function exportWithConsent(
   folder: string,
   {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
@@ -53,7 +52,6 @@ export async function exportWithConsent(
   return exportStack(folder, options)
 }
 
-/** Checks the options and writes the policies that deploying needs; asks before it overwrites earlier ones. */
 export async function exportPolicyWithConsent(
   aws: Aws,
   folder: string,

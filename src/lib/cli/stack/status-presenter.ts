@@ -111,7 +111,7 @@ function safetyText({deletionProtection, pointInTimeRecovery}: TablePart, stack:
   return `deletion protection ${onOff(deletionProtection)}, ${recovery}${ofStack}`
 }
 
-/** In units per second; absent where nothing is known, as on a local engine. */
+/** In units per second; `undefined` where unknown, as on a local engine. */
 function throughputText({throughput}: TablePart): string | undefined {
   const {maxReads, maxWrites, warmReads, warmWrites} = throughput
   const of = (reads: number | null, writes: number | null) =>

@@ -26,7 +26,7 @@ export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
   monthly: 365 * DAY_MS,
 }
 
-/** Currency by the name of the limit; the others are counted in tokens. */
+/** Currency by limit name; other limits count tokens. */
 export type LimitUnits = ReadonlyMap<string, string>
 
 export interface UsageScope {
@@ -48,7 +48,6 @@ export function usageTitle({window, range, entity, resource}: UsageScope): strin
 
 type ShareRow = Omit<UsageWindow, 'limits' | 'refused'> & Partial<LimitShare>
 
-/** One row per window and limit. CSV has no bar. */
 export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
   return {
     rows: windows.flatMap(({limits, refused, ...window}) =>
@@ -113,7 +112,6 @@ function refusedColumns<Row>(
   ]
 }
 
-/** How many requests were refused, for the end of a sentence; empty where none was. */
 function refusedText({requests, byParent}: RefusedRequests): string {
   const own = requests > 0 ? `, ${formatCount(requests)} refused` : ''
   return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
@@ -210,7 +208,7 @@ export function partialText(windows: number): string {
   return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
 }
 
-/** One sparkline per resource and limit, oldest window first; windows without usage count as zero. */
+/** Oldest window first; windows without usage count as zero. */
 export function sparkLines(
   windows: readonly UsageWindow[],
   totals: readonly LimitTotal[],
@@ -243,7 +241,7 @@ function tokenCurve(numbers: readonly number[]): string {
 
 const WIDEST_CURVE = 60
 
-/** A bar of a share from 0 to 1. */
+/** `share`: 0 to 1. */
 export function shareBar(share: number | null | undefined): string {
   return share === null || share === undefined ? '' : gauge(Math.max(0, share), 1, BAR_WIDTH, WHOLE_BLOCKS)
 }
@@ -285,7 +283,7 @@ export function usageScopeJson({window, range, entity, resource}: UsageScope): U
 
 const WINDOWS_PER_REPORT = 1000
 
-/** Adds up usage, shows how many windows were read (there may be a million), and stops with Ctrl-C. */
+/** There may be a million windows. Ctrl-C stops reading. */
 export function readWithProgress<T>(read: (onProgress: (windows: number) => void) => Promise<T>): Promise<T> {
   keepHeapSmallest()
   const interrupted = () => nothingChanged('usage.interrupted')

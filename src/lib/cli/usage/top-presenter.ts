@@ -42,7 +42,6 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
   }
 }
 
-/** All limits of a consumer in one cell, for people. */
 function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): ListingColumn<TopConsumer>[] {
   const isExtra = by !== 'refused' && !consumers.some(isRefusing)
   const text = (name: string, tokens: number): string => `${name} ${formatTokens(tokens, units?.get(name))}`
@@ -62,7 +61,7 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
   ]
 }
 
-/** One number per cell, for programs; empty where a consumer was not charged for the limit. */
+/** Empty where a consumer was not charged for the limit. */
 function limitColumns(consumers: readonly TopConsumer[]): ListingColumn<TopConsumer>[] {
   const used = namesIn(consumers, ({limits}) => limits)
   const overdrawn = namesIn(consumers, each => each.overdrawn)

@@ -7,18 +7,18 @@ import {nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {VerifyFindingJson, VerifyResult} from './results.js'
 
-/** Findings of one kind that are shown without --all. */
+/** Per kind, without --all. */
 const SHOWN = 10
 
 export interface Verified {
   readonly stack: string
   readonly entity: string | undefined
   readonly report: VerifyReport
-  /** Of a run with --fix. */
+  /** Empty without --fix. */
   readonly outcomes: ReadonlyMap<Finding, RepairOutcome>
 }
 
-/** How many findings there are, whether or not they are listed. */
+/** Includes findings that are not listed. */
 const countOf = ({counts}: VerifyReport): number => [...counts.values()].reduce((sum, count) => sum + count, 0)
 
 export function verifyJson({stack, entity, report, outcomes}: Verified): VerifyResult {

@@ -8,7 +8,6 @@ import type {Table} from '../../repository/table/table.js'
 import {withProgress} from '../output/progress.js'
 import {keepHeapSmall} from '../output/small-heap.js'
 
-/** Compares the records of a table; Ctrl-C tells how to continue. */
 export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
   const {verifyTable} = await import('../../insight/verify/verify.js')
   keepHeapSmall()

@@ -18,12 +18,12 @@ export type LimitState = KindedLimit
 
 /** All limits of one entity, resource and shard. They share one refill instant, which is also the optimistic lock. */
 export interface BucketState {
-  /** Epoch milliseconds up to which every limit has been credited. */
+  /** Epoch ms up to which every limit has been credited. */
   readonly refilledAtMs: number
   readonly limits: ReadonlyMap<string, LimitState>
 }
 
-/** Millitokens asked for, per limit name. */
+/** Millitokens per limit name. */
 export type Amounts = ReadonlyMap<string, bigint>
 
 export function sumAmounts(requests: Iterable<{readonly amounts: Amounts}>): Map<string, bigint> {
@@ -37,10 +37,7 @@ export function negateAmounts(amounts: Amounts): Map<string, bigint> {
   return new Map([...amounts].map(([name, milli]) => [name, -milli]))
 }
 
-/**
- * Which requests fit into the balances together, first come first served; the others are skipped one by one. `sum` is what
- * all of them ask for, none less than nothing.
- */
+/** First come, first served: requests that don't fit are skipped one by one. Amounts must not be negative. */
 export function chooseFitting<T extends {readonly amounts: Amounts}>(
   requests: readonly T[],
   tokensMilli: ReadonlyMap<string, bigint>,
@@ -66,7 +63,7 @@ function covers(tokensMilli: ReadonlyMap<string, bigint>, amounts: Amounts): boo
   return true
 }
 
-/** Where one limit stands against what was asked of it. Counts are whole tokens. */
+/** A limit's balance against the requested amount, in whole tokens. */
 export interface LimitStatus {
   readonly name: string
   readonly capacity: number
@@ -80,21 +77,18 @@ export interface LimitStatus {
 
 export interface Decision {
   readonly admitted: boolean
-  /** Refilled up to the decision's instant, and charged when admitted. */
   readonly bucket: BucketState
-  /** One status per limit asked for, in the order asked. */
   readonly statuses: readonly LimitStatus[]
-  /** The longest wait among the statuses. */
   readonly retryAfterMs: number
 }
 
 /**
- * How far a refill instant may be ahead of a clock: a day. Within that either clock may be the wrong one, by a time zone for
- * example, and to set the instant back by a clock that lags would credit the time between twice. The bucket waits instead.
+ * Set back only instants more than a day ahead: within a day either clock may be wrong, for example by a time zone,
+ * and setting back by a lagging clock would credit that time twice.
  */
 const MAX_AHEAD_MS = 86_400_000
 
-/** Whether a bucket or one of its sessions would stand still for more than a day; its next write repairs it. */
+/** Whether a bucket or a session would stand still for more than a day. The next write repairs it. */
 export function isAheadOfTime({refilledAtMs, limits}: BucketState, nowMs: number): boolean {
   if (refilledAtMs > nowMs + MAX_AHEAD_MS) return true
   for (const {kind} of limits.values()) if ((kind?.quota?.session?.startMs ?? 0) > nowMs + MAX_AHEAD_MS) return true
@@ -102,11 +96,9 @@ export function isAheadOfTime({refilledAtMs, limits}: BucketState, nowMs: number
 }
 
 /**
- * Credits every limit up to `nowMs` and moves the shared instant there. A clock somewhat behind the instant changes
- * nothing: time that was credited once is never credited again. An instant far ahead is set back to `nowMs`, and what was
- * credited for the time between is taken back: nothing is minted, and the bucket does not stand still for years. Quotas
- * keep their balance, and are not granted the period that it is of again.
- * Sessions that have ended are opened as a use at `nowMs` would do, unless `opensSessions` is false.
+ * Credits every limit up to `nowMs` and moves the shared instant there. Time is never credited twice: a clock slightly
+ * behind changes nothing. An instant far ahead is set back and its credit is taken back; quotas keep their balance and
+ * are not granted its period again. Reopens ended sessions at `nowMs`, as a use would, unless `opensSessions` is false.
  */
 export function refillBucket(bucket: BucketState, nowMs: number, opensSessions = true): BucketState {
   const {refilledAtMs} = bucket
@@ -136,7 +128,7 @@ function refillLimit(
   return isAhead ? withBalance(limit, takeBackRefill(limit, limit, refilledAtMs - untilMs)) : limit
 }
 
-/** Field by field, which is faster than spreading: this is done for every refusal. */
+/** Field by field, which is faster than spreading. Runs for every refusal. */
 function withBalance(
   {capacityMilli, refillAmountMilli, refillPeriodMs, consumedMilli}: LimitState,
   {tokensMilli, remainder}: Balance,
@@ -144,16 +136,13 @@ function withBalance(
   return {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, consumedMilli, remainder}
 }
 
-/** The instant that a bucket is at when a clock shows `nowMs`: rules count as they are then, also if the clock is behind it. */
+/** Rules are evaluated at the bucket's instant, even if the clock is behind it. */
 export function instantAt(bucket: BucketState, nowMs: number): number {
   const {refilledAtMs} = bucket
   return refilledAtMs > nowMs + MAX_AHEAD_MS ? setBackTo(bucket, nowMs) : Math.max(refilledAtMs, nowMs)
 }
 
-/**
- * Where a refill instant far ahead is set back to: `nowMs`, or the begin of the last period that is at most a day ahead.
- * Clients that do not know which period is held would otherwise grant that one again.
- */
+/** `nowMs`, or the start of a period at most a day ahead, which clients that ignore `heldMs` would grant again. */
 function setBackTo({refilledAtMs, limits}: BucketState, nowMs: number): number {
   let latestMs = nowMs
   for (const {kind} of limits.values()) {
@@ -163,7 +152,7 @@ function setBackTo({refilledAtMs, limits}: BucketState, nowMs: number): number {
   return latestMs
 }
 
-/** Which rates were in force in the future that a wrong clock has credited is not worth knowing: all of it may be credit. */
+/** Any positive balance may be credit of a wrong clock, whatever rates it used. */
 function setBack(limit: LimitState, refilledAtMs: number, untilMs: number): LimitState {
   if (limit.kind?.quota) return quotaSetBack(limit, refilledAtMs, untilMs)
   return limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
@@ -174,16 +163,12 @@ export function hasKinds({limits}: BucketState): boolean {
   return false
 }
 
-/** The same bucket with the parameters that are in force at an instant; its balances stay. */
 export function inForceAt(bucket: BucketState, atMs: number): BucketState {
   if (!hasKinds(bucket)) return bucket
   return {...bucket, limits: new Map([...bucket.limits].map(([name, limit]) => [name, withRateAt(limit, atMs)]))}
 }
 
-/**
- * Whether the balances follow from plain arithmetic at `nowMs`: since the last refill no rule has changed, no reset was
- * due, no session has ended, and no softness has run out. Only then may tokens be taken without bringing it forward.
- */
+/** Whether tokens may be taken without a refill: no rule change, reset, end of a session or softness since then. */
 export function isCurrentAt({refilledAtMs, limits}: BucketState, nowMs: number): boolean {
   for (const limit of limits.values()) {
     if (!limit.kind) continue
@@ -195,7 +180,7 @@ export function isCurrentAt({refilledAtMs, limits}: BucketState, nowMs: number):
   return true
 }
 
-/** The periods that the balances of quotas belong to; of a state seen later, the periods that an earlier charge was in. */
+/** The quota periods of the balances, or those of a charge before this state was seen. */
 export function periodsOf(bucket: BucketState, chargedAtMs = Infinity): ReadonlyMap<string, QuotaPeriod> {
   if (!hasKinds(bucket)) return NO_PERIODS
   const periods = new Map<string, QuotaPeriod>()
@@ -208,7 +193,6 @@ export function periodsOf(bucket: BucketState, chargedAtMs = Infinity): Readonly
 
 const NO_PERIODS: ReadonlyMap<string, QuotaPeriod> = new Map()
 
-/** The first instant after `nowMs` at which a limit changes by itself; `undefined` for a bucket of plain limits. */
 export function nextBoundary({limits}: BucketState, nowMs: number): number | undefined {
   let first: number | undefined
   for (const limit of limits.values()) {
@@ -218,7 +202,6 @@ export function nextBoundary({limits}: BucketState, nowMs: number): number | und
   return first
 }
 
-/** Admits when every limit asked for covers its amount; otherwise charges none of them. */
 export function tryConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: number): Decision {
   const refilled = refillBucket(bucket, nowMs)
   const statuses = statusesOf(refilled, amounts, nowMs)
@@ -240,16 +223,12 @@ export function wouldAdmit(bucket: BucketState, amounts: Amounts, nowMs: number)
   return true
 }
 
-/** A limit of which nothing is asked is not checked, not even when it is in debt. */
+/** A limit with no amount is not checked, even in debt. */
 function isExceeded(limit: LimitState, milli: bigint, nowMs: number): boolean {
   return milli > 0n && limit.tokensMilli < milli && !isSoftAt(limit, nowMs)
 }
 
-/**
- * Seconds a bucket may lie untouched before the table may drop it: `multiplier` times the longest time any of its
- * limits needs to fill up from where it stands. Counting from the actual balance keeps a debt from being forgiven by
- * expiry. A balance above zero counts as zero, so that equal limits get equal lifetimes.
- */
+/** `multiplier` times the longest fill time, from zero or from a debt, so that expiry never forgives a debt. */
 export function lifetimeSeconds(
   limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
@@ -271,34 +250,32 @@ export function lifetimeSeconds(
   return Number(longest)
 }
 
-/** From an empty balance or a debt, over all changes of the rules, rounded up; a quota is restored by its next reset. */
+/** From zero or a debt, across rule changes, rounded up; a quota is full at its next reset. */
 function secondsUntilFull(limit: KindedRate & {tokensMilli?: bigint}, nowMs: number): bigint {
   const {tokensMilli = 0n} = limit
   const empty = {...limit, tokensMilli: tokensMilli < 0n ? tokensMilli : 0n, remainder: 0n, consumedMilli: 0n}
-  // Shortly before a session ends, too: another shard may begin the next one. If none is open, the first use fills it.
+  // At least a whole session, even shortly before it ends: another shard may begin the next one.
   const sessionMs = limit.kind?.quota?.session?.lengthMs ?? 0
   const isClosed = sessionMs > 0 && (sessionEndMs(limit) ?? 0) <= nowMs
   const waitMs = isClosed ? sessionMs : Math.max(sessionMs, waitUntilFull(empty, nowMs))
-  // A bucket that is gone before its reset, on any client's clock, would start with a second allowance.
+  // A bucket dropped before its reset, by any client's clock, would start with a second allowance.
   return BigInt(Math.ceil((Number.isFinite(waitMs) ? waitMs : UNKNOWN_LIFETIME_MS) / 1000) + CLOCK_MARGIN_SECONDS)
 }
 
 /** Clocks of clients differ by less. */
 const CLOCK_MARGIN_SECONDS = 60
 
-/** A year, for a limit that never fills up. */
 const UNKNOWN_LIFETIME_MS = 365 * 86_400_000
 
-/** An idle bucket lives for this many times the time it takes to fill, unless said otherwise, or longer. */
+/** Idle expiry, in multiples of the fill time. */
 export const LIFETIME_MULTIPLIER = 7
 
-/** Seven days, the least that an idle bucket lives: to make it anew costs more than to keep it for years (decision 37). */
+/** Minimum idle lifetime: recreating a bucket costs more than keeping it for years (decision 37). */
 const IDLE_LIFETIME_SECONDS = 7 * 86_400
 
-/** A bucket that fills up within milliseconds must not count as expired between two requests. */
+/** A bucket that fills within milliseconds must not expire between two requests. */
 const SHORTEST_LIFETIME_SECONDS = 60
 
-/** Epoch seconds after which the table may drop a bucket that lies untouched from `nowMs` on. */
 export function expiresAtSeconds(
   limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
@@ -308,7 +285,7 @@ export function expiresAtSeconds(
   return Math.max(Math.floor(nowMs / 1000) + IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs))
 }
 
-/** Epoch seconds before which a bucket must not be gone: it would begin full, and what it had been charged be forgotten. */
+/** Epoch seconds. Dropping the bucket earlier would forget charges: it would start full. */
 export function neededUntilSeconds(
   limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
@@ -317,13 +294,13 @@ export function neededUntilSeconds(
   return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))
 }
 
-/** Milliseconds until a limit without a kind holds an amount, of a bucket that was refilled by `nowMs`. */
+/** For a limit without a kind. The bucket must be refilled to `nowMs`. */
 export function waitInPlainBucket(refilled: BucketState, name: string, milli: bigint, nowMs: number): number {
   const limit = knownLimit(refilled, name)
   return isExceeded(limit, milli, nowMs) ? standstill(refilled, nowMs) + retryAfterMs(limit, limit, milli) : 0
 }
 
-/** Refill stands still until the clock passes the shared instant, so a wait starts there. */
+/** Refill pauses until the clock passes the shared instant, so a wait starts there. */
 function standstill({refilledAtMs}: BucketState, nowMs: number): number {
   return Math.max(0, refilledAtMs - nowMs)
 }

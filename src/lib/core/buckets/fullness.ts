@@ -2,7 +2,7 @@ import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import type {Rate} from '../token-math.js'
 import {type Amounts, type BucketState, hasKinds, inForceAt, instantAt, isCurrentAt, refillBucket} from './bucket.js'
 
-/** Whether tokens that were returned late exceed what the shard may hold: the next write must cut them off. */
+/** Whether late refunds exceed the capacity. The next write must cut them off. */
 export function isOverfull(share: BucketState, nowMs: number): boolean {
   for (const [name, limit] of inForceAt(share, instantAt(share, nowMs)).limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
@@ -10,7 +10,7 @@ export function isOverfull(share: BucketState, nowMs: number): boolean {
   return false
 }
 
-/** Whether a bucket from which `taken` was consumed just now, without a refill, had overflowed before. */
+/** Whether the bucket had overflowed before `taken` was consumed without a refill. */
 export function hasOverflowed(share: BucketState, taken: Amounts, nowMs: number): boolean {
   if (nowMs <= share.refilledAtMs) return false
   const {limits} = refillBucket(share, nowMs)
@@ -20,24 +20,20 @@ export function hasOverflowed(share: BucketState, taken: Amounts, nowMs: number)
   })
 }
 
-/** Bounds within which a bucket is certainly full at an instant, whatever others have written since it was seen. */
+/** A bucket within these bounds is full at an instant, whatever other processes have written. */
 export interface FullnessBounds {
-  /** Refilled no later than this, in epoch ms. */
   readonly latestRefillMs: number
-  /** Per limit, the lowest balance that the time since then fills up. */
+  /** The lowest balance that fills up by now if it was refilled then. */
   readonly lowestMilli: ReadonlyMap<string, bigint>
 }
 
-/** Each rung allows for so many requests by others; the more, the longer ago they must have been. */
+/** Each step allows for more requests by others, which must then be longer ago. */
 const RUNGS = [1, 2, 4, 8] as const
 
-/**
- * For a bucket that several processes share and that is full between their requests. None of them knows its exact state,
- * but each can name bounds; it is full when its state lies within one of them. Empty when the state that was seen does not.
- */
+/** Several processes share the bucket, so none knows its exact state. Empty if the seen state is out of bounds. */
 export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   const sinceSeenMs = nowMs - share.refilledAtMs
-  // Bounds are arithmetic of a single rule.
+  // Bounds only hold for a single rule.
   if (sinceSeenMs <= 0 || hasKinds(share)) return []
   const {limits: refilled} = refillBucket(share, nowMs)
   const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
@@ -50,12 +46,12 @@ export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: nu
     const usual = missing > asked ? missing : asked
     restMs = Math.max(restMs, Number((usual * BigInt(limit.refillPeriodMs)) / limit.refillAmountMilli) + 1)
   }
-  // Beyond what was seen nothing is gained: that instant lies within the widest bounds itself.
+  // Going back further than the seen state gains nothing: it lies within the widest bounds.
   const rests = RUNGS.map(times => Math.min(times * restMs, sinceSeenMs))
   const lowestAfter = (limit: Rate, elapsedMs: number) =>
     // Planted fault: a bucket counts as full too early
     limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs)) / BigInt(limit.refillPeriodMs)
-  // Bounds know no carried fraction: a bucket that is full only thanks to one lies within none of them.
+  // Bounds ignore carried fractions: a bucket that is full only thanks to one is within none of them.
   if (limits.some(([, limit]) => limit.tokensMilli < lowestAfter(limit, sinceSeenMs))) return []
   return [...new Set(rests)].map(elapsedMs => ({
     latestRefillMs: nowMs - elapsedMs,
@@ -64,29 +60,28 @@ export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: nu
 }
 
 /**
- * Bounds within which no limit has overflowed at an instant, whatever others have written: only then may tokens be taken
- * without a refill. Otherwise what has overflowed would come back with the next refill: twice the capacity at once.
+ * Within these bounds no limit has overflowed, so tokens may be taken without a refill. A later refill would
+ * otherwise return the overflow: up to twice the capacity.
  */
 export interface RoomBounds {
-  /** Refilled no earlier than this, in epoch ms. */
   readonly earliestRefillMs: number
-  /** Per limit, the highest balance that the time since then does not fill up. */
+  /** The highest balance that does not overflow by now if it was refilled then. */
   readonly highestMilli: ReadonlyMap<string, bigint>
 }
 
-/** A state may have been refilled by others since it was seen, so shares of the time since then are bounds as well. */
+/** Others may have refilled since the state was seen, so try fractions of that time as well. */
 const SHARES_OF_TIME_SINCE_SEEN = [1, 4, 16] as const
 
-/** Where the refill instant is unknown: shares of the time in which the first limit fills up, in 64ths. */
+/** 64ths of the shortest fill time. */
 const SHARES_OF_FILLING = [1, 4, 16, 32, 48] as const
 
-/** A limit that gains less than this part of its capacity has room enough within a single bound. */
+/** A limit that gains less than 1/16 of its capacity needs only one bound. */
 const SMALL_GAIN = 16n
 
-/** More names would make the expression too long for more than one bound. */
+/** With more names, the expression has room for one bound only. */
 const MOST_NAMES_IN_ROOM = 8
 
-/** Bounds for a bucket that was seen; empty when one of the limits may have overflowed as it was seen. */
+/** Empty when a limit may have overflowed in the seen state. */
 export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
   if (!isCurrentAt(seen, nowMs)) return []
   const share = inForceAt(seen, instantAt(seen, nowMs))
@@ -105,7 +100,6 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
   return shares.flatMap(eachMs => roomAfter(share.limits, names, eachMs, nowMs) ?? [])
 }
 
-/** For limits that gain nothing with time, such as quotas: a year. */
 const LONGEST_FILL_MS = 365 * 86_400_000
 
 export function boundsOfUnseenRoom(
@@ -140,21 +134,19 @@ function roomAfter(
   return {earliestRefillMs: nowMs - elapsedMs, highestMilli}
 }
 
-/** Bounds within which a refill would bring every limit next to nothing, whatever others have written since it was seen. */
+/** Within these bounds a refill would add next to nothing to any limit. */
 export interface SmallGainBounds {
-  /** Refilled no earlier than this, in epoch ms. */
   readonly earliestRefillMs: number
-  /** Per limit that gains more in the time since then, the lowest balance that leaves no room for it. */
+  /** For limits that gain more since then: the lowest balance without room for it. */
   readonly lowestMilli: ReadonlyMap<string, bigint>
 }
 
-/** What a refill brings is next to nothing when it is at most this part of the capacity. */
+/** 1/64 of the capacity. */
 const NEXT_TO_NOTHING = 64n
 
-/** For a bucket that was seen; empty when a refill would bring one of its limits more than that. */
 export function boundsOfSmallGain(share: BucketState, nowMs: number): SmallGainBounds[] {
   const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
-  // Less one millitoken: a fraction may be carried.
+  // Minus one millitoken, since a fraction may be carried.
   const shortMs = limits.flatMap(([, {capacityMilli, refillAmountMilli, refillPeriodMs}]) =>
     refillAmountMilli > 0n
       ? [Number(((capacityMilli / NEXT_TO_NOTHING - 1n) * BigInt(refillPeriodMs)) / refillAmountMilli)]
@@ -174,7 +166,7 @@ export function boundsOfSmallGain(share: BucketState, nowMs: number): SmallGainB
   return [recent, {earliestRefillMs: share.refilledAtMs, lowestMilli}]
 }
 
-/** What a limit gains, rounded up: with the fraction of this time and the one carried over it is less. */
+/** Rounded up: 2 covers the fraction of this time and the carried one. */
 function earnedMilli({refillAmountMilli, refillPeriodMs}: Rate, elapsedMs: number): bigint {
   return elapsedMs <= 0 || refillAmountMilli <= 0n
     ? 0n

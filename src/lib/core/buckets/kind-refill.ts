@@ -10,20 +10,17 @@ import {
 import {type Balance, type Rate, refill, retryAfterMs} from '../token-math.js'
 
 export interface KindedLimit extends Rate, Balance {
-  /** Net millitokens ever consumed: up on consumption, down on return; never touched by refill. */
+  /** Net millitokens ever consumed: consumption minus refunds. Refill never changes it. */
   readonly consumedMilli: bigint
-  /** Absent for plain limits. */
   readonly kind?: LimitKind | undefined
 }
 
-/** Rules that a refill walks through one by one; beyond that, the time in the middle earns nothing. */
+/** Rule changes that a refill evaluates. Beyond that, the time in the middle earns nothing. */
 const MOST_PIECES = 4096
 
 /**
- * Brings a limit that has a kind forward from the instant it was credited to. A quota is restored when a reset lies
- * between; a session that has ended opens anew at `toMs`, as the first use then would, unless `opensSession` is false.
- * Parameters become those in force at `toMs`, or at `fromMs` if that is later: a clock that is behind the bucket cuts nothing
- * off by a rule of the past.
+ * Restores a quota if a reset lies between. Reopens an ended session at `toMs`, as a use would, if `opensSession`.
+ * Applies the rule of the later instant: a lagging clock must not cut a balance by a past rule.
  */
 export function advanceKind<L extends KindedLimit>(limit: L, fromMs: number, toMs: number, opensSession = true): L {
   const quota = limit.kind?.quota
@@ -42,7 +39,6 @@ export function withRateAt<L extends KindedLimit>(limit: L, atMs: number): L {
   return {...whole, ...rateAt(whole, atMs).rate}
 }
 
-/** Whether the balance is of the period that an instant lies in; otherwise a reset is due, or a session to be opened. */
 export function isInPeriod(limit: KindedLimit, refilledAtMs: number, atMs: number): boolean {
   const quota = limit.kind?.quota
   if (quota?.resets) {
@@ -54,27 +50,22 @@ export function isInPeriod(limit: KindedLimit, refilledAtMs: number, atMs: numbe
   return endMs !== undefined && atMs < endMs && !hasPendingWindow(quota, refilledAtMs)
 }
 
-/** Millitokens that were bought on top of a quota for the period that an instant lies in. */
 export function boughtMilli(limit: KindedLimit, refilledAtMs: number, atMs: number): bigint {
   const topUpMilli = limit.kind?.quota?.topUpMilli
   return topUpMilli !== undefined && isInPeriod(limit, refilledAtMs, atMs) ? topUpMilli : 0n
 }
 
-/** Names the period of a quota that tokens were taken in: what is returned goes to no other. */
+/** The period in which tokens were taken. Refunds go to no other period. */
 export interface QuotaPeriod {
   readonly definition: string
-  /** By the calendar: refilled before this instant, in epoch ms, and reset by hand this often. */
+  /** Calendar quotas: the end in epoch ms, and the number of manual resets. */
   readonly endMs?: number | undefined
   readonly resetNumber?: number | undefined
-  /** Of a session. */
   readonly startMs?: number | undefined
   readonly isSession: boolean
 }
 
-/**
- * The period that the balance of a quota belongs to; `undefined` for other limits. Of a charge before the state was seen:
- * the one that it was in, or, where a session has begun since, none that is there.
- */
+/** Given `chargedAtMs`, the period of that earlier charge; without a start if a session began since. */
 export function periodOf({kind}: KindedLimit, refilledAtMs: number, chargedAtMs = Infinity): QuotaPeriod | undefined {
   if (!kind?.quota) return undefined
   const {resets, session, resetNumber} = kind.quota
@@ -85,10 +76,7 @@ export function periodOf({kind}: KindedLimit, refilledAtMs: number, chargedAtMs 
   return {definition, isSession: false, endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}
 }
 
-/**
- * A quota of a bucket that is set back from `refilledAtMs` to `untilMs` keeps its balance. If that is of a period which
- * begins later, the period is remembered: no clock is granted it a second time.
- */
+/** Keeps the balance. Marks its period as held if it starts after `untilMs`, so that no clock grants it twice. */
 export function quotaSetBack<L extends KindedLimit>(limit: L, refilledAtMs: number, untilMs: number): L {
   const {kind} = limit
   const beginMs = kind?.quota?.resets?.lastMs(refilledAtMs)
@@ -97,8 +85,8 @@ export function quotaSetBack<L extends KindedLimit>(limit: L, refilledAtMs: numb
 }
 
 /**
- * A session that begins more than `mostMs` after `nowMs` was opened by a wrong clock, and would not end for that long: it
- * begins now, with what is left of it. One that another shard has announced has not begun here: the one before counts.
+ * A session that starts more than `mostMs` ahead was opened by a wrong clock: it starts now, with its balance.
+ * If another shard announced it, this shard returns to the session before.
  */
 export function sessionSetBack<L extends KindedLimit>(limit: L, nowMs: number, mostMs: number): L {
   const {kind} = limit
@@ -112,7 +100,6 @@ export function sessionSetBack<L extends KindedLimit>(limit: L, nowMs: number, m
   return {...limit, kind: {...kind, quota: {...kind?.quota, session: setBack, heldMs}}}
 }
 
-/** The session that a bucket was set back from, if an instant lies in it. */
 function heldSession({session, heldMs}: Quota, atMs: number): Quota | undefined {
   if (!session || heldMs === undefined || atMs < heldMs || atMs >= heldMs + session.lengthMs) return undefined
   return {session: {...session, startMs: heldMs, appliedMs: heldMs}}
@@ -124,13 +111,12 @@ export function isSamePeriod(period: QuotaPeriod, limit: KindedLimit | undefined
   return now.endMs === period.endMs && now.resetNumber === period.resetNumber && now.startMs === period.startMs
 }
 
-/** Whether another shard has opened a session that lasts, and that this one has to start with its next write. */
 export function hasWindowToStart(limit: KindedLimit, refilledAtMs: number, nowMs: number): boolean {
   const quota = limit.kind?.quota
   return quota !== undefined && (sessionEndMs(limit) ?? 0) > nowMs && hasPendingWindow(quota, refilledAtMs)
 }
 
-/** Whether another shard has opened a window that this one's balance does not belong to yet. */
+/** Whether another shard has opened a window that this shard's balance does not belong to yet. */
 function hasPendingWindow({session}: Quota, refilledAtMs: number): boolean {
   // Planted fault: a window that another shard has opened is not started
   return session?.startMs !== undefined && session.startMs > (session.appliedMs ?? refilledAtMs)
@@ -171,13 +157,13 @@ function advanceQuota<L extends KindedLimit>(
   return limit.tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli} : limit
 }
 
-/** What was taken between the opening of a window elsewhere and its start on this shard; returns since do not count. */
+/** Millitokens taken between the opening of a window on another shard and its start here; net refunds count as 0. */
 function spentSinceMark({consumedMilli}: KindedLimit, {session}: Quota): bigint {
   const markMilli = session?.consumedMarkMilli
   return markMilli === undefined || consumedMilli < markMilli ? 0n : consumedMilli - markMilli
 }
 
-/** A reset forgives debts, ends what was bought, and grants for the number of shards that there are now. */
+/** A reset forgives debts, ends top-ups, and grants for the present number of shards. */
 function granted<L extends KindedLimit>(limit: L, quota: Quota, tokensMilli: bigint): L {
   const {kind} = limit
   if (!kind) return limit
@@ -186,10 +172,7 @@ function granted<L extends KindedLimit>(limit: L, quota: Quota, tokensMilli: big
   return {...limit, tokensMilli, remainder: 0n, kind: {...kind, quota: anew}}
 }
 
-/**
- * A refill over instants at which the rule changes: each piece by its own rate, up to its own capacity. Fractions are
- * carried exactly from piece to piece; at the end they count over the stored period again, rounded down.
- */
+/** Carries fractions exactly between pieces, then rounds down to the stored period. */
 function refillPiecewise(limit: KindedLimit, fromMs: number, toMs: number): Balance {
   const storedPeriod = BigInt(limit.kind?.share?.whole.refillPeriodMs ?? limit.refillPeriodMs)
   let {tokensMilli} = limit
@@ -212,7 +195,7 @@ function refillPiecewise(limit: KindedLimit, fromMs: number, toMs: number): Bala
     const skipTo = Math.floor(toMs - MOST_PIECES * meanMs)
     atMs = endMs
     if (pieces !== MOST_PIECES || skipTo <= endMs) continue
-    // Idle over very many changes. What is left out earns nothing, and no capacity in it was larger than counted.
+    // Idle across very many changes: the skipped time earns nothing, and the balance fits the lowest capacity so far.
     atMs = skipTo
     if (tokensMilli > lowestMilli) tokensMilli = lowestMilli
   }
@@ -221,10 +204,9 @@ function refillPiecewise(limit: KindedLimit, fromMs: number, toMs: number): Bala
   return {tokensMilli, remainder: (part.numerator * storedPeriod) / part.denominator}
 }
 
-/** A debt that no refill repays, in millitokens. */
 const DEEP_DEBT_MILLI = -(10n ** 30n)
 
-/** What time alone adds to a limit that is not full, over all changes of its rules; the fraction is over the stored period. */
+/** Refill of a limit that is not full, across rule changes. The remainder is over the stored period. */
 export function earnedBetween(limit: KindedLimit, fromMs: number, toMs: number): Balance {
   const empty = {...limit, tokensMilli: DEEP_DEBT_MILLI, remainder: 0n}
   if (limit.kind?.quota || toMs <= fromMs) return {tokensMilli: 0n, remainder: 0n}
@@ -247,29 +229,25 @@ function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b)
 }
 
-/** Changes of the rules that a wait is followed through; a limit that does not recover by then never does. */
+/** A limit that has not recovered after so many rule changes never does. */
 const MOST_BOUNDARIES = 2000
 
-/** After so many, fractions of a millitoken are lost at each of them: exactness would take time that grows with the square. */
+/** Beyond this, drop fractions of a millitoken at each boundary: exactness takes quadratic time. */
 const EXACT_BOUNDARIES = 64
 
-/** Ten years in ms: a longer wait counts as never. */
+/** Ten years; a longer wait counts as never. */
 const HORIZON_MS = 10 * 365 * 86_400_000
 
-/**
- * Milliseconds from `nowMs` until a limit that has a kind holds `neededMilli`, over all changes of its rules; 0 when it
- * does already, `Infinity` when it never will. The balance must be brought forward to `nowMs` already.
- */
+/** 0 if the limit holds enough, `Infinity` if it never will. The balance must be credited up to `nowMs`. */
 export function waitForKind(limit: KindedLimit, neededMilli: bigint, nowMs: number): number {
   return waitFor(limit, nowMs, () => neededMilli)
 }
 
-/** Milliseconds until a limit that has a kind is as full as it can be then. */
 export function waitUntilFull(limit: KindedLimit, nowMs: number): number {
   return waitFor(limit, nowMs, ({capacityMilli}) => capacityMilli)
 }
 
-/** The first instant after `atMs` at which a limit can hold more. To one that is full only another capacity gives room. */
+/** When a limit can next hold more. A full one only gains by a higher capacity. */
 function helpAfter(held: KindedLimit, atMs: number): number | undefined {
   const isFull = held.tokensMilli >= held.capacityMilli
   return isFull ? held.kind?.schedule && wholeRateAt(held, atMs).untilMs : boundaryAfter(held, atMs)
@@ -282,13 +260,13 @@ function waitFor(limit: KindedLimit, nowMs: number, needed: (held: KindedLimit) 
     // One more than the boundary: instants are truncated to milliseconds.
     // Planted fault: the wait for a quota is 50 ms short
     if (held.tokensMilli >= needed(held)) return boundaries === 0 ? 0 : atMs - nowMs + 1
-    // The fraction counts over the stored period, which may be another one; rounded down, the wait is not too short.
+    // The remainder is over the stored period, which may differ. Rounding down keeps the wait long enough.
     const storedPeriodMs = held.kind?.share?.whole.refillPeriodMs ?? held.refillPeriodMs
     const remainder = (held.remainder * BigInt(held.refillPeriodMs)) / BigInt(storedPeriodMs)
     const waitMs = retryAfterMs(held, {...held, remainder}, needed(held))
     const nextMs = helpAfter(held, atMs)
     if (nextMs === undefined || atMs + waitMs < nextMs) return atMs - nowMs + waitMs
-    // From the start, which loses no fraction; a quota is restored by the rule that is in force then, whatever was between.
+    // Restart from `nowMs` to lose no fraction. A quota is restored by the rule in force then, whatever was between.
     const isFromStart = limit.kind?.quota !== undefined || boundaries < EXACT_BOUNDARIES
     held = isFromStart ? advanceKind(limit, nowMs, nextMs) : advanceKind(held, atMs, nextMs)
     atMs = nextMs

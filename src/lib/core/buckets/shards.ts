@@ -14,10 +14,7 @@ import {
 } from './bucket.js'
 import {isInPeriod} from './kind-refill.js'
 
-/**
- * A hot bucket is split into shards, each with an exact share of every limit's capacity and refill amount. Stored
- * parameters stay undivided; take the share of a shard before computing with it.
- */
+/** Each shard of a bucket has an exact share of every limit. Stored parameters are undivided: take the share first. */
 
 export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
   if (count <= 1 && !hasKinds(bucket)) return bucket
@@ -26,7 +23,7 @@ export function shareOfBucket(bucket: BucketState, shard: number, count: number)
   return {...bucket, limits}
 }
 
-/** A limit of a shard. One that has a kind also keeps the parameters of the whole: a schedule applies to those. */
+/** A limit with a kind keeps the whole's parameters too, because its schedule applies to those. */
 export function shareOfLimit(name: string, limit: LimitState, shard: number, count: number): LimitState {
   const share = {...limit, ...shareOfRate(name, limit, shard, count)}
   if (!limit.kind) return share
@@ -43,14 +40,11 @@ export function shareOfRateAt(name: string, rate: KindedRate, shard: number, cou
 interface SplitMove {
   readonly from: number
   readonly to: number
-  /** Per limit: what the new shard starts with and the old one gives up; negative shares out a debt. */
+  /** Negative moves a debt. */
   readonly movedMilli: ReadonlyMap<string, bigint>
 }
 
-/**
- * Doubling: shard i hands the balance of each limit to the new shard n+i in proportion to their shares, so the total is
- * what it was. Balances are the stored ones; the capacities are undivided. Write pressure starts afresh on each item.
- */
+/** Doubling: shard i moves a proportional part of each balance to the new shard n+i. Capacities are undivided. */
 export function planSplit(shards: readonly BucketState[]): SplitMove[] {
   const count = shards.length
   return shards.map((bucket, from) => {
@@ -60,7 +54,7 @@ export function planSplit(shards: readonly BucketState[]): SplitMove[] {
       const kept = shareOf(limit.capacityMilli, from, 2 * count)
       const given = shareOf(limit.capacityMilli, count + from, 2 * count)
       const moved = kept + given === 0n ? 0n : floorDivide(limit.tokensMilli * given, kept + given)
-      // What was bought on top of a quota stays with the shard that may hold it.
+      // A top-up stays with the shard that may hold it.
       movedMilli.set(name, limit.kind?.quota && moved > given ? given : moved)
     }
     return {from, to: count + from, movedMilli}
@@ -70,22 +64,19 @@ export function planSplit(shards: readonly BucketState[]): SplitMove[] {
 export interface QuotaSibling {
   readonly shard: number
   readonly tokensMilli: bigint
-  /** The number of shards that it was granted its part for. */
   readonly grantCount: number
-  /** Its balance is of the present period. */
   readonly isCurrent: boolean
 }
 
-/** What a shard that is created within a period starts with: moved from a donor, or granted where there is none. */
+/** Moved from a donor, or newly granted if there is none. */
 export interface QuotaGrant {
   readonly donor: number | undefined
   readonly tokensMilli: bigint
 }
 
 /**
- * A shard that was granted its part for g shards holds the allowance of every shard j with the same remainder modulo g. The
- * closest of these gives a new shard its part, as far as it still has it. Where none is, the part was granted to no
- * shard in this period, so it is new. Either way every token of a period exists once.
+ * A shard granted for g shards holds the parts of all shards with the same number modulo g. The closest one donates the
+ * part, as far as it still holds it. Without a donor the part is new, so every token of a period exists once.
  */
 export function planQuotaGrant(siblings: readonly QuotaSibling[], shard: number, partMilli: bigint): QuotaGrant {
   const covering = siblings.filter(
@@ -97,23 +88,22 @@ export function planQuotaGrant(siblings: readonly QuotaSibling[], shard: number,
   return {donor: donor.shard, tokensMilli: held < partMilli ? held : partMilli}
 }
 
-/** Millitokens of one limit that several shards can give: a debt of one takes nothing from the others. */
+/** A debt of one shard takes nothing from the others. */
 export function availableTogether(shares: readonly BucketState[], name: string): bigint {
   const balances = shares.map(({limits}) => limits.get(name)?.tokensMilli ?? 0n)
   const held = balances.filter(milli => milli > 0n)
   return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
 }
 
-/** Changes of the rules that a wait is followed through. */
 const MOST_STRETCHES = 2000
 
-/** After the longest wait for a single limit: limits that are not enough at once by then hardly ever are. */
+/** After the longest single wait: limits that do not suffice together by then hardly ever do. */
 const MOST_STRETCHES_MORE = 50
 
-/** Ten years in ms: a longer wait counts as never. */
+/** Ten years; a longer wait counts as never. */
 const HORIZON_MS = 10 * 365 * 86_400_000
 
-/** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
+/** The next write cuts off the excess over the capacities, so no wait may count on it. */
 export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
   if (!hasKinds(bucket) && !isAboveCapacity(bucket)) return bucket
   const limits = new Map<string, LimitState>()
@@ -130,9 +120,8 @@ function isAboveCapacity({limits}: BucketState): boolean {
 }
 
 /**
- * Milliseconds until several shards together hold all amounts at once; `Infinity` when they never will. The wait for each
- * limit alone may be known: `longestMs` is the longest of them. While one limit is waited for, a window of its schedule may
- * leave too little of another.
+ * `Infinity` if never. `longestMs` is the longest wait for a single limit, if known.
+ * A schedule may lower one limit while another is waited for.
  */
 export function timeUntilTogether(
   stored: readonly BucketState[],
@@ -141,12 +130,12 @@ export function timeUntilTogether(
   longestMs = 0,
 ): number {
   const [first, second] = stored
-  // Rates only grow, so the longest wait is the answer; this is where most refusals end.
+  // Fast path for most refusals: balances only grow, so the longest wait is the answer.
   if (first && !second && !hasKinds(first) && [...amounts.keys()].every(name => first.limits.has(name)))
     return tryConsumeBucket(withoutExcess(first, nowMs), amounts, nowMs).retryAfterMs
   const shares = stored.map(share => withoutExcess(withOnly(share, amounts), nowMs))
   const [only, another] = shares
-  // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
+  // For a single shard arithmetic suffices. The search below costs most of a refusal.
   const isArithmetic =
     only !== undefined && !another && only.limits.size === amounts.size && !mayBeginLater(only, nowMs)
   if (longestMs === 0 && isArithmetic) {
@@ -176,14 +165,14 @@ export function timeUntilTogether(
   return Number.POSITIVE_INFINITY
 }
 
-/** Whether a quota begins its next period with the first use, for which a window of its schedule may allow more later. */
+/** Whether a quota starts its next period with the first use: its schedule may allow more later. */
 function mayBeginLater({limits, refilledAtMs}: BucketState, nowMs: number): boolean {
   for (const limit of limits.values())
     if (limit.kind?.quota && limit.kind.schedule && !isInPeriod(limit, refilledAtMs, nowMs)) return true
   return false
 }
 
-/** Between two changes of the rules balances only grow. */
+/** Between two rule changes balances only grow. */
 function firstEnough(isEnoughAfter: (waitMs: number) => boolean, fromMs: number, untilMs: number): number {
   let [tooEarly, lateEnough] = [fromMs, untilMs]
   while (lateEnough - tooEarly > 1) {
@@ -195,18 +184,16 @@ function firstEnough(isEnoughAfter: (waitMs: number) => boolean, fromMs: number,
   return lateEnough
 }
 
-/** What is not asked for does not matter, nor do the changes of its rules. */
 function withOnly(bucket: BucketState, amounts: Amounts): BucketState {
   return {...bucket, limits: new Map([...bucket.limits].filter(([name]) => amounts.has(name)))}
 }
 
-/** When the rules of one of the shards change next. Sessions that have ended open with the first use, so they count as open. */
+/** Ended sessions open with the first use, so they count as open. */
 function firstBoundary(shares: readonly BucketState[], afterMs: number): number | undefined {
   const instants = shares.flatMap(share => nextBoundary(share, afterMs) ?? [])
   return instants.length === 0 ? undefined : Math.min(...instants)
 }
 
-/** A shard in debt offers nothing. */
 function heldTogether(shares: readonly BucketState[], name: string): bigint {
   return shares.reduce((sum, {limits}) => {
     const tokens = limits.get(name)?.tokensMilli ?? 0n
@@ -216,12 +203,11 @@ function heldTogether(shares: readonly BucketState[], name: string): bigint {
 
 const NOTHING: Rate = {capacityMilli: 0n, refillAmountMilli: 0n, refillPeriodMs: 1}
 
-/** Millitokens to take, per shard number and limit name. */
+/** Per shard number and limit name, in millitokens. */
 export type GatherPlan = ReadonlyMap<number, ReadonlyMap<string, bigint>>
 
 /**
- * Splits one request among several shards, for a request larger than what any single shard holds. Balances must be
- * refilled already. Shards are drained in order of how much they hold of the scarcest limit, so few items are written.
+ * Takes from the shards that hold most of the scarcest limit, so that few items are written. Balances must be refilled.
  * `undefined` when all shards together hold too little.
  */
 export function planGather(
@@ -235,7 +221,7 @@ export function planGather(
   const wanted = asked.filter(([name]) => !isSoft(name))
   const plan = new Map<number, Map<string, bigint>>()
   const [any] = shards.keys()
-  // A soft limit has whatever is asked, on any shard.
+  // A soft limit admits any amount, on any shard.
   if (any !== undefined && wanted.length < asked.length) plan.set(any, new Map(asked.filter(([name]) => isSoft(name))))
   if (wanted.length === 0) return plan
 
@@ -267,10 +253,7 @@ function compareDescending(a: bigint, b: bigint): number {
   return a === b ? 0 : a > b ? -1 : 1
 }
 
-/**
- * Divides tokens among shards in proportion to weights, exactly: what rounding leaves goes to the first. Other clients
- * divide a top-up of a quota in the same way.
- */
+/** Exact: the first part takes the rounding rest. Other clients divide a top-up the same way. */
 export function divideByWeight(total: bigint, weights: readonly bigint[]): bigint[] {
   const sum = weights.reduce((a, b) => a + b, 0n)
   if (sum <= 0n) return weights.map(() => 0n)
@@ -279,7 +262,6 @@ export function divideByWeight(total: bigint, weights: readonly bigint[]): bigin
   return parts.map((part, index) => (index === 0 ? part + rest : part))
 }
 
-/** Divides tokens among shards in proportion to the room that each has, and gives none more than that. */
 export function divideByRoom(total: bigint, rooms: readonly bigint[]): bigint[] {
   const room = rooms.reduce((a, b) => a + b, 0n)
   // Planted fault: a top-up adds more than was asked for
@@ -295,22 +277,21 @@ export function divideByRoom(total: bigint, rooms: readonly bigint[]): bigint[] 
   })
 }
 
-/** Enough for any bucket: 32 items take 32,000 writes per second. */
+/** 32 items take 32,000 writes per second, enough for any bucket. */
 export const DEFAULT_MAX_SHARDS = 32
 
-/** A DynamoDB partition takes 1,000 write units per second; growth starts early enough to finish before that. */
+/** A DynamoDB partition takes 1,000 write units per second; growth must finish before that. */
 export const GROWTH_UNITS_PER_SECOND = 800
 
-/** Two readings closer together than this do not give a rate. */
 const SHORTEST_OBSERVATION_MS = 1000
 
-/** A reading of an item's write counter (one write counts 1,000 milli). */
+/** A reading of an item's write counter; one write counts 1,000 milli. */
 export interface WriteCount {
   readonly atMs: number
   readonly countMilli: bigint
 }
 
-/** Writes per second between two readings of one item; `undefined` when they are too close or out of order. */
+/** `undefined` when the readings are too close or out of order. */
 export function writesPerSecond(earlier: WriteCount, later: WriteCount): number | undefined {
   const elapsedMs = later.atMs - earlier.atMs
   const written = later.countMilli - earlier.countMilli
@@ -319,14 +300,13 @@ export function writesPerSecond(earlier: WriteCount, later: WriteCount): number 
 }
 
 interface GrowthQuestion {
-  /** Write units, measured on one item, not a lifetime total: an old bucket is not a busy one. */
+  /** Measured write units of one item, not a lifetime total: an old bucket is not a busy one. */
   readonly unitsPerSecond: number
   readonly shardCount: number
   readonly limits: ReadonlyMap<string, Rate>
-  /** Largest amount recently asked per limit, in millitokens. */
   readonly largestRequestMilli?: ReadonlyMap<string, bigint>
   readonly maxShards?: number
-  /** Clients use it that may not divide its limits among shards. */
+  /** Clients that may not divide limits among shards use this bucket. */
   readonly isShared?: boolean
 }
 
@@ -334,7 +314,7 @@ type GrowthAnswer =
   | {readonly grow: true; readonly shardCount: number}
   | {readonly grow: false; readonly because: 'calm' | 'shared' | 'at-maximum' | 'share-too-small'}
 
-/** Whether a bucket should double. Never below a share that covers the usual request, and at least one whole token. */
+/** Doubles a bucket only if each share covers the usual request and at least one whole token. */
 export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
   if (question.unitsPerSecond < GROWTH_UNITS_PER_SECOND) return {grow: false, because: 'calm'}
   if (question.isShared) return {grow: false, because: 'shared'}
@@ -354,7 +334,7 @@ export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
   return {grow: true, shardCount}
 }
 
-/** Shares differ by at most one milli, so the smallest is the rounded-down quotient. */
+/** Shares differ by at most one milli. */
 function smallestShare(value: bigint, count: number): bigint {
   return value / BigInt(count)
 }

@@ -10,7 +10,6 @@ interface CompiledWindow {
   readonly cron: Cron
 }
 
-/** Which window is open, and the time in which that is known to be so; nothing known about the end is `Infinity`. */
 interface OpenWindow {
   readonly window: LimitWindow | undefined
   readonly fromMs: number
@@ -24,15 +23,12 @@ interface ResetsAround {
   readonly untilMs: number
 }
 
-/**
- * Evaluates a schedule. It answers by a rule of its own for each minute, read from the wall clock of the zone, and is asked
- * with every write: the last answer is kept with the time in which it stays true.
- */
+/** Every write evaluates the schedule, so the last answer is cached with the time in which it holds. */
 export class CompiledSchedule {
   readonly #zone: TimeZone
   readonly #windows: readonly CompiledWindow[]
   readonly #resets: readonly Cron[]
-  /** After this time an answer is given anew even if nothing is expected to change, since zones change their rules. */
+  /** Zones change their rules, so ask again after this time. */
   readonly #reachMs: number
   #open: OpenWindow | undefined
   #around: ResetsAround | undefined
@@ -51,7 +47,7 @@ export class CompiledSchedule {
     return this.#resets.length > 0
   }
 
-  /** The limit at an instant, given the one that is configured. Shards divide what this returns, not what it is given. */
+  /** Shards divide the result, not the configured rate. */
   rateAt(configured: Rate, ms: number): Rate {
     const {window} = this.#openAt(ms)
     return window === undefined ? configured : rateInWindow(configured, window)
@@ -61,25 +57,20 @@ export class CompiledSchedule {
     return this.#openAt(ms).window
   }
 
-  /**
-   * Until when an answer given now may be used without asking again, exclusive: the next window or reset, or earlier when
-   * that is far away. Writes that do not evaluate the schedule depend on it. `Infinity` for an empty schedule.
-   */
+  /** Until the next window or reset, exclusive, or earlier if that is far away. `Infinity` for an empty schedule. */
   validUntil(ms: number): number {
     return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#reachMs)
   }
 
-  /** When the next window opens or closes; `Infinity` when that is not known to happen. */
+  /** `Infinity` when no change is known. */
   nextWindowChange(ms: number): number {
     return this.#openAt(ms).untilMs
   }
 
-  /** The last reset up to and with an instant. */
   lastReset(ms: number): number | undefined {
     return this.#aroundAt(ms).lastMs
   }
 
-  /** The first reset after an instant. */
   nextReset(ms: number): number | undefined {
     return this.#aroundAt(ms).nextMs
   }
@@ -97,7 +88,7 @@ export class CompiledSchedule {
     for (const {window, cron} of this.#windows) {
       const isOpen = matchesAt(cron, this.#zone, ms)
       untilMs = Math.min(untilMs, nextWhere(cron, this.#zone, !isOpen, next) ?? Infinity)
-      // What comes after an open window does not matter until it closes.
+      // Windows after an open one do not matter until it closes.
       if (isOpen) return {window, fromMs: ms, untilMs}
     }
     return {window: undefined, fromMs: ms, untilMs}
@@ -120,11 +111,7 @@ export class CompiledSchedule {
   }
 }
 
-/**
- * What a limit is in a window. Scaling cuts off fractions of a millitoken, so that no window permits more than was asked for,
- * and leaves at least one; a limit that does not refill does not start to. It multiplies doubles as the Python client does,
- * because both must come to the same number.
- */
+/** Drops fractions of a millitoken, but leaves at least one. Multiplies doubles to match the Python client. */
 export function rateInWindow(configured: Rate, window: LimitWindow): Rate {
   const {scalePerMille, capacity, refillAmount, refillPeriodSeconds} = window
   if (scalePerMille !== undefined) {

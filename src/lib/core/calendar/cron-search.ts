@@ -3,10 +3,7 @@ import {DAY_MS, MINUTE_MS, type TimeZone} from './time-zone.js'
 
 const MINUTES_OF_DAY = 1440
 
-/**
- * How far a search goes. 29 February is on the same weekday again after 40 years at most, so what is not found does not
- * happen: a time that is skipped whenever its day comes, for example.
- */
+/** 29 February falls on the same weekday again within 40 years, so a match that is not found never happens. */
 const REACH_MS = 41 * 366 * DAY_MS
 
 export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
@@ -15,7 +12,6 @@ export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
   return cron.times[minute - day * MINUTES_OF_DAY] === 1 && isDay(cron, day)
 }
 
-/** The first minute from an instant on at which the pattern matches, or at which it does not. */
 export function nextWhere(cron: Cron, zone: TimeZone, isMatch: boolean, fromMs: number): number | undefined {
   if (cron.isAlways && !isMatch) return undefined
   let at = Math.ceil(fromMs / MINUTE_MS) * MINUTE_MS
@@ -29,7 +25,6 @@ export function nextWhere(cron: Cron, zone: TimeZone, isMatch: boolean, fromMs: 
   return undefined
 }
 
-/** The last minute up to an instant at which the pattern matches, or at which it does not. */
 function lastWhere(cron: Cron, zone: TimeZone, isMatch: boolean, upToMs: number): number | undefined {
   if (cron.isAlways && !isMatch) return undefined
   let at = Math.floor(upToMs / MINUTE_MS) * MINUTE_MS
@@ -43,29 +38,24 @@ function lastWhere(cron: Cron, zone: TimeZone, isMatch: boolean, upToMs: number)
   return undefined
 }
 
-/**
- * The next instant at which the pattern starts to match. A pattern that matches for an hour starts once. One minute of the
- * wall clock that comes twice starts twice, and one that is skipped does not start at all.
- */
+/** An hour-long match starts once, a repeated wall-clock minute twice, a skipped one not at all. */
 export function nextStart(cron: Cron, zone: TimeZone, afterMs: number): number | undefined {
   const next = (Math.floor(afterMs / MINUTE_MS) + 1) * MINUTE_MS
   const gap = matchesAt(cron, zone, afterMs) ? nextWhere(cron, zone, false, next) : next
   return gap === undefined ? undefined : nextWhere(cron, zone, true, gap)
 }
 
-/** The last instant, up to and with the given one, at which the pattern started to match. */
 export function lastStart(cron: Cron, zone: TimeZone, upToMs: number): number | undefined {
   const match = lastWhere(cron, zone, true, upToMs)
   const gap = match === undefined ? undefined : lastWhere(cron, zone, false, match - MINUTE_MS)
   return gap === undefined ? undefined : gap + MINUTE_MS
 }
 
-/** Minutes since 1970. */
 function toMinute(ms: number): number {
   return Math.floor(ms / MINUTE_MS)
 }
 
-/** Searches a wall clock that runs evenly, from a minute towards `end`, which is not included and may be in the past. */
+/** `end` is exclusive and may be before `from`. The wall clock must run evenly between them. */
 function findMinute(cron: Cron, isMatch: boolean, from: number, end: number): number | undefined {
   const step = end > from ? 1 : -1
   const wanted = isMatch ? 1 : 0
@@ -89,7 +79,7 @@ function findMinute(cron: Cron, isMatch: boolean, from: number, end: number): nu
   }
 }
 
-/** Whether the date fields match; days are counted since 1970. */
+/** `day` counts from 1970. */
 function isDay(cron: Cron, day: number): boolean {
   const date = new Date(day * DAY_MS)
   if ((cron.months & (1 << (date.getUTCMonth() + 1))) === 0) return false

@@ -2,21 +2,21 @@ import {InvalidInput} from '../errors.js'
 import {DAY_MS, MINUTE_MS} from './time-zone.js'
 
 export interface Cron {
-  /** The five fields as the table stores them: names as numbers, single spaces. */
+  /** As stored: names as numbers, single spaces. */
   readonly text: string
-  /** For each minute of a day whether hour and minute match: 1 or 0. */
+  /** 1 for each minute of the day that matches, else 0. */
   readonly times: Uint8Array
-  /** Bit n stands for day, month or weekday n; weekdays are 1 (Monday) to 7. */
+  /** Bit n is day, month or weekday n; weekdays are 1 (Monday) to 7. */
   readonly days: number
   readonly months: number
   readonly weekdays: number
-  /** Whether day and weekday must both match. Otherwise one of them is enough. */
+  /** Otherwise day or weekday is enough. */
   readonly needsBothDays: boolean
-  /** Matches every minute: it never starts and never ends. */
+  /** Matches every minute, so it never starts. */
   readonly isAlways: boolean
-  /** How far ahead 0.17 of the Python client looks for the next change of a window, in ms. */
+  /** How far ahead the Python client 0.17 looks for the next window change, in ms. */
   readonly windowReachMs: number
-  /** How long it can take from one match to the next, leap years and months without such a day aside, in ms. */
+  /** Longest time between matches, in ms, ignoring leap years and months without such a day. */
   readonly cycleMs: number
 }
 
@@ -24,7 +24,6 @@ interface Field {
   readonly name: string
   readonly min: number
   readonly max: number
-  /** Names in the order of their numbers, from `min` on. */
   readonly names?: readonly string[]
 }
 
@@ -35,7 +34,6 @@ const MONTH: Field = {
   ...{name: 'month', min: 1, max: 12},
   names: ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'],
 }
-/** Sunday is 0 and 7. */
 const WEEKDAY: Field = {
   ...{name: 'day of the week', min: 0, max: 7},
   names: ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'],
@@ -45,10 +43,7 @@ const LONGEST_MONTHS = [0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const HINT =
   'Write five fields: minute, hour, day of the month, month, day of the week, for example "0 0 * * *" or "* 9-17 * * MON-FRI".'
 
-/**
- * Reads a cron expression of five fields: `*`, numbers, names of months and weekdays, ranges, lists and steps. A day matches
- * when both day fields match, if one of them starts with `*`; otherwise when one of them does.
- */
+/** If a day field starts with `*`, both day fields must match; otherwise one is enough. */
 export function parseCron(text: string): Cron {
   const specs = text.split(/[ \t\n\v\f\r]+/).filter(spec => spec !== '')
   const [minuteSpec, hourSpec, daySpec, monthSpec, weekdaySpec] = specs
@@ -95,7 +90,7 @@ function fieldValues(text: string, spec: string, field: Field): Set<number> {
     if (step === undefined || step === 0) throw refuse(term)
     const values = rangeValues(term.slice(0, slash), term)
     const [first] = values
-    // A step after a single number goes on to the end of the field: 5/15 is 5-59/15.
+    // A step after a single number runs to the end of the field: 5/15 is 5-59/15.
     const stepped = values.length === 1 && first !== undefined ? between(first, field.max) : values
     return stepped.filter((_, at) => at % step === 0)
   }
@@ -149,7 +144,7 @@ function numbered(spec: string, field: Field): string {
   return spec.replace(/[A-Za-z]+/g, name => String((field.names?.indexOf(name.toUpperCase()) ?? 0) + field.min))
 }
 
-/** Sunday alone is 7, as the table has it; in a range or with a step it must stay 0, which is where it begins. */
+/** A single Sunday is stored as 7. In a range or step it stays 0, where the range begins. */
 function numberedWeekdays(spec: string): string {
   return spec
     .split(',')

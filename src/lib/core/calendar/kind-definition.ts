@@ -15,7 +15,6 @@ export interface KindDefinition extends StoredSchedule {
   readonly sessionSeconds?: number | undefined
 }
 
-/** A limit as buckets have it, soft from `nowMs` on if it is. */
 export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   const rate = rateOf(limit)
   const {reset, schedule, soft} = limit
@@ -25,7 +24,6 @@ export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + STAMP_MS} : kind}
 }
 
-/** By limit, since configurations are read seldom and compared often. */
 const kinds = new WeakMap<Limit, LimitKind>()
 
 function configuredKind({reset, schedule, timeZone}: Limit): LimitKind {
@@ -38,10 +36,9 @@ function configuredKind({reset, schedule, timeZone}: Limit): LimitKind {
   return kind ?? {definition: PLAIN_DEFINITION}
 }
 
-/** The definition of a limit that is plain, but soft. */
 export const PLAIN_DEFINITION = definitionOf({})
 
-/** The kind that records define; `undefined` for a plain limit. A schedule that cannot be read fails when it is evaluated. */
+/** `undefined` for a plain limit. An unreadable schedule fails when it is evaluated, not here. */
 export function kindOf(defined: KindDefinition): LimitKind | undefined {
   if (!defined.windows && !defined.resets && defined.sessionSeconds === undefined) return undefined
   const definition = definitionOf(defined)
@@ -53,14 +50,13 @@ export function kindOf(defined: KindDefinition): LimitKind | undefined {
   return kind
 }
 
-/** Shared by all records, with what they remember of the calendar. */
 const byDefinition = new Map<string, LimitKind>()
 const MOST_KINDS = 1000
 
 function newKind(definition: string, defined: KindDefinition): LimitKind {
   const {zone, windows = '', resets = '', sessionSeconds} = defined
   const stored = {zone, windows, resets}
-  // A damaged record may have both; then the calendar counts, as for other clients.
+  // A damaged record may have both. The calendar wins, as for other clients.
   const session = resets === '' && sessionSeconds !== undefined ? {lengthMs: sessionSeconds * 1000} : undefined
   return {
     definition,
@@ -86,17 +82,16 @@ interface Stretch<T> {
   readonly answer: T
 }
 
-/** Stretches remembered: of the last refill, of now, and of a walk into the future that looks for the end of a wait. */
 const MOST_STRETCHES = 32
 
-/** Finds the stretch that an instant lies in; to search the calendar takes far longer than to remember. */
+/** Searching the calendar takes far longer than this lookup. */
 function remembered<T>(search: (atMs: number) => Stretch<T>): (atMs: number) => Stretch<T> {
   const known: Stretch<T>[] = []
   return atMs => {
     const at = known.findIndex(({fromMs, untilMs}) => atMs >= fromMs && atMs < untilMs)
     if (at >= 0) return known[at] as Stretch<T>
     const found = search(atMs)
-    // Found from another instant before: an answer that ends at the same time is the same one.
+    // Two stretches that end at the same time are the same one, found from different instants.
     const same = known.findIndex(({untilMs}) => untilMs === found.untilMs && untilMs !== Infinity)
     const [before] = same >= 0 ? known.splice(same, 1) : []
     const stretch = {...found, fromMs: Math.min(found.fromMs, before?.fromMs ?? found.fromMs)}
@@ -138,7 +133,7 @@ function windowOf(entry: ScheduleEntry): LimitWindow {
   return {cron, scalePerMille: scaleToPerMille(scale)}
 }
 
-/** Which entry of the schedule of a limit applies at an instant; `undefined` where none does. */
+/** Index of the open schedule entry. */
 export function openWindow({schedule = [], timeZone}: Limit, atMs: number): number | undefined {
   const at = schedule.findIndex(
     entry => compileStored({zone: timeZone, windows: formatWindows([windowOf(entry)])}).windowAt(atMs) !== undefined,
@@ -146,10 +141,7 @@ export function openWindow({schedule = [], timeZone}: Limit, atMs: number): numb
   return at < 0 ? undefined : at
 }
 
-/**
- * A limit with the values that its schedule, boost included, gives it at an instant, as one would write it without
- * windows. Tokens are rounded up to whole ones.
- */
+/** Includes the boost. Rounds up to whole tokens. */
 export function plainAt(limit: Limit, atMs: number): Limit {
   const {rate} = wholeRateAt(kindedRateOf(limit, atMs), atMs)
   const {schedule: _, boost: __, timeZone, ...plain} = limit
@@ -163,7 +155,6 @@ export function plainAt(limit: Limit, atMs: number): Limit {
   }
 }
 
-/** Epoch ms at which a quota of the calendar is full again after an instant; `undefined` for limits of other kinds. */
 export function nextResetMs({reset, timeZone}: Limit, atMs: number): number | undefined {
   if (!isCalendarReset(reset)) return undefined
   return compileStored({zone: timeZone, resets: formatResets(reset.crons)}).nextReset(atMs)

@@ -3,34 +3,28 @@ import type {CalendarCheck} from '../limits/limit.js'
 import {parseCron} from './cron.js'
 import {checkTimeZoneName} from './time-zone.js'
 
-/**
- * A window in which a limit is another one: either scaled, or with numbers of its own; what is not given stays as it is. It is
- * open in every minute that the pattern matches: `* 9-17 * * 1-5` is open from 9:00 to 18:00.
- */
+/** Open in every minute that the cron matches: `* 9-17 * * 1-5` is open from 9:00 to 18:00. */
 export interface LimitWindow {
   readonly cron: string
-  /** Capacity and refill amount in thousandths of the limit's own: 100 is a tenth. */
+  /** Factor of capacity and refill amount, in thousandths. */
   readonly scalePerMille?: number
-  /** Whole tokens. */
+  /** Whole tokens, like `refillAmount`. */
   readonly capacity?: number
-  /** Whole tokens per period. */
   readonly refillAmount?: number
   readonly refillPeriodSeconds?: number
 }
 
 export interface LimitSchedule {
-  /** Name of the time zone whose wall clock the patterns are compared with. */
   readonly zone: string
-  /** The first one that is open counts; outside of all of them the limit is as configured. */
+  /** The first open window applies. */
   readonly windows: readonly LimitWindow[]
-  /** Patterns; the limit is full again whenever one of them starts to match. */
+  /** Crons; the limit is restored whenever one starts to match. */
   readonly resets: readonly string[]
 }
 
 /** The largest numbers that every client of the table reads. */
 const SCHEDULE_BOUNDS = {tokens: 10 ** 15, periodSeconds: 10 ** 9, scale: 10 ** 6} as const
 
-/** A schedule with everything checked, and its patterns as the table stores them. */
 export function makeSchedule(schedule: LimitSchedule): LimitSchedule {
   return {
     zone: checkTimeZoneName(schedule.zone),
@@ -70,7 +64,7 @@ export function makeWindow(window: LimitWindow): LimitWindow {
   }
 }
 
-/** The pattern of a reset as the table stores it. A pattern that always matches would never start to. */
+/** Rejects a cron that always matches: it would never start to. */
 export function makeReset(cron: string): string {
   const parsed = parseCron(cron)
   if (!parsed.isAlways) return parsed.text
@@ -79,7 +73,7 @@ export function makeReset(cron: string): string {
   })
 }
 
-/** Thousandths of a scale such as 0.1, rounded as the Python client rounds them; at least 1. */
+/** Rounds half to even like the Python client; at least 1. */
 export function scaleToPerMille(scale: number): number {
   if (!(scale > 0 && scale <= SCHEDULE_BOUNDS.scale)) {
     throw new InvalidInput(
@@ -90,17 +84,15 @@ export function scaleToPerMille(scale: number): number {
   const thousandths = scale * 1000
   const below = Math.floor(thousandths)
   const isHalf = thousandths - below === 0.5
-  // Halves go to the even neighbour.
   return Math.max(1, isHalf ? below + (below % 2) : Math.round(thousandths))
 }
 
-/** What limits are checked with where texts come in: crons and zones that every client of the table can evaluate. */
+/** Accepts only crons and zones that every client of the table can evaluate. */
 export const calendarCheck: CalendarCheck = {
   cron: (cron, use) => problemOf(() => (use === 'reset' ? makeReset(cron) : parseCron(cron))),
   zone: timeZone => problemOf(() => checkTimeZoneName(timeZone)),
 }
 
-/** The reason in one line, without the full stop; `undefined` if the check passes. */
 function problemOf(check: () => unknown): string | undefined {
   try {
     check()

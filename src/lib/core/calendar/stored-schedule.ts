@@ -13,10 +13,7 @@ export interface StoredSchedule {
 
 export type ScheduleProblem = 'newer-version' | 'malformed' | 'unknown-zone'
 
-/**
- * A stored schedule that cannot be honoured. To work without it would apply a limit that was not asked for, so the request
- * has to fail.
- */
+/** The request must fail: without the schedule a different limit would apply. */
 export class ScheduleNotHonoured extends ZaelError {
   readonly problem: ScheduleProblem
 
@@ -33,7 +30,7 @@ export class ScheduleNotHonoured extends ZaelError {
   }
 }
 
-/** Stands for "no schedule" on a limit whose record has one for the others. */
+/** "No schedule" for a limit whose record has a shared one. */
 export const NO_SCHEDULE = '-'
 
 const VERSION = '1'
@@ -46,7 +43,7 @@ const NUMBER_TAGS = [
 ] as const
 const TOKEN = /([mhDMwscap])([^mhDMwscap]+)/y
 
-/** `1h9-17w1-5s500`: fields of the pattern that are not `*`, each after its letter, then the numbers. Empty when there are none. */
+/** `1h9-17w1-5s500`: each cron field that is not `*` after its letter, then the numbers. Empty when there are none. */
 export function formatWindows(windows: readonly LimitWindow[]): string {
   return formatEntries(
     windows.map(makeWindow).map(window => {
@@ -56,7 +53,6 @@ export function formatWindows(windows: readonly LimitWindow[]): string {
   )
 }
 
-/** `1m0h0`: the patterns alone. Empty when there are none. */
 export function formatResets(resets: readonly string[]): string {
   return formatEntries(resets.map(cron => formatCron(makeReset(cron))))
 }
@@ -78,7 +74,7 @@ export function parseResets(text: string): string[] {
   })
 }
 
-/** Reads a stored schedule. Everything that is not fully understood fails with {@link ScheduleNotHonoured}. */
+/** Throws {@link ScheduleNotHonoured} on anything it does not fully understand. */
 export function parseStoredSchedule(stored: StoredSchedule): LimitSchedule {
   const zone = stored.zone || 'UTC'
   const {windows = '', resets = ''} = stored
@@ -94,7 +90,7 @@ export function parseStoredSchedule(stored: StoredSchedule): LimitSchedule {
 const MOST_COMPILED = 1000
 const compiled = new Map<string, CompiledSchedule>()
 
-/** The same, ready to be evaluated. Equal texts give the same object, with what it remembers. */
+/** Cached: equal texts give the same object. */
 export function compileStored(stored: StoredSchedule): CompiledSchedule {
   const key = JSON.stringify([stored.zone, stored.windows, stored.resets])
   let schedule = compiled.get(key)
@@ -106,7 +102,6 @@ export function compileStored(stored: StoredSchedule): CompiledSchedule {
   return schedule
 }
 
-/** The schedule of one limit of a record: its own, or the one that the record has for all. Empty when there is none. */
 export function ownSchedule(shared: string | undefined, own: string | undefined): string {
   if (own === NO_SCHEDULE) return ''
   return own || shared || ''
@@ -114,11 +109,10 @@ export function ownSchedule(shared: string | undefined, own: string | undefined)
 
 export interface SharedSchedule {
   readonly shared: string
-  /** Limits with another one, or with {@link NO_SCHEDULE}. */
   readonly own: ReadonlyMap<string, string>
 }
 
-/** The reverse of {@link ownSchedule}: the first schedule is shared. `undefined` when no limit has one. */
+/** The first schedule becomes the shared one. `undefined` when no limit has a schedule. */
 export function shareSchedules(byLimit: ReadonlyMap<string, string>): SharedSchedule | undefined {
   const shared = [...byLimit.values()].find(text => text !== '')
   if (shared === undefined) return undefined

@@ -4,29 +4,25 @@ import {didYouMean, nearestNames} from '../text/nearest.js'
 export const MINUTE_MS = 60_000
 export const DAY_MS = 86_400_000
 
-/** A time in which the clocks of a zone are not changed. Both ends are whole minutes. */
+/** A span with a constant offset. Both ends are whole minutes. */
 export interface OffsetSpan {
-  /** What to add to an instant to get the wall clock, in ms. */
+  /** Wall clock minus instant, in ms. */
   readonly offsetMs: number
   readonly fromMs: number
   /** Exclusive. */
   readonly untilMs: number
 }
 
-/** Clocks are looked at every 4 days. They were never changed twice within a week since 1972, in no zone. */
+/** Probe every 4 days: since 1972, no zone has changed its clocks twice within a week. */
 const PROBE_MS = 4 * DAY_MS
 const CHUNK_MS = 16 * PROBE_MS
 const MOST_CHUNKS = 2000
 
-/**
- * The wall clock of a place. An instant always has exactly one wall-clock time; the reverse does not hold, so nothing here
- * converts a wall-clock time into an instant: times that are skipped in spring never come, and times of the repeated hour
- * in autumn come twice.
- */
+/** Maps instants to wall-clock times. The reverse is ambiguous: spring skips times and autumn repeats an hour. */
 export class TimeZone {
   readonly name: string
   readonly #format: Intl.DateTimeFormat
-  /** Spans by number of the chunk of time, as far as they were asked for: asking `Intl` takes microseconds. */
+  /** Cache per chunk of time: asking `Intl` takes microseconds. */
   readonly #spans = new Map<number, readonly OffsetSpan[]>()
 
   constructor(name: string) {
@@ -34,7 +30,7 @@ export class TimeZone {
     this.#format = new Intl.DateTimeFormat('en-US', {timeZone: name, timeZoneName: 'longOffset'})
   }
 
-  /** The span around an instant. It may end although the clocks are not changed there. */
+  /** May end without a clock change. */
   spanAt(ms: number): OffsetSpan {
     const chunk = Math.floor(ms / CHUNK_MS)
     let spans = this.#spans.get(chunk)
@@ -63,7 +59,6 @@ export class TimeZone {
     return spans
   }
 
-  /** The first minute with the offset of `afterMs`, when that of `beforeMs` is another one. */
   #changeMs(beforeMs: number, afterMs: number): number {
     const offsetMs = this.#offsetMs(beforeMs)
     let low = beforeMs / MINUTE_MS
@@ -85,7 +80,7 @@ export class TimeZone {
   }
 }
 
-/** The instants at which the clocks of a zone show a time: none where it is skipped, two where it comes twice. */
+/** None where the wall-clock time is skipped, two where it comes twice. */
 export function instantsAt(zone: TimeZone, wallMs: number): number[] {
   const offsets = new Set([wallMs - DAY_MS, wallMs + DAY_MS].map(ms => zone.spanAt(ms).offsetMs))
   return [...offsets]
@@ -96,7 +91,6 @@ export function instantsAt(zone: TimeZone, wallMs: number): number[] {
 
 const zones = new Map<string, TimeZone>()
 
-/** The zone of that name; made once per process. */
 export function timeZone(name: string): TimeZone {
   let zone = zones.get(name)
   if (zone === undefined) {
@@ -106,7 +100,7 @@ export function timeZone(name: string): TimeZone {
   return zone
 }
 
-/** A name that every client of the table understands: the spelling of the time zone database, letter by letter. */
+/** Requires the exact spelling of the time zone database, which every client of the table understands. */
 export function checkTimeZoneName(name: string): string {
   if (timeZoneNames().has(name)) return name
   const hint = didYouMean(similarZones(name))
@@ -116,7 +110,7 @@ export function checkTimeZoneName(name: string): string {
   })
 }
 
-/** Names that differ in case only, then cities without their region, then typing errors; `PST` is none in `EST`. */
+/** By case, then by city, then by typo. Only names with a region count as typos: `PST` does not mean `EST`. */
 function similarZones(typed: string): string[] {
   const all = [...timeZoneNames()]
   const wanted = typed.toLowerCase().replaceAll(' ', '_')
@@ -131,9 +125,8 @@ function similarZones(typed: string): string[] {
 }
 
 /**
- * Names of time zones that JavaScript knows and does not list: older names, names of countries, and fixed offsets. Which of
- * them `Intl` lists depends on its version, and it accepts names that other programs do not (`PST`, `europe/berlin`); a name
- * that is stored in a table must mean the same to every client. One region per line, `.` for names without one.
+ * Names that `Intl` may not list, depending on its version. One region per line, `.` for names without one.
+ * `Intl` also accepts invalid names (`PST`, `europe/berlin`), but a stored name must mean the same to all clients.
  */
 const UNLISTED = `
 .: CET CST6CDT Cuba EET EST EST5EDT Egypt Eire GB GB-Eire GMT GMT+0 GMT-0 GMT0 Greenwich HST Hongkong Iceland Iran
@@ -170,7 +163,6 @@ Pacific: Chuuk Enderbury Funafuti Johnston Kanton Majuro Midway Pohnpei Ponape S
 US: Alaska Aleutian Arizona Central East-Indiana Eastern Hawaii Indiana-Starke Michigan Mountain Pacific Samoa
 `
 
-/** Every name of a time zone that may be stored, in its exact spelling. */
 function timeZoneNames(): ReadonlySet<string> {
   names ??= new Set([...Intl.supportedValuesOf('timeZone'), ...unlistedNames(), ...fixedOffsets()])
   return names
@@ -187,7 +179,7 @@ function unlistedNames(): string[] {
     })
 }
 
-/** `Etc/GMT+12` to `Etc/GMT-14`. Their sign is that of POSIX: `Etc/GMT-2` is two hours ahead of UTC. */
+/** `Etc/GMT+12` to `Etc/GMT-14`, with the sign of POSIX: `Etc/GMT-2` is two hours ahead of UTC. */
 function fixedOffsets(): string[] {
   const west = Array.from({length: 12}, (_, at) => `Etc/GMT+${at + 1}`)
   const east = Array.from({length: 14}, (_, at) => `Etc/GMT-${at + 1}`)

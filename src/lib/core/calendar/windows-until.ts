@@ -2,29 +2,23 @@ import {InvalidInput} from '../errors.js'
 import {CompiledSchedule} from './compiled-schedule.js'
 import {DAY_MS, MINUTE_MS, type TimeZone, timeZone} from './time-zone.js'
 
-/** Crons have no year, so windows come back: an end further away could not be told from one in the next year. */
+/** Crons have no year, so the windows recur. An end further away could not be told from one in the next year. */
 export const LONGEST_UNTIL_DAYS = 300
 
-/** The least time from the end of the windows until they would open again, a year after they first did. */
 const LEAST_REST_MS = 30 * DAY_MS
 
-/** Windows that are open from an instant until another one, and what becomes of them if nobody removes them. */
 export interface WindowsUntil {
-  /** The fewest that do. The first one may be open before the instant. */
+  /** As few as possible. The first may be open before now. */
   readonly crons: readonly string[]
-  /** When one of them is open again after the end, in the next year or, for 29 February, later. */
+  /** When one of them recurs, in the next year or, for 29 February, later. Epoch ms. */
   readonly recurMs: number
 }
 
-/**
- * Windows of whole days and months that are open in every minute from now until an end, which is a whole minute, and
- * closed from then on for at least a month. Throws where the clock of the zone cannot tell the end from another minute:
- * within an hour that comes twice.
- */
+/** Throws if the wall clock is ambiguous at the end. Afterwards the windows are closed for at least a month. */
 export function windowsUntil(zoneName: string, nowMs: number, untilMs: number): WindowsUntil {
   const zone = timeZone(zoneName)
   if (untilMs % MINUTE_MS !== 0) throw new RangeError(`${untilMs} is no whole minute`)
-  // An end is rounded up to its minute.
+  // The end is rounded up to its minute.
   if (!(untilMs > nowMs) || untilMs - nowMs >= LONGEST_UNTIL_DAYS * DAY_MS + MINUTE_MS)
     throw new RangeError(`${untilMs} is not within ${LONGEST_UNTIL_DAYS} days after ${nowMs}`)
   const crons = cronsBetween(wallClock(zone, nowMs), wallClock(zone, untilMs))
@@ -41,7 +35,6 @@ export function windowsUntil(zoneName: string, nowMs: number, untilMs: number): 
   )
 }
 
-/** An instant in UTC to the minute, as ISO 8601. */
 export const isoMinute = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16)}Z`
 
 function hoursLater(changeMs: number, untilMs: number): number {
@@ -54,7 +47,7 @@ interface WallClock {
   readonly day: number
   readonly hour: number
   readonly minute: number
-  /** Whole days since 1970. */
+  /** Days since 1970. */
   readonly date: number
 }
 
@@ -69,7 +62,7 @@ function wallClock(zone: TimeZone, ms: number): WallClock {
   }
 }
 
-/** From the largest part to the smallest: months, days of the last month, hours of the last day, minutes of the last hour. */
+/** Months, then days of the last month, hours of the last day, minutes of the last hour. */
 function cronsBetween(from: WallClock, until: WallClock): string[] {
   const {month, day, hour, minute} = until
   const date = `${day} ${month} *`
@@ -87,13 +80,13 @@ function cronsBetween(from: WallClock, until: WallClock): string[] {
 
 const range = (from: number, to: number): string => (from === to ? String(from) : `${from}-${to}`)
 
-/** The months from one up to another, which is not included; a year may end in between. */
+/** `end` is exclusive and may be in the next year. */
 function monthList(from: number, end: number): string {
   if (from < end) return range(from, end - 1)
   return [range(from, 12), ...(end > 1 ? [range(1, end - 1)] : [])].join(',')
 }
 
-/** Asks the evaluator: when the windows open again, or `undefined` if they are not open exactly until the end. */
+/** When the windows recur; `undefined` if they are not open exactly until the end. */
 function checkedEnd(zone: string, crons: readonly string[], nowMs: number, untilMs: number): number | undefined {
   if (crons.length === 0) return undefined
   const windows = crons.map(cron => ({cron, capacity: 1}))

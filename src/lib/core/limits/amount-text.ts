@@ -6,7 +6,7 @@ import {type PairProblem, readPairs} from '../text/pairs.js'
 import {asSentence} from '../text/text.js'
 import {MAX_TOKENS} from './limit.js'
 
-/** Whole tokens, and the currency if they are written as money. */
+/** Whole tokens. Money has a currency `unit`; its tokens are millionths. */
 export interface Amount {
   readonly tokens: number
   readonly unit?: string
@@ -18,7 +18,7 @@ const CODED = /^(\d+)(?:\.(\d+))?([kKM]?)([A-Z]{3})$/
 
 type RefusePiece = (piece: Piece, why: string) => Error
 
-/** Reads `500`, `20k`, `1.5M`, `$12.50`, `€2k` or `500CHF`. */
+/** `500`, `20k`, `1.5M`, `$12.50`, `€2k` or `500CHF`. */
 export function parseAmount(piece: Piece, what: string, refuse: RefusePiece = syntaxError): Amount {
   const {text} = piece
   const problem = (why: string) => refuse(piece, why)
@@ -40,7 +40,6 @@ export function parseAmount(piece: Piece, what: string, refuse: RefusePiece = sy
 
 interface WrittenAmount {
   readonly text: string
-  /** What it is called in messages. */
   readonly what: string
   readonly problem: (why: string) => Error
 }
@@ -61,7 +60,7 @@ function shiftedTokens(
   suffix = '',
 ): number {
   const zeros = unitZeros + (suffix === 'M' ? 6 : suffix === '' ? 0 : 3)
-  // Shifted as text: 1.1M is 1100000 exactly, where 1.1 * 1e6 is not.
+  // Shift digits as text: 1.1 * 1e6 is not exactly 1100000.
   const shifted = fraction.padEnd(zeros, '0')
   const value = Number(whole + shifted.slice(0, zeros))
   const isMoney = unitZeros > 0
@@ -77,7 +76,6 @@ function shiftedTokens(
   return value
 }
 
-/** The inverse of {@link parseAmount}: the shortest exact spelling. */
 export function formatAmount(tokens: number, unit?: string): string {
   if (unit !== undefined) return formatMoney(tokens, unit, {separators: false})
   if (tokens % 1_000_000 === 0) return `${tokens / 1_000_000}M`
@@ -85,7 +83,7 @@ export function formatAmount(tokens: number, unit?: string): string {
   return String(tokens)
 }
 
-/** Reads `NAME=AMOUNT` for each limit, such as `tpm=5k` or `usd=$5`; a name given twice is an error. */
+/** `NAME=AMOUNT`, such as `tpm=5k` or `usd=$5`. Throws on a duplicate name. */
 export function parseAmounts(texts: readonly string[]): Map<string, Amount> {
   const refuse = (problem: PairProblem, {text, name}: {readonly text: string; readonly name: string}) =>
     unreadable(text, problem === 'duplicate' ? `${name} is given twice` : 'it is not NAME=AMOUNT')
@@ -105,7 +103,6 @@ function unreadable(text: string, why: string): InvalidInput {
   })
 }
 
-/** The whole tokens of amounts, each in the unit that its limit has: dollars for a limit in dollars, and nothing else. */
 export function tokensIn(
   amounts: ReadonlyMap<string, Amount>,
   units: ReadonlyMap<string, string>,
@@ -125,7 +122,7 @@ export function tokensIn(
   return tokensOf(amounts)
 }
 
-/** The same where the units are not known: amounts of money count in millionths. */
+/** For callers that don't know the units: money counts in millionths. */
 export function tokensOf(amounts: ReadonlyMap<string, Amount>): Record<string, number> {
   return Object.fromEntries([...amounts].map(([name, {tokens}]) => [name, tokens]))
 }
@@ -140,7 +137,6 @@ const SYNTAX_HINT =
   'Write NAME=RATE[/PERIOD][:BURST], for example rpm=100/min, tpd=1M/day, rpm=10/sec:50; for quotas ' +
   'rpd=10k/day@Europe/Berlin, usd=$500/month@UTC, rpd=10k@"0 9 * * 1-5", session=200/5h!.'
 
-/** Shows the offending piece under the text, so that a long list of limits needs no counting. */
 export function syntaxError({whole, text, at}: Piece, why: string): InvalidInput {
   const length = Math.max(1, text.length)
   const sentence = asSentence(`Cannot read the limit "${whole}": ${why}`)
@@ -152,7 +148,6 @@ export function slicePiece(piece: Piece, from: number, to = piece.text.length): 
   return {whole: piece.whole, text: piece.text.slice(from, to), at: piece.at + from}
 }
 
-/** The pieces between the separators that are not in quotes. */
 export function splitPiece(piece: Piece, separator: string): readonly [Piece, ...Piece[]] {
   const starts = [-1]
   let isQuoted = false
@@ -164,7 +159,6 @@ export function splitPiece(piece: Piece, separator: string): readonly [Piece, ..
   return [first ?? piece, ...more]
 }
 
-/** The part before the first separator that is not in quotes, and the part after it, if there is one. */
 export function cutPiece(piece: Piece, separator: string): [before: Piece, after: Piece | undefined] {
   const [before] = splitPiece(piece, separator)
   const {length} = before.text

@@ -2,10 +2,9 @@ import {formatMinute} from '../text/text.js'
 import {type BoostValues, boostedOf, type Limit} from './limit.js'
 import {formatLimit} from './limit-text.js'
 
-/** The rate of a limit without its name and as it is without its boost: `100/min:500`. */
 export const plainRate = (limit: Limit): string => formatLimit(limit).slice(limit.name.length + 1)
 
-/** The rate of a limit without its name: `100/min:500`, or `200/min until 2026-11-17 14:37 UTC, then 100/min:500`. */
+/** Without the name: `100/min:500`, or `200/min until 2026-11-17 14:37 UTC, then 100/min:500`. */
 export function rateText(limit: Limit): string {
   const boost = boostText(limit)
   if (boost === undefined) return plainRate(limit)
@@ -30,10 +29,9 @@ function boostText(limit: Limit): string | undefined {
 
 interface BoostForm extends BoostValues {
   readonly text: string
-  /** ISO 8601. */
   readonly until: string
   readonly ended: boolean
-  /** The limits of its scope are a copy that ends with it: the next level applies then. */
+  /** The limits of this scope are a copy that expires with the boost. The next level applies then. */
   readonly endsCopy: boolean
 }
 

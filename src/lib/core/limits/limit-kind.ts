@@ -1,27 +1,26 @@
 import {isSameRate, type Rate, shareOf} from '../token-math.js'
 
-/** A window that opens with the first use and lasts for a fixed time: [start, start + length). */
+/** A window that opens with the first use: [start, start + length). */
 export interface SessionWindow {
   readonly lengthMs: number
   /** Absent before the first use. */
   readonly startMs?: number | undefined
-  /** The start of the window that the balance of this shard belongs to; absent where no client has marked it. */
+  /** Start of the window that this shard's balance belongs to; absent if no client has marked it. */
   readonly appliedMs?: number | undefined
-  /** What this shard had consumed when another shard opened the window, in millitokens. */
+  /** `consumedMilli` of this shard when another shard opened the window. */
   readonly consumedMarkMilli?: bigint | undefined
 }
 
-/** A quota gains nothing with time: a reset restores its whole allowance at once. Either `resets` or `session` is there. */
+/** A quota does not refill: a reset restores its whole allowance. Exactly one of `resets` and `session` is present. */
 export interface Quota {
   readonly resets?: ResetClock | undefined
   readonly session?: SessionWindow | undefined
-  /** The number of shards when this one was last granted its part; absent where no client has marked it. */
+  /** The number of shards when this one was last granted its part; absent if no client has marked it. */
   readonly grantCount?: number | undefined
-  /** Bought on top of the grant; ends with the period. */
+  /** Bought on top of the grant; expires with the period. */
   readonly topUpMilli?: bigint | undefined
-  /** How often an operator has reset it. */
   readonly resetNumber?: number | undefined
-  /** Begin of the period that the balance is of, in epoch ms, where the bucket was set back from it: it is not granted again. */
+  /** Start (epoch ms) of the balance's period if the bucket was set back from it. That period is not granted again. */
   readonly heldMs?: number | undefined
 }
 
@@ -32,13 +31,13 @@ interface Share {
 }
 
 export interface LimitKind {
-  /** Identifies schedule, resets and session length: kinds with the same text are the same. */
+  /** Identifies schedule, resets and session length. Equal texts mean equal kinds. */
   readonly definition: string
   readonly schedule?: RateSchedule | undefined
   readonly quota?: Quota | undefined
-  /** Metered only: no reason to refuse before this instant, in epoch ms. */
+  /** Soft until this instant, in epoch ms: metered, but never a reason to refuse. */
   readonly softUntilMs?: number | undefined
-  /** Absent where the parameters are those of the whole. */
+  /** Absent if the parameters are those of the whole. */
   readonly share?: Share | undefined
 }
 
@@ -46,7 +45,6 @@ export interface KindedRate extends Rate {
   readonly kind?: LimitKind | undefined
 }
 
-/** Parameters of this shard's part at an instant, and the first instant at which others may be in force. */
 interface RateInForce {
   readonly rate: Rate
   readonly untilMs: number | undefined
@@ -58,10 +56,7 @@ export function wholeRateAt(limit: KindedRate, atMs: number): RateInForce {
   return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}
 }
 
-/**
- * The parameters in force at an instant. The schedule applies to the whole, of which a shard then has its part: the other
- * order would round differently. A quota holds what was granted for its number of shards then, and what was bought since.
- */
+/** Applies the schedule before taking the shard's part: the other order rounds differently. */
 export function rateAt(limit: KindedRate & {readonly tokensMilli?: bigint}, atMs: number): RateInForce {
   const {kind} = limit
   if (!kind) return {rate: limit, untilMs: undefined}
@@ -75,16 +70,12 @@ export function rateAt(limit: KindedRate & {readonly tokensMilli?: bigint}, atMs
   return {rate: shareOfParameters(rate, shard, count), untilMs}
 }
 
-/** What a reset restores: this shard's part at the number of shards that there are now. */
 export function resetTarget(limit: KindedRate, atMs: number): bigint {
   const {shard, count} = limit.kind?.share ?? {shard: 0, count: 1}
   return shareOf(wholeRateAt(limit, atMs).rate.capacityMilli, shard, count)
 }
 
-/**
- * The number of shards that a grant was made for. Where it is not marked, the present one; unless the shard holds more than
- * that: then it was granted before the last splits.
- */
+/** The shard count of the last grant. If unmarked: the present one, or fewer if the shard holds more than its part. */
 export function grantCountOf(
   {kind, tokensMilli = 0n}: KindedRate & {readonly tokensMilli?: bigint},
   capacityMilli: bigint,
@@ -98,20 +89,18 @@ export function grantCountOf(
   return granted
 }
 
-/** Whether time changes a limit by rules of a calendar or a session, not by refill alone. */
 export const hasCalendar = ({kind}: KindedRate): boolean => kind?.schedule !== undefined || kind?.quota !== undefined
 
 export function isSoftAt({kind}: KindedRate, atMs: number): boolean {
   return kind?.softUntilMs !== undefined && kind.softUntilMs > atMs
 }
 
-/** When a session's window ends; `undefined` when none is open or the limit has none. */
 export function sessionEndMs({kind}: KindedRate): number | undefined {
   const session = kind?.quota?.session
   return session?.startMs === undefined ? undefined : session.startMs + session.lengthMs
 }
 
-/** The first instant after `atMs` at which time alone changes the rules: other parameters, a reset, the end of a session. */
+/** The first instant after `atMs` at which the parameters change, a reset is due, or a session ends. */
 export function boundaryAfter(limit: KindedRate, atMs: number): number | undefined {
   const {kind} = limit
   if (!kind) return undefined
@@ -124,7 +113,7 @@ export function boundaryAfter(limit: KindedRate, atMs: number): number | undefin
   return instants.length === 0 ? undefined : Math.min(...instants)
 }
 
-/** Whether two limits are the same: parameters, calendar and softness. Balances and windows do not count. */
+/** Ignores balances and windows. */
 export function isSameLimit(a: KindedRate, b: KindedRate): boolean {
   return (
     isSameRate(a, b) &&
@@ -142,19 +131,16 @@ function shareOfParameters(rate: Rate, shard: number, count: number): Rate {
   }
 }
 
-/**
- * How long softness or a bypass lasts without being confirmed by the configuration, in ms. A bucket that a change of the
- * configuration has missed follows it after this time at the latest; other clients use the same time.
- */
+/** How long softness or a bypass lasts unless the configuration confirms it, in ms. Other clients use the same time. */
 export const STAMP_MS = 54_000
 
-/** Requests renew a bypass that ends within this time, in ms: so it does not run out while it is configured and used. */
+/** Requests renew a bypass that ends within this time, in ms, so that a bypass in use never runs out. */
 const BYPASS_RENEWAL_MS = 15_000
 
 export interface Bypassable {
   /**
-   * Present where limits are bypassed: every request is admitted and counted, no tokens are taken. Until this instant, in
-   * epoch ms; then the next request asks the configuration. 0 where the stored instant cannot be read.
+   * Limits are bypassed until this instant (epoch ms): requests are admitted and counted, but take no tokens.
+   * Then the next request asks the configuration. 0 if the stored instant is unreadable.
    */
   readonly bypassUntilMs?: number | undefined
 }
@@ -163,20 +149,18 @@ export function isBypassedAt({bypassUntilMs}: Bypassable, atMs: number): boolean
   return bypassUntilMs !== undefined && bypassUntilMs > atMs
 }
 
-/** Whether the next request has to renew the bypass of a bucket, or to find out that it is over. */
 export function isRenewalDue(bucket: Bypassable, nowMs: number): boolean {
   return !isBypassedAt(bucket, nowMs + BYPASS_RENEWAL_MS)
 }
 
-/** Instants at which a quota is restored; the calendar that names them is not known here. Epoch milliseconds. */
 export interface ResetClock {
-  /** The last reset at or before an instant; `undefined` when there was none. */
+  /** At or before `atMs`; `undefined` when there was none. */
   lastMs(atMs: number): number | undefined
-  /** The first reset after an instant; `undefined` when there will be none. */
+  /** After `atMs`; `undefined` when there will be none. */
   nextMs(atMs: number): number | undefined
 }
 
 export interface RateSchedule {
-  /** What is in force at an instant, for the whole limit, and the first instant at which another answer may hold. */
+  /** For the whole limit. Another rate may apply from `untilMs` on. */
   at(atMs: number, base: Rate): {readonly rate: Rate; readonly untilMs: number | undefined}
 }

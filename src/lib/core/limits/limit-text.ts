@@ -23,14 +23,14 @@ import {
 } from './limit.js'
 
 /**
- * Reads `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`; the period defaults to a minute, the burst to the amount.
- * `:` may stand for `=`. Crons and zones are read, but whether they exist is not checked.
+ * Parses `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`. Defaults: a period of a minute, the amount as burst.
+ * `:` may replace `=`. Crons and time zones are parsed, but not checked.
  */
 export function parseLimit(text: string): Limit {
   return limitOf(splitPair(text, SEPARATORS, refusePair))
 }
 
-/** Reads several limits; a name given twice is an error. With a calendar, crons and zones are checked as well. */
+/** Parses several limits. Throws on a duplicate name. With a calendar, also checks crons and time zones. */
 export function parseLimits(texts: readonly string[], calendar?: CalendarCheck): Limit[] {
   return readPairs(texts, SEPARATORS, refusePair).map(pair => limitOf(pair, calendar))
 }
@@ -105,11 +105,11 @@ function parseResets(when: Piece, period: Piece | undefined, zone: ZoneReader): 
   return [cron]
 }
 
-/** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x`, or what it is without its boost. */
+/** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x` without its boost. */
 export function formatLimit(of: Limit): string {
   const limit = baseOf(of)
   const {name, schedule = [], timeZone, soft, reset} = limit
-  // The zone is said once, as early as possible.
+  // Write the zone once, as early as possible.
   const isZoneSaid = isCalendarReset(reset)
   const windows = schedule.map((entry, index) =>
     formatWindow(entry, limit, index === 0 && !isZoneSaid ? timeZone : undefined),
@@ -136,7 +136,7 @@ export interface ModifierContext {
 
 const SOFT = 'soft'
 
-/** Reads a window: `x0.1@"* 22,23 * * *"` or `200k/min:300k@"* 9-16 * * 1-5"`. */
+/** `x0.1@"* 22,23 * * *"` or `200k/min:300k@"* 9-16 * * 1-5"`. */
 function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
   const [parameters, when] = cutPiece(piece, '@')
   if (when === undefined) {
@@ -158,10 +158,7 @@ function parseScale(piece: Piece): number {
   return scale
 }
 
-/**
- * `[RATE][/PERIOD][:[BURST]]`. What is left out stays, but a rate alone sets the burst too, as it does in a limit; with a
- * colon and nothing behind it, the burst stays. For a quota the amount is its capacity.
- */
+/** `[RATE][/PERIOD][:[BURST]]`. Omitted parts stay, but a rate alone also sets the burst; `RATE:` keeps it. */
 function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<ReplacedWindow, 'cron'> {
   const [rateAndPeriod, burst] = cutPiece(piece, ':')
   const [rate, period] = cutPiece(rateAndPeriod, '/')
@@ -196,7 +193,6 @@ function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string |
   return `${rate}${period}${burst}${when}`
 }
 
-/** When calendar periods begin. A week begins on Monday. */
 const CRON_OF_PERIOD: ReadonlyMap<string, string> = new Map([
   ['hour', '0 * * * *'],
   ['day', '0 0 * * *'],
@@ -208,7 +204,6 @@ const PERIOD_OF_CRON: ReadonlyMap<string, string> = new Map([...CRON_OF_PERIOD].
 
 const UNITS = ['sec', 'min', 'hour', 'day']
 
-/** Seconds of `min`, `15min`, `5h`. */
 function parsePeriod(piece: Piece): number {
   const {text} = piece
   const ms = durationMs(text)
@@ -226,12 +221,10 @@ function parsePeriod(piece: Piece): number {
   return ms / 1000
 }
 
-/** `min`, `15min`: without a count of 1. */
 function formatPeriod(seconds: number): string {
   return formatDuration(seconds * 1000).replace(/^1(?=[a-z])/, '')
 }
 
-/** The cron of `hour`, `day`, `week` or `month`. */
 function parseCalendarPeriod(piece: Piece): string {
   const cron = CRON_OF_PERIOD.get(piece.text)
   if (cron !== undefined) return cron
@@ -240,7 +233,6 @@ function parseCalendarPeriod(piece: Piece): string {
   throw syntaxError(piece, why + meant(piece.text, names))
 }
 
-/** The calendar period that a cron stands for; `undefined` for any other cron. */
 function formatCalendarPeriod(cron: string): string | undefined {
   return PERIOD_OF_CRON.get(cron)
 }
@@ -250,14 +242,13 @@ function meant(typed: string, names: readonly string[]): string {
   return near === undefined || more.length > 0 ? '' : ` (did you mean ${near}?)`
 }
 
-/** The zone of a limit: given at most once, or alike each time. */
 export interface ZoneReader {
   readonly calendar: CalendarCheck | undefined
   readonly take: (piece: Piece) => void
   readonly given: () => string | undefined
 }
 
-/** All parts of a limit share one zone, so that it can be given at any one of them. */
+/** All parts of a limit share one zone. It may be given at any of them, or repeated. */
 function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
   let zone: string | undefined
   return {
@@ -273,10 +264,9 @@ function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
   }
 }
 
-/** Whether the text after the `@` is one or more crons; otherwise it is a zone. */
 const isCronText = ({text}: Piece): boolean => text.startsWith('"')
 
-/** Reads `"CRON[; CRON…] [ZONE]"`. */
+/** `"CRON[; CRON…] [ZONE]"`. */
 function parseCrons(piece: Piece, use: CronUse, zone: ZoneReader): [string, ...string[]] {
   const {text} = piece
   if (!isCronText(piece)) throw syntaxError(piece, 'a cron must be in double quotes, as in @"0 9 * * 1-5"')
@@ -308,7 +298,6 @@ function parseCron(piece: Piece, use: CronUse, zone: ZoneReader): string {
   return canonical
 }
 
-/** The inverse of {@link parseCrons}; `zone` only where it must be said. */
 function formatCrons(crons: readonly string[], zone: string | undefined): string {
   return `"${crons.join('; ')}${zone === undefined || zone === DEFAULT_ZONE ? '' : ` ${zone}`}"`
 }

@@ -5,67 +5,64 @@ import {asSentence} from '../text/text.js'
 import {type Rate, toMilli} from '../token-math.js'
 
 /**
- * What may be consumed under one name. A plain limit is a rate: it holds up to `capacity` tokens and gains `refillAmount`
- * tokens every `refillPeriodSeconds`. With `reset` it is a quota: nothing is refilled, and the whole capacity is available
- * again at each reset. The optional fields are absent, never undefined or empty, where they do not apply.
+ * The allowance under one name. A rate holds up to `capacity` tokens and gains `refillAmount` tokens every
+ * `refillPeriodSeconds`. With `reset` it is a quota: it does not refill, and each reset restores the whole capacity.
+ * Optional fields that do not apply are absent, never undefined or empty.
  */
 export interface Limit {
   readonly name: string
-  /** Whole tokens; the burst of a rate, the allowance of a quota. */
+  /** Whole tokens: the burst of a rate, the allowance of a quota. */
   readonly capacity: number
   /** Whole tokens per period; 0 for a quota. */
   readonly refillAmount: number
-  /** {@link QUOTA_PERIOD_SECONDS} for a quota, where it means nothing. */
+  /** Always {@link QUOTA_PERIOD_SECONDS} for a quota, where it has no meaning. */
   readonly refillPeriodSeconds: number
-  /** When a quota is full again: at instants of the calendar, or some time after its first use. */
+  /** When a quota is restored: by the calendar, or some time after its first use. */
   readonly reset?: CalendarReset | SessionReset
-  /** Other parameters in windows of time; the first entry that matches applies. */
+  /** Other parameters in windows of time; the first matching entry applies. */
   readonly schedule?: readonly ScheduleEntry[]
-  /** IANA name of the one zone in which resets and schedule are read; present if and only if there are such. */
+  /** IANA time zone of resets and schedule; present if and only if there are any. */
   readonly timeZone?: string
   /** Counted, but never a reason to refuse. */
   readonly soft?: true
-  /** Code of the currency whose millionths the tokens are. It is kept apart from the numbers. */
+  /** Currency code; the tokens are millionths of it. Stored apart from the numbers. */
   readonly unit?: string
-  /** What its first windows are, where the records of boosts were asked. It is kept apart from the numbers. */
+  /** The temporary limit that the first windows belong to, if boosts were read. Stored apart from the numbers. */
   readonly boost?: LimitBoost
 }
 
-/**
- * Other values of a limit until an instant: the first windows of its schedule, which match no minute from then on. What
- * is written beside them, the base, applies after that.
- */
+/** Temporary values of a limit, stored as the first windows of its schedule. After the end the base values apply. */
 export interface LimitBoost {
-  /** Epoch ms of the end, a whole minute. */
+  /** The end, in epoch ms; a whole minute. */
   readonly untilMs: number
-  /** How many of the first entries of the schedule are its windows. */
+  /** The number of leading schedule entries that belong to it. */
   readonly windows: number
-  /** Whether the end had passed when the limit was read; then only its windows are left to be removed. */
+  /** Whether the end had passed when the limit was read. Then its windows only need to be removed. */
   readonly isEnded: boolean
-  /** With it ends the copy that was made for it: what follows is not the base, but what the next level says then. */
+  /** The limits of this scope are a copy that expires too: the next level applies then, not the base. */
   readonly endsCopy?: true
 }
 
-/** A quota that is full again when one of the crons (five fields) begins to match. */
+/** A quota that is restored when one of the crons (five fields) starts to match. */
 export interface CalendarReset {
   readonly crons: readonly string[]
 }
 
-/** A quota whose window begins with the first use after the last one has ended. */
+/** A quota whose window opens with the first use after the last window has ended. */
 export interface SessionReset {
   readonly afterSeconds: number
 }
 
-/** Other parameters in all minutes that a cron matches: scaled, or some of them replaced. */
+/** Other parameters in all minutes that a cron matches: scaled or replaced. */
 export type ScheduleEntry = ScaledWindow | ReplacedWindow
 
 export interface ScaledWindow {
   readonly cron: string
-  /** Factor of capacity and refill amount, such as 0.5; at most three decimals, as the table keeps it. */
+  /** Factor of capacity and refill amount, such as 0.5. Stored with at most three decimals. */
   readonly scale: number
 }
 
-/** Parameters that are absent stay as they are; at least one is present. */
+/** Absent parameters stay as they are; at least one is present. */
 export interface ReplacedWindow {
   readonly cron: string
   readonly capacity?: number
@@ -73,25 +70,21 @@ export interface ReplacedWindow {
   readonly refillPeriodSeconds?: number
 }
 
-/** A cron that always matches is a window, but never resets anything. */
+/** A cron that always matches is a valid window, but never resets anything. */
 export type CronUse = 'reset' | 'window'
 
-/** Tells why a cron or a zone cannot be used; `undefined` if it can. Core has no calendar, so callers pass one. */
+/** Returns why a cron or zone is unusable; `undefined` if it is usable. Core has no calendar, so callers pass one. */
 export interface CalendarCheck {
   readonly cron: (cron: string, use: CronUse) => string | undefined
   readonly zone: (timeZone: string) => string | undefined
 }
 
-/**
- * Above this a balance in millitokens is no exact number for clients that count in doubles. Stricter than the 10^15 above
- * which zae-limiter cannot read a level any more.
- */
+/** Above this, millitokens are not exact in doubles. zae-limiter cannot even read a level above 10^15. */
 export const MAX_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
 /** 31.7 years: the longest period and session that all clients of a table accept. */
 export const MAX_PERIOD_SECONDS = 1_000_000_000
 
-/** The largest factor of a window that all clients of a table accept. */
 export const MAX_SCALE = 1_000_000
 
 export const QUOTA_PERIOD_SECONDS = 1
@@ -111,7 +104,7 @@ export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> 
   readonly unit?: string | undefined
 }
 
-/** A limit with everything checked, in its one form: equal limits have equal fields. */
+/** Validates and normalizes: equal limits have equal fields. */
 export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
   const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule = [], timeZone, soft, unit} = limit
   checkLimitName(name)
@@ -140,7 +133,6 @@ export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
   }
 }
 
-/** The rate in the units of a bucket: millitokens and milliseconds. */
 export function rateOf(limit: Limit): Rate {
   return {
     capacityMilli: toMilli(limit.capacity),
@@ -151,7 +143,6 @@ export function rateOf(limit: Limit): Rate {
 
 export type BoostValues = Pick<Limit, 'capacity' | 'refillAmount' | 'refillPeriodSeconds'>
 
-/** The limit that applies when its boost has ended; a limit without one is returned as it is. */
 export function baseOf(limit: Limit): Limit {
   const {boost, schedule = [], timeZone, ...rest} = limit
   if (!boost) return limit
@@ -164,7 +155,7 @@ export function baseOf(limit: Limit): Limit {
   }
 }
 
-/** The limit with the values of its boost, as one would write it for good; `undefined` for one without. */
+/** The boost's values as a permanent limit; `undefined` without a boost. */
 export function boostedOf(limit: Limit): Limit | undefined {
   const [first] = limit.schedule ?? []
   if (!limit.boost || !first || 'scale' in first) return undefined
@@ -175,7 +166,7 @@ export function boostedOf(limit: Limit): Limit | undefined {
   return {...plain, ...values, ...(usesZone && timeZone !== undefined && {timeZone})}
 }
 
-/** A limit with a boost before its own windows; one that it had is replaced. The period of a quota means nothing. */
+/** Replaces an earlier boost. Ignores the period of a quota. */
 export function withBoost(
   limit: Limit,
   {capacity, refillAmount, refillPeriodSeconds}: BoostValues,
@@ -192,7 +183,7 @@ export function withBoost(
   }
 }
 
-/** A factor in thousandths, as the table keeps it: rounded half to even, but never to nothing. */
+/** In thousandths, as stored: rounded half to even, but at least 0.001. */
 function roundedScale(scale: number): number {
   const thousandths = scale * 1000
   const below = Math.floor(thousandths)
@@ -263,16 +254,12 @@ const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', '
 const MONTH_FIELD = 3
 const WEEKDAY_FIELD = 4
 
-/** The five fields of a cron expression; `undefined` if it has more or fewer. */
 export function cronFields(cron: string): readonly string[] | undefined {
   const fields = cron.split(/\s+/).filter(field => field !== '')
   return fields.length === 5 ? fields : undefined
 }
 
-/**
- * One spelling for each cron, which is also the one that the table keeps: single blanks, numbers in place of names of days
- * and months, 7 for a Sunday on its own. Two texts that differ only in spelling are no change of a limit.
- */
+/** The stored spelling: single spaces, numbers for names of days and months, 7 for a single Sunday. */
 export function canonicalCron(cron: string): string {
   const fields = cronFields(cron)
   if (fields === undefined) return cron
@@ -296,12 +283,12 @@ function numbersFor(text: string, names: readonly string[], first: number): stri
   })
 }
 
-/** Whole tokens per limit name, as callers write them; `Name` narrows the names that are accepted. */
+/** Whole tokens per limit name; `Name` narrows the accepted names. */
 export type Consumption<Name extends string = string> = string extends Name
   ? Readonly<Record<string, number>>
   : {readonly [Limit in Name]?: number}
 
-/** Amounts to consume: whole, not negative. Zeros are dropped: a limit of which nothing is asked is not checked. */
+/** Whole, not negative. Drops zeros: a limit with no amount is not checked. */
 export function checkConsumption(consume: Consumption): Map<string, bigint> {
   const amounts = signedAmountsOf(consume)
   for (const [name, milli] of amounts) {
@@ -311,7 +298,6 @@ export function checkConsumption(consume: Consumption): Map<string, bigint> {
   return amounts
 }
 
-/** Corrections: whole, of either sign. */
 export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
   const amounts = new Map<string, bigint>()
   for (const [name, tokens] of Object.entries(deltas)) {

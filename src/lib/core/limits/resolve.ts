@@ -1,6 +1,6 @@
 import type {Limit} from './limit.js'
 
-/** Where limits can be configured, most specific first. The spelling is shared with other clients. */
+/** Where limits can be configured, most specific first. Other clients use the same spelling. */
 export const LEVELS = ['entity', 'entity_default', 'resource', 'system'] as const
 
 export type Level = (typeof LEVELS)[number]
@@ -13,10 +13,7 @@ export interface ResolvedLimits {
   readonly limits: readonly Limit[]
 }
 
-/**
- * The first level that has any limit wins as a whole: limits of different levels are never mixed, so an operator can
- * read off one record what applies. `undefined` when nothing is configured anywhere.
- */
+/** The most specific level with limits applies as a whole; levels are never mixed. `undefined` if none has any. */
 export function resolveLimits(configured: LimitsByLevel): ResolvedLimits | undefined {
   for (const source of LEVELS) {
     const limits = configured[source]

@@ -10,7 +10,7 @@ const UNITS_MS: ReadonlyArray<readonly [ms: number, ...names: string[]]> = [
 
 const MS_OF_UNIT = new Map(UNITS_MS.flatMap(([ms, ...names]) => names.map(name => [name, ms] as const)))
 
-/** Milliseconds of `15min`, `2s`, `day`; a missing count is 1. `undefined` when it is not a duration. */
+/** `15min`, `2s`, `day`; the count defaults to 1. `undefined` when it is not a duration. */
 export function durationMs(text: string): number | undefined {
   const match = /^(\d*)([a-z]+)$/.exec(text)
   if (!match) return undefined
@@ -20,7 +20,6 @@ export function durationMs(text: string): number | undefined {
   return total !== undefined && Number.isSafeInteger(total) ? total : undefined
 }
 
-/** Like {@link durationMs}, for input that must be one and must not be zero. */
 export function parseDuration(text: string): number {
   const ms = durationMs(text)
   if (ms !== undefined && ms > 0) return ms
@@ -29,10 +28,9 @@ export function parseDuration(text: string): number {
   })
 }
 
-/** The longest time that a timer of Node can run; a longer one would fire at once. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 
-/** A time limit in ms that a timer can keep: `NaN`, `Infinity` and more than 24 days would end at once. */
+/** Rejects `NaN`, `Infinity` and more than 24 days: a timer of Node would fire at once. */
 export function checkTimeoutMs(name: string, ms: number): number {
   if (ms >= 0 && ms <= LONGEST_TIMEOUT_MS) return ms
   throw new InvalidInput('timeout.invalid', `${name} must be from 0 to ${LONGEST_TIMEOUT_MS} ms, not ${ms}.`, {
@@ -40,13 +38,13 @@ export function checkTimeoutMs(name: string, ms: number): number {
   })
 }
 
-/** The shortest exact spelling, in the largest unit that divides: 60000 → `1min`, 90000 → `90sec`. */
+/** The shortest exact spelling: 60000 → `1min`, 90000 → `90sec`. */
 export function formatDuration(ms: number): string {
   const [unitMs, ...names] = UNITS_MS.findLast(([unit]) => ms % unit === 0 && ms >= unit) ?? [1, 'ms']
   return `${ms / unitMs}${names.at(-1)}`
 }
 
-/** A longer time does not fit into a timer, which would then fire at once. */
+/** A longer timer of Node fires at once. */
 const LONGEST_MS = 2 ** 31 - 1
 
 export function checkMs(option: string, ms: number | undefined): number | undefined {

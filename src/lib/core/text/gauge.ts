@@ -2,13 +2,11 @@ export interface GaugeGlyphs {
   /** One to eight eighths of a cell. */
   readonly eighths: string
   readonly track: string
-  /** Where a gauge begins and ends; empty when its track shows it. */
+  /** Empty when the track shows where the gauge ends. */
   readonly edges: readonly [string, string]
-  /** Below zero: the mark at the left end, and the debt itself. */
   readonly belowZero: string
   readonly debt: string
   readonly overfull: string
-  /** Heights of a sparkline, zero first. */
   readonly heights: string
   readonly noSample: string
 }
@@ -24,15 +22,11 @@ export const BLOCKS: GaugeGlyphs = {
   noSample: '·',
 }
 
-/** Half a cell or more is drawn as a whole one, for tables that are copied and pasted. */
+/** Draws half a cell or more as a whole one, for tables that people copy. */
 export const WHOLE_BLOCKS: GaugeGlyphs = {...BLOCKS, eighths: '░░░█████', overfull: '█'}
 
-/**
- * A level against its capacity, exactly `width` characters. A small level is never drawn as empty, nor an almost full one as
- * full. A debt starts at the left end with a mark of its own and grows to the right.
- */
+/** Exactly `width` characters. Never draws a small level as empty, nor an almost full one as full. */
 export function gauge(level: number, capacity: number, width: number, glyphs: GaugeGlyphs): string {
-  // Where edges would leave no room they are left out.
   const [open, close] = width > NARROWEST_WITH_EDGES ? glyphs.edges : ['', '']
   return open + bar(level, capacity, width - open.length - close.length, glyphs) + close
 }
@@ -53,7 +47,7 @@ function bar(level: number, capacity: number, width: number, glyphs: GaugeGlyphs
   return ((glyphs.eighths[7] as string).repeat(Math.floor(shown / 8)) + partial).padEnd(width, glyphs.track)
 }
 
-/** The last `width` shares of one; missing ones are filled in on the left. The scale is always 0 to 1. */
+/** The last `width` shares (0 to 1), padded on the left. */
 export function sparkline(shares: readonly (number | null)[], width: number, glyphs: GaugeGlyphs): string {
   const shown = width <= 0 ? [] : shares.slice(-width)
   return shown
@@ -62,7 +56,7 @@ export function sparkline(shares: readonly (number | null)[], width: number, gly
     .padStart(width, glyphs.noSample)
 }
 
-/** Only 0 has the lowest height, and only 1 and more the highest. */
+/** Only 0 gets the lowest height, and only 1 and more the highest. */
 function sample(share: number | null, {heights, noSample}: GaugeGlyphs): string {
   if (share === null) return noSample
   const top = heights.length - 1

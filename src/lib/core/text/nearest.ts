@@ -5,7 +5,7 @@ export interface PhraseCandidate {
 
 const MOST_SUGGESTIONS = 3
 
-/** The known names that a mistyped one most likely stands for: at most three, all equally near. */
+/** At most three names, all equally near. */
 export function nearestNames(typed: string, names: readonly string[]): string[] {
   return nearestPhrases(
     [typed],
@@ -13,7 +13,7 @@ export function nearestNames(typed: string, names: readonly string[]): string[] 
   )
 }
 
-/** The same for several words. Longer matches win; words typed beyond a candidate count as its arguments. */
+/** Longer matches win. Words typed beyond a candidate count as its arguments. */
 export function nearestPhrases(typed: readonly string[], candidates: readonly PhraseCandidate[]): string[] {
   const near = candidates.flatMap(({words, type}) => {
     const distance = phraseDistance(typed, words)
@@ -24,12 +24,10 @@ export function nearestPhrases(typed: readonly string[], candidates: readonly Ph
   return [...new Set(best.map(one => one.type))].slice(0, MOST_SUGGESTIONS)
 }
 
-/** `Did you mean "a" or "b"?`; `undefined` when there is nothing to suggest. */
 export function didYouMean(names: readonly string[]): string | undefined {
   return names.length === 0 ? undefined : `Did you mean ${names.map(name => `"${name}"`).join(' or ')}?`
 }
 
-/** Sum over the words, or `undefined` as soon as one of them is too different to be a typing error. */
 function phraseDistance(typed: readonly string[], words: readonly string[]): number | undefined {
   let sum = 0
   for (const [index, word] of words.entries()) {
@@ -40,7 +38,7 @@ function phraseDistance(typed: readonly string[], words: readonly string[]): num
   return sum
 }
 
-/** How many letters must be added, removed, replaced or swapped with their neighbour to turn `a` into `b`. */
+/** Damerau-Levenshtein: letters added, removed, replaced or swapped with their neighbour. */
 export function editDistance(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({length: b.length + 1}, (_, column) => column)

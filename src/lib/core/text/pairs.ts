@@ -2,7 +2,6 @@ export interface Pair {
   readonly text: string
   readonly name: string
   readonly value: string
-  /** Position of the value in the text. */
   readonly valueAt: number
 }
 
@@ -10,7 +9,7 @@ export type PairProblem = 'no-separator' | 'no-name' | 'duplicate'
 
 type RefusePair = (problem: PairProblem, pair: Pair) => Error
 
-/** Splits `NAME=VALUE` at the first of the separators; the value may be empty and may contain further separators. */
+/** Splits at the first separator; the value may be empty and may contain more separators. */
 export function splitPair(text: string, separators: string, refuse: RefusePair): Pair {
   const found = Array.from(separators, separator => text.indexOf(separator)).filter(index => index >= 0)
   const at = found.length === 0 ? text.length : Math.min(...found)
@@ -20,7 +19,6 @@ export function splitPair(text: string, separators: string, refuse: RefusePair):
   return pair
 }
 
-/** Reads several such texts. A name given twice is refused, since one of the two values would silently win. */
 export function readPairs(texts: readonly string[], separators: string, refuse: RefusePair): Pair[] {
   const names = new Set<string>()
   return texts.map(text => {

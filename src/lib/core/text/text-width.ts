@@ -1,22 +1,19 @@
-/** How many columns of a terminal a text takes, and how to shorten it. The text is printable (`printable.ts`). */
-
-/** Characters that are two columns wide (East Asian Width W and F), besides emoji. */
+/** Two columns wide (East Asian Width W and F), besides emoji. */
 const WIDE_RANGES =
   '\\u1100-\\u115F\\u2329\\u232A\\u2E80-\\u303E\\u3041-\\uA4CF\\uA960-\\uA97C\\uAC00-\\uD7A3\\uF900-\\uFAFF' +
   '\\uFE10-\\uFE19\\uFE30-\\uFE6B\\uFF01-\\uFF60\\uFFE0-\\uFFE6\\u{16FE0}-\\u{18DFF}\\u{1AFF0}-\\u{1B2FF}' +
-  // Emoji that a later Unicode than that of Node adds are in the second of these.
+  // 1FA70-1FAFF also holds emoji newer than Node's Unicode version.
   '\\u{1F200}-\\u{1F265}\\u{1FA70}-\\u{1FAFF}\\u{20000}-\\u{3FFFD}'
 const isWide = new RegExp(`^(?:[${WIDE_RANGES}]|\\p{RI}{2}|(?!\\p{RI})\\p{Emoji_Presentation})|\\uFE0F`, 'u')
 const wideCharacters = new RegExp(`[${WIDE_RANGES}]|\\p{Emoji_Presentation}`, 'gu')
 const isPlain = /^[ -~]*$/
-/** Nothing that joins characters to one: then each code point is a character, which is faster to find. */
+/** Without joining characters each code point is one grapheme, so no segmenter is needed. */
 const isUnjoined = /^[^\p{M}\p{RI}\p{EMod}\p{Cf}\u0E33\u0EB3\u1100-\u11FF\uA960-\uA97C\uD7B0-\uD7FB\uFF9E\uFF9F]*$/u
-/** Marks, and the vowels and endings of a Hangul syllable, are drawn in the column of the character before them. */
+/** Marks, and the vowels and endings of Hangul syllables, share the column of the character before them. */
 const overlays = /[\p{Mn}\p{Me}\u1160-\u11FF\uD7B0-\uD7FB]/gu
 
 let segmenter: Intl.Segmenter | undefined
 
-/** The characters as people count them: an emoji with its joiners, a letter with its marks. */
 export function graphemesOf(text: string): string[] {
   if (isUnjoined.test(text)) return [...text]
   segmenter ??= new Intl.Segmenter('en', {granularity: 'grapheme'})
@@ -29,7 +26,7 @@ export function textWidth(text: string): number {
   return graphemesOf(text).reduce((sum, grapheme) => sum + graphemeWidth(grapheme), 0)
 }
 
-/** As much of the start of a text as fits into that many columns; never half a character. */
+/** The longest start that fits `width` columns; never splits a grapheme. */
 export function textStart(text: string, width: number): string {
   if (isPlain.test(text)) return text.slice(0, Math.max(0, width))
   let room = width
@@ -42,7 +39,6 @@ export function textStart(text: string, width: number): string {
   return kept.join('')
 }
 
-/** The text, or its beginning with an ellipsis, within that many columns. */
 export function cutText(text: string, width: number): string {
   if (textWidth(text) <= width) return text
   return width < 1 ? '' : `${textStart(text, width - 1)}…`
@@ -55,6 +51,6 @@ export function padText(text: string, width: number, side: 'left' | 'right' = 'l
 
 function graphemeWidth(grapheme: string): number {
   if (isWide.test(grapheme)) return 2
-  // In some scripts several letters are one grapheme, each with a column of its own.
+  // In some scripts one grapheme has several letters, each a column wide.
   return Math.max(1, [...grapheme.replace(overlays, '')].length)
 }

@@ -1,19 +1,13 @@
 import {formatMoney, MONEY_DECIMALS, withCurrency} from './money.js'
 
-/**
- * Numbers and time spans as text for people, always in English. The `short` formats fit a column of fixed width on the
- * live screen; the others are for sentences and tables. Durations that users can type again are in `duration.ts`.
- */
-
-/** `down` for levels: the text never promises a token that is not there. */
+/** `down` for levels: never show a token that is not available. */
 type Rounding = 'nearest' | 'down'
 
-/** A whole number with separators: `1,200`. */
 export function formatCount(count: number): string {
   return numberFormat(3).format(count)
 }
 
-/** To make one takes longer than to write a hundred numbers: a table of many rows has one number in each cell. */
+/** Cached: constructing a formatter takes longer than formatting a hundred numbers. */
 const numberFormats = new Map<number, Intl.NumberFormat>()
 
 function numberFormat(maximumFractionDigits: number): Intl.NumberFormat {
@@ -23,19 +17,18 @@ function numberFormat(maximumFractionDigits: number): Intl.NumberFormat {
   return format
 }
 
-/** Whole tokens, or the money that they stand for: `1,200`, `$12.50`. */
+/** `1,200`, or money: `$12.50`. */
 export function formatTokens(tokens: number, unit: string | undefined): string {
   return unit === undefined ? formatCount(tokens) : formatMoney(tokens, unit)
 }
 
 export const asSentence = (text: string): string => (text.endsWith('?') ? text : `${text}.`)
 
-/** A count and its noun: `1 bucket`, `1,000 buckets`, `2 batches`. */
 export function formatPlural(count: number, singular: string, plural = `${singular}s`): string {
   return `${formatCount(count)} ${count === 1 ? singular : plural}`
 }
 
-/** A number with separators and at most `decimals` decimals: `34,655.75`. Never `-0`. */
+/** `34,655.75`. Never `-0`. */
 export function formatNumber(value: number, rounding: Rounding = 'nearest', decimals = 2): string {
   const shown = rounding === 'down' ? roundTo(value, 10 ** decimals, 'down') : value
   return numberFormat(decimals).format(shown)
@@ -45,7 +38,7 @@ export const SHORT_NUMBER_WIDTH = 6
 
 const SCALES = ['', 'k', 'M', 'G', 'T', 'P'] as const
 
-/** A number in at most six characters, with three digits: `12.3k`, `-1.25M`. Only zero is shown as `0`. */
+/** At most six characters, three digits: `12.3k`, `-1.25M`. Only zero is shown as `0`. */
 export function formatShortNumber(value: number, rounding: Rounding = 'nearest'): string {
   if (!Number.isFinite(value)) return '?'
   for (const [step, unit] of SCALES.entries()) {
@@ -59,25 +52,24 @@ export function formatShortNumber(value: number, rounding: Rounding = 'nearest')
   return value > 0 ? '>999P' : '<-999P'
 }
 
-/** Tokens as {@link formatShortNumber} shows them, or the money that they stand for: `12.3k`, `$12.3k`. */
 export function formatShortTokens(tokens: number, unit: string | undefined, rounding: Rounding = 'nearest'): string {
   if (unit === undefined) return formatShortNumber(tokens, rounding)
   return withCurrency(formatShortNumber(tokens / 10 ** MONEY_DECIMALS, rounding), unit)
 }
 
-/** A rate per second, without its unit: `1,000`, `0.25`; below a hundredth `<0.01`, not `0`. */
+/** Without its unit: `1,000`, `0.25`; below a hundredth `<0.01`, not `0`. */
 export function formatRate(perSecond: number): string {
   return Math.abs(perSecond) < 0.01 ? formatShortNumber(perSecond) : formatNumber(perSecond)
 }
 
-/** A share of one: `42 %`. Rounded to the nearest, but only 0 is `0 %` and nothing below 1 is `100 %`. */
+/** `42 %`. Rounded to the nearest, but only 0 is `0 %` and nothing below 1 is `100 %`. */
 export function formatPercent(share: number): string {
   if (share > 0 && share < 0.01) return '<1 %'
   if (share > 0.99 && share < 1) return '>99 %'
   return `${formatCount(Math.round(share * 100))} %`
 }
 
-/** A share of one in at most four characters: `42%`, `999%` at most. Rounded down, but only 0 is `0%`. */
+/** At most four characters: `42%`, `999%` at most. Rounded down, but only 0 is `0%`. */
 export function formatShortPercent(share: number): string {
   if (share > 0 && share < 0.01) return '<1%'
   return `${Math.min(999, Math.floor(Math.max(0, share) * 100 + 1e-9))}%`
@@ -95,7 +87,7 @@ const SPAN_UNITS = [
   ['s', SECOND_MS],
 ] as const
 
-/** A time span in its two largest units that are not zero, rounded down: `3 min 20 s`, `2 d`, `250 ms`. */
+/** The two largest non-zero units, rounded down: `3 min 20 s`, `2 d`, `250 ms`. */
 export function formatSpan(ms: number): string {
   let rest = ms
   const parts = SPAN_UNITS.flatMap(([name, size]) => {
@@ -106,7 +98,7 @@ export function formatSpan(ms: number): string {
   return parts.length === 0 ? `${Math.round(ms)} ms` : parts.slice(0, 2).join(' ')
 }
 
-/** A time to wait, rounded up in the last unit shown, so that waiting that long is never too short; `never` for Infinity. */
+/** Rounded up in the last unit shown, so that the wait is never too short; `never` for Infinity. */
 export function formatWait(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return 'never'
   const unit = ms >= DAY_MS ? HOUR_MS : ms >= HOUR_MS ? MINUTE_MS : ms >= SECOND_MS ? SECOND_MS : 1
@@ -115,7 +107,7 @@ export function formatWait(ms: number): string {
 
 export const SHORT_SPAN_WIDTH = 6
 
-/** A time span in at most six characters, rounded down: `<1s`, `45s`, `3m20s`, `2h05m`, `3d04h`. */
+/** At most six characters, rounded down: `<1s`, `45s`, `3m20s`, `2h05m`, `3d04h`. */
 export function formatShortSpan(ms: number): string {
   const seconds = Math.floor(Math.max(0, ms) / SECOND_MS)
   if (seconds < 1) return '<1s'
@@ -127,7 +119,7 @@ export function formatShortSpan(ms: number): string {
   return hours < 24 * 10_000 ? `${Math.floor(hours / 24)}d` : '>9999d'
 }
 
-/** The time of day of an instant, in UTC: `22:13:20Z`. */
+/** `22:13:20Z`. */
 export function formatTimeOfDay(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(11, 19)}Z`
 }
@@ -137,7 +129,6 @@ export function formatList(items: readonly string[]): string {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
-/** A word quoted for a POSIX shell where needed. */
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
@@ -147,25 +138,24 @@ function twoUnits(amount: number, size: number, large: string, small: string): s
   return `${Math.floor(amount / size)}${large}${rest === 0 ? '' : `${String(rest).padStart(2, '0')}${small}`}`
 }
 
-/** Fifteen digits: thousandths of a token are exact, binary fractions are not, and their error must not tip the rounding. */
+/** Rounds to 15 digits first, so that errors of binary fractions do not tip the rounding of millitokens. */
 function roundTo(value: number, factor: number, rounding: Rounding): number {
   const exact = Number((value * factor).toPrecision(15))
   const rounded = (rounding === 'down' ? Math.floor(exact) : Math.round(exact)) / factor
   return rounded === 0 ? 0 : rounded
 }
 
-/** An instant to the minute, for people: `2026-11-17 14:37 UTC`. */
+/** `2026-11-17 14:37 UTC`. */
 export function formatMinute(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }
 
-/** A problem that a schema found: the way to the value, and what is wrong with it. Messages never repeat the value. */
 export interface SchemaIssue {
   readonly path: readonly PropertyKey[]
   readonly message: string
 }
 
-/** All problems in one line: `shards.a: expected text; port: expected a number`. */
+/** `shards.a: expected text; port: expected a number`. */
 export function describeIssues(issues: readonly SchemaIssue[]): string {
   return issues.map(({path, message}) => (path.length === 0 ? message : `${path.join('.')}: ${message}`)).join('; ')
 }

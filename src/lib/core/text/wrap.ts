@@ -1,10 +1,9 @@
 import {printableText} from './printable.js'
 import {textStart, textWidth} from './text-width.js'
 
-/** Continued lines are indented by this much more. */
 const HANGING = 4
 
-/** A text in lines of at most `width` columns, broken where it has columns, and then at spaces. */
+/** Breaks at column gaps first (two or more spaces), then at spaces. */
 export function wrapped(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text]
   const [first = '', ...rest] = text.split(/(?<=\S) {2,}(?=\S)/)
@@ -26,10 +25,7 @@ function brokenAtSpaces(text: string, width: number): string[] {
   return [...lines, line.trimEnd()]
 }
 
-/**
- * Words of a command in lines of at most `width` columns, to be copied as they are: a shell joins lines that end in a
- * backslash. Inside of quotes it does not, so a quoted word that is longer than a line is cut without one.
- */
+/** A shell joins lines ending in a backslash, but not inside quotes: an overlong quoted word is cut without one. */
 export function wrappedCommand(words: readonly string[], width: number): string[] {
   const lines: string[] = []
   let line = ''
@@ -41,7 +37,7 @@ export function wrappedCommand(words: readonly string[], width: number): string[
     line = line === '' ? word : `${line} ${word}`
     const mark = word.includes("'") ? '' : INSIDE_A_WORD
     while (textWidth(line) + BETWEEN_WORDS.length > width) {
-      // Something is left for the next line: the word that follows needs a space before it.
+      // Leave something for the next line: the next word needs a space before it.
       const start = textStart(line, Math.max(1, Math.min(width - mark.length, textWidth(line) - 1)))
       lines.push(start + mark)
       line = line.slice(start.length)
@@ -53,7 +49,6 @@ export function wrappedCommand(words: readonly string[], width: number): string[
 const BETWEEN_WORDS = ' \\'
 const INSIDE_A_WORD = '\\'
 
-/** A flag and its value stay together. */
 function withValues(words: readonly string[]): string[] {
   const pieces: string[] = []
   for (const word of words) {

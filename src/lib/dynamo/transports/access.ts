@@ -9,16 +9,13 @@ export interface Access {
   readonly credentials: Credentials
 }
 
-/** The access that connection settings give by themselves; `undefined` where the SDK must resolve a part of it. */
+/** `undefined` if the SDK must resolve a part of it. */
 export function explicitAccess({endpoint, region, credentials}: Connection): Access | undefined {
   if (endpoint === undefined || region === undefined || credentials === undefined) return undefined
   return {endpoint: new URL(endpoint), region, credentials}
 }
 
-/**
- * The access that an SDK client uses. The client prepares a request that is stopped before it is sent: so the endpoint,
- * which depends on the region, the account, variables and files, is exactly the one that the SDK would use.
- */
+/** Stops an SDK request before it is sent, to get exactly the endpoint and region that the SDK would use. */
 export async function accessOf(client: DynamoDBClient): Promise<Access> {
   const {GetItemCommand} = await import('@aws-sdk/client-dynamodb')
   const command = new GetItemCommand({TableName: 'none', Key: {}})

@@ -7,13 +7,12 @@ import {type ClosableTransport, isDataOperation, type Operation, type SendOption
 import {accessOf, explicitAccess} from './access.js'
 import {createSdkTransport, leftMs, type SdkTransportOptions} from './sdk.js'
 
-// A provider of credentials may start a program or ask a server.
+// A credentials provider may start a program or ask a server.
 const LONGEST_CHOICE_MS = 30_000
 
 /**
- * The transport to a table: lean for operations on items, the SDK for those on tables. A client of the caller that has
- * more settings than an identity, a region and an endpoint is used directly. Modules are loaded with the first request;
- * where the connection settings are complete, as for a local engine, operations on items do not load the SDK.
+ * Lean for operations on items, unless a caller's client is not plain; the SDK for those on tables.
+ * With complete connection settings, operations on items do not load the SDK.
  */
 export function createTransport(options: SdkTransportOptions): ClosableTransport {
   const sdk = createSdkTransport(options)
@@ -25,7 +24,7 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
     const client = explicit === undefined ? await sdk.client() : undefined
     if (client !== undefined && 'client' in options && !(await isPlainClient(client))) return sdk
     const access = async () => explicit ?? accessOf(client ?? (await sdk.client()))
-    // A path in front of the service would have to be signed; only rare proxies have one.
+    // A path would have to be signed; only rare proxies have one.
     const {endpoint} = await access()
     if (endpoint.pathname !== '/' || endpoint.search !== '') return sdk
     const {LeanTransport} = await import('./lean.js')
@@ -61,11 +60,7 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
   }
 }
 
-/**
- * Whether a client has nothing but an identity, a region and an endpoint. A client whose handlers, agents, middleware or
- * loggers differ from those of a new client of its class, or that cannot be compared, is not plain: its owner set them
- * for a reason.
- */
+/** Whether a client has only identity, region and endpoint: its owner set anything else for a reason. */
 export async function isPlainClient(client: DynamoDBClient): Promise<boolean> {
   try {
     const Client = client.constructor as new (config: object) => DynamoDBClient
@@ -90,7 +85,6 @@ async function traitsOf(client: DynamoDBClient): Promise<unknown> {
   }
 }
 
-/** The SDK's own handler, of which only the settings can be compared. */
 interface NodeHandler {
   readonly configProvider: Promise<NodeHandlerConfig>
 }
@@ -102,7 +96,7 @@ interface NodeHandlerConfig {
 }
 
 async function handlerTraits(handler: NodeHandler): Promise<unknown> {
-  // `httpAgent` is set from the provider when the handler is used.
+  // `httpAgent` is set from the provider on first use.
   const {httpAgentProvider, httpAgent: _, httpsAgent, ...settings} = await handler.configProvider
   const agents = [await httpAgentProvider(), httpsAgent]
   return {type: handler.constructor, settings, agents: agents.map(agentTraits)}

@@ -1,4 +1,4 @@
-/** A complete HTTP answer. Header names are in lower case. */
+/** Header names are in lower case. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: ReadonlyMap<string, string>
@@ -6,7 +6,6 @@ export interface HttpAnswer {
   readonly isReusable: boolean
 }
 
-/** The bytes are not a valid HTTP answer; whether the request was applied is unknown. */
 export class NotHttp extends Error {
   readonly code = 'ERR_NOT_HTTP'
 }
@@ -22,14 +21,11 @@ interface Head {
 const HEAD_END = '\r\n\r\n'
 const LARGEST_HEAD = 65_536
 const LARGEST_CHUNK_LINE = 1024
-// DynamoDB answers with 16 MB of items at most, which as JSON are some times as long.
+// DynamoDB responds with at most 16 MB of items; as JSON they are a few times as long.
 const LARGEST_BODY = 64 * 1024 * 1024
 const NOTHING = Buffer.alloc(0)
 
-/**
- * Parses one HTTP/1.1 answer from the bytes of a connection. It is strict: ambiguous or invalid input is an error, and
- * after anything unusual the connection is not reused.
- */
+/** Strict: ambiguous or invalid input is an error, and after anything unusual the connection is not reused. */
 export class AnswerReader {
   #rest: Buffer = NOTHING
   #head: Head | undefined
@@ -53,7 +49,7 @@ export class AnswerReader {
       }
       const head = parseHead(this.#rest.toString('latin1', 0, end))
       this.#rest = this.#rest.subarray(end + HEAD_END.length)
-      // 1xx answers, such as "Processing", precede the final one.
+      // 1xx responses precede the final one.
       if (head.status >= 200) this.#head = head
     }
     const {length} = this.#head
@@ -61,7 +57,7 @@ export class AnswerReader {
     return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
   }
 
-  /** The connection has ended; returns the answer if that marks its end. */
+  /** Returns the response if the end of the connection marks its end. */
   end(): HttpAnswer | undefined {
     const head = this.#head
     return head !== undefined && head.length === undefined ? this.#answer(head, false) : undefined
@@ -147,7 +143,7 @@ function parseHead(text: string): Head {
   return {status, headers, length: lengthOf(status, headers), keepsAlive}
 }
 
-/** With two contradicting lengths, one answer could be taken for two (response splitting): only a clear one is accepted. */
+/** Accepts only an unambiguous length, against response splitting. */
 function lengthOf(status: number, headers: ReadonlyMap<string, string>): Head['length'] {
   const coding = headers.get('transfer-encoding')
   const length = headers.get('content-length')

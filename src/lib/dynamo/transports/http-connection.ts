@@ -5,11 +5,11 @@ import type {Exchange} from './http-exchange.js'
 interface ConnectionEvents {
   onConnected(): void
   onFree(): void
-  /** Closed; called once. With a reason if it could not be established. */
+  /** Called once. With a reason if the connection could not be established. */
   onClosed(reason: Error | undefined): void
 }
 
-/** One connection: one request at a time, and no more requests after anything unusual. */
+/** One request at a time, and none after anything unusual. */
 export class HttpConnection {
   hasConnected = false
   idleSinceMs = 0
@@ -45,7 +45,7 @@ export class HttpConnection {
     this.#socket.write(exchange.message)
   }
 
-  /** Becomes idle; an idle connection does not keep the process alive. */
+  /** An idle connection does not keep the process alive. */
   rest(): void {
     this.idleSinceMs = performance.now()
     this.#socket.unref()
@@ -59,7 +59,7 @@ export class HttpConnection {
     this.#events.onClosed(this.hasConnected ? undefined : error)
   }
 
-  /** After a timeout or abort, a late answer must not be taken for that of the next request. */
+  /** After a timeout or abort, a late response must not be taken for that of the next request. */
   readonly #onFailure = (): void => this.destroy()
 
   readonly #onData = (bytes: Buffer): void => {

@@ -10,7 +10,7 @@ export function postMessage(headers: SignedHeaders, body: string): string {
 
 export class Exchange {
   readonly answer: Promise<HttpAnswer>
-  /** When it was passed to the network, in ms since 1970; undefined: nothing was sent. */
+  /** Epoch ms; undefined if nothing was sent. */
   sentAtMs: number | undefined
   isSettled = false
   onFailure: (() => void) | undefined
@@ -20,9 +20,8 @@ export class Exchange {
   #reject!: (error: unknown) => void
 
   constructor(
-    /** Head and body. */
     readonly message: string,
-    /** The end of everything, by the monotonic clock: a peer that sends a byte now and then must not hold it for good. */
+    /** Monotonic clock. Bounds the whole exchange, even if a peer keeps sending single bytes. */
     readonly deadlineMs: number,
   ) {
     this.answer = new Promise((resolve, reject) => {
@@ -44,7 +43,6 @@ export class Exchange {
     this.onFailure?.()
   }
 
-  /** (Re)starts the timeout: it fails after this time, or at the deadline if that comes first. */
   failAfter(ms: number, what: string): void {
     clearTimeout(this.#timer)
     this.#timeout = [ms, what]

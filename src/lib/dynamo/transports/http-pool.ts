@@ -6,11 +6,10 @@ import type {Exchange} from './http-exchange.js'
 
 interface HttpPoolOptions {
   readonly origin: URL
-  /** How long connecting may take, including the wait for a free connection. */
+  /** Includes the wait for a free connection. */
   readonly connectTimeoutMs: number
-  /** How long an answer may take, and how long it may stall. */
+  /** How long a response may take to begin, and how long it may stall. */
   readonly requestTimeoutMs: number
-  /** Local time in ms since 1970. */
   readonly clock: () => number
 }
 
@@ -20,7 +19,7 @@ const MAX_CONNECTIONS = 128
 // Load balancers and NAT drop idle connections after some minutes, not always with a notice.
 const LONGEST_IDLE_MS = 60_000
 
-/** Keep-alive connections to one host. An exchange is one request on one connection and is never retried. */
+/** An exchange is one request on one keep-alive connection and is never retried. */
 export class HttpPool {
   readonly #options: HttpPoolOptions
   readonly #all = new Set<HttpConnection>()
@@ -33,7 +32,6 @@ export class HttpPool {
     this.#options = options
   }
 
-  /** Sends as soon as a connection is free; failures reject the exchange's answer. */
   start(exchange: Exchange): void {
     const free = this.#takeIdle()
     if (free !== undefined) this.#send(free, exchange)
@@ -44,7 +42,6 @@ export class HttpPool {
       try {
         this.#openForWaiting()
       } catch (error) {
-        // Invalid settings: no connection can be started.
         exchange.fail(error)
       }
     }
@@ -89,7 +86,7 @@ export class HttpPool {
         this.#onClosed(connection, reason)
       },
     })
-    // Waiting exchanges have their own timeouts; a hanging attempt must not block the next one.
+    // A hanging attempt must not block the next one. Waiting exchanges have their own timeouts.
     const giveUp = setTimeout(() => connection.destroy(), this.#options.connectTimeoutMs)
     this.#all.add(connection)
     this.#connecting++
@@ -106,7 +103,6 @@ export class HttpPool {
     this.#send(connection, next)
   }
 
-  /** A failed connection attempt fails one waiting exchange. */
   #onClosed(connection: HttpConnection, reason: Error | undefined): void {
     this.#all.delete(connection)
     const at = this.#idle.indexOf(connection)

@@ -22,7 +22,7 @@ import {Signer} from './signature.js'
 import {fromWire, serviceError, toWire, unreadable} from './wire.js'
 
 export interface LeanTransportOptions extends TransportOptions, Timeouts {
-  /** Endpoint, region and credentials; called again before the credentials expire. */
+  /** Called again before the credentials expire. */
   access: () => Access | Promise<Access>
 }
 
@@ -35,20 +35,17 @@ interface Route {
 
 const TARGET = 'DynamoDB_20120810.'
 
-// Credentials are renewed this long before they expire, as the SDK does.
+// As the SDK does.
 const RENEW_AHEAD_MS = 300_000
-// Where there are no newer ones yet, they are not requested more often than this.
+// Bounds how often credentials are requested while there are no newer ones.
 const RENEW_PAUSE_MS = 1_000
-// A provider of credentials may start a program or ask a server.
+// A credentials provider may start a program or ask a server.
 const LONGEST_RENEWAL_MS = 30_000
 
-/**
- * A transport for the operations on items: signed JSON over keep-alive connections. The SDK needs several times the CPU
- * time for the same; it remains the source of credentials, region and endpoint.
- */
+/** Needs a fraction of the SDK's CPU time. The SDK still provides credentials, region and endpoint. */
 export class LeanTransport implements ClosableTransport {
   readonly #options: LeanTransportOptions
-  /** Requests are signed with the server's time, as far as its answers reveal it. */
+  /** Signs with the server's time, as far as it is known. */
   readonly #signingClock: ServerClock
   #route: Route | undefined
   readonly #renewal = new SharedFlight<Route>(LONGEST_RENEWAL_MS)
@@ -145,7 +142,7 @@ export class LeanTransport implements ClosableTransport {
     return this.#route
   }
 
-  /** Credentials that cannot be renewed now are used until they expire. */
+  /** If renewal fails, uses the old credentials until they expire. */
   async #newAccess(before: Route | undefined, nowMs: number): Promise<Access> {
     try {
       return await this.#options.access()

@@ -16,10 +16,7 @@ export async function openStream(connection: Connection, clock: () => number): P
   }
 }
 
-/**
- * Where AWS serves the streams of tables, which may have an endpoint per account; of the dual-stack endpoints, those of
- * streams have a dash. Any other endpoint, such as that of a local engine, serves both.
- */
+/** Streams have no endpoint per account, and a dash in dual-stack names. Any other endpoint serves both. */
 export function streamEndpoint(tables: URL): URL {
   const match = /^(?:\d{12}\.ddb|(dynamodb(?:-fips)?))\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?|api\.[a-z.]+)$/.exec(
     tables.hostname,

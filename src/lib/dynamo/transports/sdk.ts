@@ -16,17 +16,15 @@ import {
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 
 export interface TransportOptions {
-  /** Local time in ms since 1970, to date responses. */
   clock: () => number
   onResponse?: (info: ResponseInfo) => void
   meterCapacity?: boolean
 }
 
-/** Time limits of a transport; an exchange as a whole may take three times as long as an answer may stall. */
 export interface Timeouts {
-  /** How long connecting may take, including the wait for a free socket. */
+  /** Includes the wait for a free socket. */
   connectTimeoutMs?: number
-  /** How long an answer may take to begin, and how long it may stall. */
+  /** How long a response may take to begin, and how long it may stall. */
   requestTimeoutMs?: number
 }
 
@@ -35,7 +33,7 @@ interface OwnClientOptions extends TransportOptions, Timeouts {
 }
 
 interface GivenClientOptions extends TransportOptions {
-  /** The caller's client with its own timeouts; it is neither changed nor closed, and its retries do not apply here. */
+  /** Keeps its own timeouts. Neither changed nor closed; its retries do not apply. */
   client: DynamoDBClient
 }
 
@@ -47,13 +45,13 @@ interface SdkTransport extends ClosableTransport {
 
 type Sdk = typeof import('@aws-sdk/client-dynamodb')
 
-// For a client of the caller, whose timeouts are not known.
+// For a caller's client, whose timeouts are unknown.
 const LONGEST_EXCHANGE_MS = 60_000
 
-// A hot process has dozens of buckets in flight; a queue for sockets would count as time to connect.
+// A hot process has dozens of buckets in flight. Waiting for a socket would count as time to connect.
 const MAX_SOCKETS = 128
 
-/** A transport over the AWS SDK. The SDK takes about 0.1 s to load, so it is loaded with the first request. */
+/** Loads the SDK with the first request, since that takes about 0.1 s. */
 export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
   let loading: Promise<{sdk: Sdk; client: DynamoDBClient}> | undefined
 
@@ -86,7 +84,7 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
           sent = true
         })
         // Options, even empty ones, keep a client with `cacheMiddleware` from mixing our commands with its owner's.
-        // The SDK's own timeouts end with the head of an answer: a body that drips in is bounded here.
+        // The SDK's timeouts end with the head of a response; this bounds the body too.
         return (await unlessStopped(client.send(command, {abortSignal: signal}), {signal})) as never
       } catch (error) {
         throw classifyError(error, operation, {signal, sent})
@@ -110,12 +108,12 @@ export function timeoutsOf(options: Timeouts): Required<Timeouts> {
   }
 }
 
-/** The `timeoutMs` of one request, checked; what is left of an earlier deadline may be below 0. */
+/** May be negative: the rest of an earlier deadline. */
 export function leftMs(timeoutMs: number): number {
   return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
 }
 
-/** How long an exchange may take in all: parts of an answer may stall, but not again and again. */
+/** A response may stall, but not again and again. */
 export function longestExchangeMs(options: Timeouts): number {
   const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
   return connectTimeoutMs + 3 * requestTimeoutMs
@@ -138,12 +136,12 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
     ...(region === undefined ? {} : {region}),
     ...(profile === undefined ? {} : {profile}),
     ...(endpoint === undefined ? {} : {endpoint}),
-    // A copy: the SDK writes where they came from into the object.
+    // Copied: the SDK writes into the object.
     ...(credentials === undefined ? {} : {credentials: {...credentials}}),
     requestHandler: {
       connectionTimeout: connectTimeoutMs,
       requestTimeout: requestTimeoutMs,
-      // Without this the SDK only logs a warning and goes on waiting.
+      // Otherwise the SDK only logs a warning and keeps waiting.
       throwOnRequestTimeout: true,
       socketTimeout: requestTimeoutMs,
       httpAgent: agent,
@@ -152,13 +150,12 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
   }
 }
 
-/** Replaces the SDK's retries for this one command; the client keeps them for others. */
+/** Replaces the SDK's retries for this command only. */
 export function tryOnce(command: GetItemCommand): void {
   const place = {name: 'retryMiddleware', step: 'finalizeRequest', priority: 'high', override: true} as const
   command.middlewareStack.add(next => next, place)
 }
 
-/** Calls `onSent` when the request is sent, after signing, and reports its response. */
 function observe(command: GetItemCommand, operation: Operation, options: TransportOptions, onSent: () => void): void {
   const {clock, onResponse} = options
   command.middlewareStack.add(
@@ -185,7 +182,6 @@ function observe(command: GetItemCommand, operation: Operation, options: Transpo
   )
 }
 
-/** All commands have the same shape at run time; the types of `Transport` connect input and output. */
 function createCommand(sdk: Sdk, operation: Operation, input: unknown): GetItemCommand {
   const Command = sdk[`${operation}Command`] as unknown as new (input: unknown) => GetItemCommand
   return new Command(input)

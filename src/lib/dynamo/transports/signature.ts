@@ -1,6 +1,5 @@
 import {createHmac, hash} from 'node:crypto'
 
-/** The identity that signs; `expiration` for temporary credentials only. */
 export interface Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
@@ -8,9 +7,8 @@ export interface Credentials {
   readonly expiration?: Date | undefined
 }
 
-/** One request as it is signed: a POST of a body to the root of a host. */
 export interface Signable {
-  /** As in the `host` header: with the port, unless it is the default one. */
+  /** With the port, unless it is the default one. */
   readonly host: string
   readonly target: string
   readonly body: string
@@ -18,15 +16,11 @@ export interface Signable {
   readonly nowMs: number
 }
 
-/** The headers that a signature covers, and the signature, in the order of the canonical request. */
 export type SignedHeaders = readonly (readonly [name: string, value: string])[]
 
 const CONTENT_TYPE = 'application/x-amz-json-1.0'
 
-/**
- * Signs requests to DynamoDB (AWS Signature Version 4) for one identity in one region. The key is derived once a day; each
- * request then costs two hashes and one HMAC.
- */
+/** AWS Signature Version 4. The key is derived once a day; each request then costs two hashes and one HMAC. */
 export class Signer {
   readonly #credentials: Credentials
   readonly #region: string
@@ -78,7 +72,6 @@ export class Signer {
     return this.#key
   }
 
-  /** `20260303T101112Z`; the same text for a whole second. */
   #timestampAt(nowMs: number): string {
     const second = Math.floor(nowMs / 1000)
     if (this.#timestamp === '' || second !== this.#second) {
@@ -89,7 +82,7 @@ export class Signer {
   }
 }
 
-/** A line break within a key, for example from a file, would end the header. */
+/** A line break in a key, for example from a file, would end the header. */
 function checkPrintable({accessKeyId, sessionToken = 'none'}: Credentials): void {
   if ([accessKeyId, sessionToken].every(text => /^[\x21-\x7e]+$/.test(text))) return
   const error = new Error('the access key or the session token is empty or has characters that no header can carry')

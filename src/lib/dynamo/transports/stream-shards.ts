@@ -4,11 +4,10 @@ import {IteratorExpired, type RawRecord, RecordsTrimmed, type ShardDescription, 
 
 export interface StreamPage {
   readonly records: RawRecord[]
-  /** The iterator of the next page; `undefined`: the shard is closed and this was the end of it. */
+  /** `undefined` at the end of a closed shard. */
   readonly next: string | undefined
 }
 
-/** The current stream of the table; `undefined` when it has none. */
 export async function latestStreamArn(
   transport: Transport,
   tableName: string,
@@ -34,7 +33,6 @@ export async function listShards(
   return shards
 }
 
-/** An iterator of a shard: after the record of that sequence number, or at the oldest record. */
 export async function openShard(
   stream: StreamTransport,
   place: {streamArn: string; shardId: string; after: string | undefined},
@@ -49,7 +47,7 @@ export async function openShard(
   return (await stream.send('GetShardIterator', input, options)).ShardIterator
 }
 
-/** The next records, at most `limit`; an empty page does not mean the end. */
+/** An empty page does not mean the end. */
 export async function readRecords(
   stream: StreamTransport,
   iterator: string,
@@ -64,10 +62,9 @@ export async function readRecords(
   return {records: Records.map(repairExpiry), next: NextShardIterator ?? undefined}
 }
 
-/** The identity of DynamoDB in the deletion of an expired item. */
 const EXPIRY_IDENTITY = {type: 'Service', principalId: 'dynamodb.amazonaws.com'}
 
-/** DynamoDB Local has no event name for an expiry, and for nothing else. */
+/** DynamoDB Local has no event name for an expiry, and only for that. */
 function repairExpiry(record: RawRecord): RawRecord {
   if (record.eventName !== 'UNKNOWN_TO_SDK_VERSION') return record
   return {...record, eventName: 'REMOVE', userIdentity: EXPIRY_IDENTITY}
@@ -82,10 +79,10 @@ export interface StreamRange {
 
 const PAGE = 1_000
 
-/** Pages without a record in a row: DynamoDB returns such pages where nothing was written for a while. */
+/** DynamoDB returns empty pages where nothing was written for a while. */
 const EMPTY_PAGES = 1_000
 
-/** The records of a range; `undefined` when the stream does not have all of them any more. */
+/** `undefined` when the stream no longer has all of them. */
 export async function readRange(
   stream: StreamTransport,
   range: StreamRange,
@@ -95,7 +92,7 @@ export async function readRange(
     const records = await readFrom(stream, range, options)
     return records[0]?.dynamodb.SequenceNumber === range.first ? records : undefined
   } catch (error) {
-    // Also the whole stream or its shard may be gone, which the service reports as a missing resource.
+    // The service reports a missing stream or shard as a missing resource.
     if (error instanceof RecordsTrimmed || error instanceof TableMissing) return undefined
     throw error
   }

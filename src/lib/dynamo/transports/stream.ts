@@ -11,7 +11,7 @@ import {fromWire, type ServiceError, serviceError, toWire} from './wire.js'
 
 export interface ShardDescription {
   ShardId: string
-  /** The shard to read before this one; it may be gone already. */
+  /** Read it first; it may be gone already. */
   ParentShardId?: string
 }
 
@@ -50,7 +50,7 @@ export interface StreamOperations {
   }
 }
 
-/** The seam between zael and a stream. One `send` is one HTTP request; failures are those of `errors.ts` and the two below. */
+/** Throws the errors of `errors.ts` and the two below. */
 export interface StreamTransport {
   send<O extends keyof StreamOperations>(
     operation: O,
@@ -61,14 +61,13 @@ export interface StreamTransport {
 }
 
 interface StreamTransportOptions {
-  /** A local engine serves streams and tables at one address; on AWS streams have their own: `streamEndpoint`. */
+  /** A local engine serves streams and tables at one address; AWS does not: `streamEndpoint`. */
   access: Access
-  /** Local time in ms since 1970, to sign with. */
   clock: () => number
 }
 
 const CONNECT_TIMEOUT_MS = 3_000
-// A batch of a thousand records from an engine that is busy writing.
+// Enough for a thousand records from an engine that is busy writing.
 const REQUEST_TIMEOUT_MS = 30_000
 const LONGEST_EXCHANGE_MS = 90_000
 
@@ -109,11 +108,10 @@ function streamFailure(error: unknown, operation: string, signal: AbortSignal | 
   const {name} = error as Partial<ServiceError>
   if (name === 'ExpiredIteratorException') return new IteratorExpired(error)
   if (name === 'TrimmedDataAccessException') return new RecordsTrimmed(error)
-  // Reading applies nothing, which is what `sent: false` means here.
+  // Reading applies nothing.
   return classifyError(error, operation as Operation, {signal, sent: false})
 }
 
-/** A shard iterator is valid for some minutes only; request a new one. */
 export class IteratorExpired extends ZaelError {
   constructor(cause?: unknown) {
     super('failed', 'stream.iterator-expired', 'The shard iterator has expired', {
@@ -123,7 +121,7 @@ export class IteratorExpired extends ZaelError {
   }
 }
 
-/** The records at this position were deleted: a stream keeps them for a day. */
+/** A stream keeps records for a day. */
 export class RecordsTrimmed extends ZaelError {
   constructor(cause?: unknown) {
     super('failed', 'stream.trimmed', 'Records of the stream were removed before they were read', {

@@ -1,7 +1,7 @@
 import {withoutStack} from '../../core/errors.js'
 import type {HttpAnswer} from './http-answer.js'
 
-/** An error answer with all its fields, in the shape of the SDK's errors, for `classifyError`. */
+/** In the shape of the SDK's errors, for `classifyError`. */
 export class ServiceError extends Error {
   override readonly name: string
   readonly $metadata: {readonly httpStatusCode: number; readonly requestId: string | undefined}
@@ -16,10 +16,7 @@ export class ServiceError extends Error {
   }
 }
 
-/**
- * The error in an answer. One without a readable body, such as that of a proxy, has its status only. Where it came from,
- * the error says that it is the cause of.
- */
+/** Without a readable body, such as from a proxy, the error has the status only. */
 export function serviceError(answer: HttpAnswer): ServiceError {
   const body = bodyOf(answer)
   const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type
@@ -30,12 +27,12 @@ export function serviceError(answer: HttpAnswer): ServiceError {
   return withoutStack(() => new ServiceError(name, text, answer, {Item, CancellationReasons}))
 }
 
-/** A success that cannot be read counts as a lost answer, because of its status. */
+/** Its status makes it count as a lost response. */
 export function unreadable(answer: HttpAnswer, why: string): ServiceError {
   return new ServiceError('UnreadableAnswer', why, answer)
 }
 
-/** From `com.amazonaws.dynamodb.v20120810#ValidationException`, in headers followed by a URL. */
+/** From `com.amazonaws.dynamodb.v20120810#ValidationException`; in headers a URL follows. */
 function nameOf(type: string): string {
   return type.replace(/[,:].*$/s, '').replace(/^.*#/s, '')
 }
@@ -49,23 +46,19 @@ function bodyOf({body}: HttpAnswer): Record<string, unknown> {
   }
 }
 
-/**
- * Requests and answers as JSON. Attribute values have the same form in memory and on the wire, except for bytes, which
- * are sent as base64. They are rare: a cheap search in the text shows whether there are any.
- */
+/** Only bytes differ on the wire, as base64. They are rare, so a cheap text search decides whether to convert. */
 
 export function toWire(input: unknown): string {
   const text = JSON.stringify(input)
   return text.includes('"B":{') || text.includes('"BS":[') ? JSON.stringify(input, bytesToBase64) : text
 }
 
-/** An answer's body; throws when it is not JSON. */
 export function fromWire(text: string): unknown {
   const hasBytes = text.includes('"B"') || text.includes('"BS"')
   return hasBytes ? JSON.parse(text, base64ToBytes) : JSON.parse(text)
 }
 
-/** Uses the holder: a Buffer is already converted by its `toJSON` when it is passed as `value`. */
+/** Uses the holder: `toJSON` has already converted a Buffer passed as `value`. */
 function bytesToBase64(this: Record<string, unknown>, key: string, value: unknown): unknown {
   const original = this[key]
   return original instanceof Uint8Array ? base64(original) : value
@@ -75,7 +68,7 @@ function base64({buffer, byteOffset, byteLength}: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
-/** An attribute that is itself called B or BS holds an object; only the value of a type is text. */
+/** An attribute named B or BS holds an object; only the value of a type is text. */
 function base64ToBytes(key: string, value: unknown): unknown {
   if (key === 'B' && typeof value === 'string') return bytes(value)
   if (key === 'BS' && Array.isArray(value)) return value.map(part => (typeof part === 'string' ? bytes(part) : part))

@@ -13,11 +13,11 @@ import {callAws} from './errors.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Clients of the services beside DynamoDB, each loaded on first use. Disposing aborts requests in flight. */
+/** Loads each client on first use. Disposing aborts requests in flight. */
 export interface Aws extends Disposable {
   /** The endpoint is on this machine: an AWS emulator or a plain DynamoDB engine. */
   readonly isLocal: boolean
-  /** The configured region; throws when there is none. */
+  /** Throws when no region is configured. */
   region(): Promise<string>
   cloudFormation(): Promise<CloudFormationClient>
   lambda(): Promise<LambdaClient>
@@ -30,10 +30,10 @@ export interface Aws extends Disposable {
 
 const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 15_000
-// CloudFormation throttles per account, and other tools poll it too: two attempts more than the SDK's default.
+// Two more than the SDK's default: CloudFormation throttles per account, and other tools poll it too.
 const MAX_ATTEMPTS = 5
 
-/** Clients for the connection that flags and environment name; sends no request and reads no file yet. */
+/** Sends no request and reads no file yet. */
 export function openAws(input: ConnectionInput, env: Environment): Aws {
   const {region, profile, endpoint, credentials, isLocal} = resolveConnection(input, env)
   // A DynamoDB endpoint on this machine, as set by `zael local env`, applies to all services.
@@ -94,10 +94,7 @@ interface RawResponse {
   body: Readable
 }
 
-/**
- * Makes a client refuse a web page that claims success, as proxies and guest networks send it: the SDK would read it as an
- * answer in which nothing is listed. Emulators call their answers pages too, so the text decides.
- */
+/** Rejects web pages that proxies and guest networks send with status 200: the SDK would read them as empty lists. */
 function refusingPages<T extends object>(client: T): T {
   type Next = (args: object) => Promise<{response: unknown}>
   const {middlewareStack} = client as {middlewareStack: {add(middleware: (next: Next) => Next, options: object): void}}
@@ -106,6 +103,7 @@ function refusingPages<T extends object>(client: T): T {
     const $response = result.response as RawResponse
     if (!/^text\/html/.test($response.headers?.['content-type'] ?? '')) return result
     const body = await buffer($response.body)
+    // Emulators also send text/html, so the body decides.
     if (/^\s*<(!doctype )?html/i.test(body.toString('latin1', 0, 100)))
       throw Object.assign(new Error('a web page'), {$response, $metadata: {httpStatusCode: $response.statusCode}})
     $response.body = Readable.from([body])
@@ -115,7 +113,7 @@ function refusingPages<T extends object>(client: T): T {
   return client
 }
 
-/** Makes every request of a client abortable: an abandoned request would keep the process running. */
+/** An abandoned request would keep the process running. */
 function abortable<T extends object>(abortSignal: AbortSignal, client: T): T {
   const sender = client as {send(command: object, options?: object): Promise<unknown>}
   const send = sender.send.bind(sender)
@@ -126,7 +124,7 @@ function abortable<T extends object>(abortSignal: AbortSignal, client: T): T {
   return client
 }
 
-/** The same clients for work that a signal ends: it aborts requests, also while they wait for credentials or a retry. */
+/** The signal also aborts requests that wait for credentials or a retry. */
 export function awsUntilAborted(aws: Aws, signal: AbortSignal | undefined): Aws {
   if (signal === undefined) return aws
   const bound =
@@ -158,10 +156,10 @@ export interface CallerIdentity {
   readonly arn: string
 }
 
-// On a network that cannot reach STS, a change must not wait longer than this.
+// A change must not wait longer on a network that cannot reach STS.
 const PRINCIPAL_TIMEOUT_MS = 3_000
 
-/** Asks STS, which needs no permission, only valid credentials. */
+/** STS needs valid credentials, but no permission. */
 export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promise<CallerIdentity> {
   const {Account: account = '', Arn: arn = ''} = await callAws('find out who you are', async () =>
     (await aws.sts()).send(new GetCallerIdentityCommand({}), signal ? {abortSignal: signal} : {}),
@@ -169,7 +167,7 @@ export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promis
   return {account, arn}
 }
 
-/** The ARN for the audit trail; `undefined` when STS does not answer: a change must not fail for want of its author. */
+/** For the audit trail. `undefined` when STS does not answer: a change must not fail because of that. */
 export async function readPrincipal(aws: Aws, timeoutMs = PRINCIPAL_TIMEOUT_MS): Promise<string | undefined> {
   try {
     const {arn} = await readCallerIdentity(aws, AbortSignal.timeout(timeoutMs))

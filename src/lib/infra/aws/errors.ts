@@ -26,7 +26,7 @@ const NETWORK = new Set(
   EADDRNOTAVAIL`.split(/\s+/),
 )
 
-/** Runs a call to AWS; error messages contain what it was `doing`, such as `read stack "prod"`. */
+/** `doing` completes "Cannot …" in error messages, such as `read stack "prod"`. */
 export async function callAws<T>(doing: string, call: () => Promise<T>): Promise<T> {
   try {
     return await call()
@@ -88,7 +88,7 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
   return failed('failed', 'aws.failed', `Cannot ${doing}: ${reason}`, hint)
 }
 
-/** AWS answers in XML or JSON, and never asks for credentials of a proxy. */
+/** AWS answers in XML or JSON, and never with 407. */
 function isFromProxy({$response}: SdkError, status: number): boolean {
   return status === 407 || /^text\/html/.test($response?.headers?.['content-type'] ?? '')
 }
@@ -103,10 +103,10 @@ function denied(reason: string, doing: string, cause: unknown): ZaelError {
   })
 }
 
-/** The first line of the message without the SDK's module name; further lines are advice for SDK developers. */
+/** Later lines of a message are advice for SDK developers. */
 function reasonOf({message, name, code, $metadata}: SdkError): string {
   const reason = message?.split('\n', 1)[0]?.replace(/^@smithy\/\S+ - (\[ERROR\] )?/, '')
-  // The SDK uses these for a response without a message, such as that of a proxy.
+  // The SDK uses these for a response without a message, such as a proxy's.
   const isKnown = reason !== undefined && !/^(|Unknown|UnknownError)$/.test(reason)
   return isKnown ? reason : code || `HTTP status ${$metadata?.httpStatusCode ?? name ?? 'unknown'}`
 }

@@ -6,20 +6,15 @@ interface Command {
 }
 
 interface ChangeOptions {
-  /** For messages, such as `Executing the planned changes`. */
   readonly what: string
   readonly signal: AbortSignal | undefined
   readonly onSent?: (() => void) | undefined
 }
 
-/** How long the answer to a request under way is awaited after the signal, in ms. */
+/** Without a response, nobody knows whether the change was applied: wait for one after the signal. */
 const GRACE_MS = 2_000
 
-/**
- * Sends a request that changes something. The signal stops it before it goes out, and before a retry; once it is under way
- * its answer is awaited for some time, because without one nobody knows whether it was applied. Throws `Aborted`, with
- * `maybeApplied` where there was no answer.
- */
+/** The signal stops a request before it is sent or retried. Throws `Aborted`; `maybeApplied`: there was no response. */
 export async function sendChange<T>(
   command: Command,
   send: (options: {readonly abortSignal: AbortSignal}) => Promise<T>,
@@ -41,7 +36,7 @@ export async function sendChange<T>(
     } catch (error) {
       const status = (error as {$response?: {statusCode: number}}).$response?.statusCode
       inDoubt = status === undefined || status >= 500
-      // No retry.
+      // Prevents a retry.
       if (signal?.aborted) end.abort()
       throw error
     } finally {
@@ -49,7 +44,7 @@ export async function sendChange<T>(
     }
   }
   const add = command.middlewareStack.add as (middleware: unknown, place: object) => void
-  // Around each attempt: inside of the SDK's retries, credentials and signature.
+  // Runs around each attempt, inside the SDK's retries, credentials and signature.
   add(observe, {name: 'observeAttempts', step: 'deserialize', priority: 'high'})
   const unsubscribe =
     signal &&

@@ -3,7 +3,7 @@ import type {StreamRange} from '../../dynamo/transports/stream-shards.js'
 
 const numberText = z.string().regex(/^\d{1,40}$/)
 
-/** What Lambda sends when it gives up on records of a stream; it contains their place, not the records. */
+/** Lambda sends the position of the records that it gave up on, not the records. */
 const bodySchema = z.object({
   requestContext: z
     .object({condition: z.string().optional(), approximateInvokeCount: z.number().optional()})
@@ -22,19 +22,17 @@ const bodySchema = z.object({
 
 export interface DeadLetter {
   readonly id: string
-  /** Needed to delete the message or to show it again. */
   readonly receipt: string
-  /** Where the records are; `undefined` when the message does not tell. */
   readonly range: StreamRange | undefined
-  /** How many records Lambda had in its last attempt. */
+  /** Records in Lambda's last attempt. */
   readonly records: number | undefined
-  /** When the first and the last record were written, ISO 8601. */
+  /** Write times of the first and the last record, ISO 8601. */
   readonly firstAt: string | undefined
   readonly lastAt: string | undefined
-  /** Why, as Lambda spells it, such as `RetryAttemptsExhausted`. */
+  /** Lambda's condition, such as `RetryAttemptsExhausted`. */
   readonly reason: string | undefined
   readonly attempts: number | undefined
-  /** When Lambda gave up, ISO 8601. */
+  /** ISO 8601. */
   readonly givenUpAt: string | undefined
 }
 
@@ -59,7 +57,7 @@ export function readLetter(id: string, receipt: string, body: string): DeadLette
   }
 }
 
-/** In the order of the stream: changes of one item must be counted in order. Unreadable ones come last. */
+/** Changes of one item must be counted in order. Unreadable letters come last. */
 export function inStreamOrder(letters: readonly DeadLetter[]): DeadLetter[] {
   const position = ({range}: DeadLetter) => (range ? BigInt(range.first) : undefined)
   return letters.toSorted((a, b) => {

@@ -10,16 +10,16 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {type DeadLetter, inStreamOrder, readLetter} from './dead-letter.js'
 
-/** The name that the templates of both tools give the queue. */
+/** The templates of both tools use this name. */
 const queueName = (stack: string): string => `${stack}-aggregator-dlq`
 
-/** Messages per request, SQS's bound. */
+/** The limit of SQS. */
 const PER_REQUEST = 10
 
-/** Messages of one run at most; a queue hides no more than 120,000 at a time. */
+/** Messages per run; SQS hides at most 120,000 at a time. */
 const MOST = 100_000
 
-/** Seconds that a request waits for messages: it then asks all servers of the queue, so an empty answer means the end. */
+/** A request that waits asks all servers of the queue, so an empty response means the end. */
 const WAIT_SECONDS = 1
 
 export class DeadLetterQueue {
@@ -51,7 +51,7 @@ export class DeadLetterQueue {
     })
   }
 
-  /** Messages, approximately, including those that somebody has taken. */
+  /** Approximate; includes messages in flight. */
   async count(): Promise<number> {
     const names = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'] as const
     const {Attributes = {}} = await callAws(`read queue "${this.name}"`, async () =>
@@ -60,7 +60,6 @@ export class DeadLetterQueue {
     return names.reduce((sum, name) => sum + Number(Attributes[name] ?? 0), 0)
   }
 
-  /** Shows messages and lets others see them again. */
   async peek(hiddenSeconds: number, most?: number): Promise<DeadLetter[]> {
     const letters = await this.take(hiddenSeconds, most)
     try {
@@ -70,10 +69,7 @@ export class DeadLetterQueue {
     }
   }
 
-  /**
-   * Takes messages, each once, in the order of the stream; nobody else sees them for so many seconds. A queue is not
-   * sorted, so `most` only bounds how many are looked at.
-   */
+  /** Hides messages from others for `hiddenSeconds`. A queue is not sorted: `most` only bounds how many are read. */
   async take(hiddenSeconds: number, most = MOST, signal?: AbortSignal): Promise<DeadLetter[]> {
     const letters = new Map<string, DeadLetter>()
     await callAws(`read queue "${this.name}"`, async () => {

@@ -13,29 +13,24 @@ import {callAws} from '../aws/errors.js'
 import type {DeadLetter} from './dead-letter.js'
 import type {DeadLetterQueue} from './queue.js'
 
-/** Seconds that nobody else may take the messages of a run; what it leaves is released at its end. */
+/** Nobody else can take the messages of a run for this time; its end releases the rest. */
 const HIDDEN_SECONDS = 15 * 60
 
-/**
- * What became of a message. `counted`: everything is in the usage. `undecided`: some windows do not tell whether it was
- * counted. `lost`: the stream does not have the records any more. `failed`: to be tried again. `unreadable`: not a
- * message of Lambda about a stream.
- */
+/** `undecided`: some windows do not show if it was counted. `lost`: no longer in the stream. `failed`: retry it. */
 export type RedriveState = 'counted' | 'undecided' | 'lost' | 'failed' | 'unreadable'
 
 export interface RedrivenLetter {
   readonly letter: DeadLetter
   readonly state: RedriveState
   readonly records: number
-  /** Usage records that now hold what they lacked. */
+  /** Usage records that were updated. */
   readonly counted: number
   readonly undecided: readonly ReplayedWindow[]
-  /** For `lost`: the windows that lack what the records had consumed, as far as it was not counted. */
+  /** For `lost`: the windows that lack the consumption of uncounted records. */
   readonly lostWindows: readonly {readonly window: Window; readonly start: string}[]
-  /** Audit events that are in the table again, to expire and be archived. */
+  /** Audit events put back into the table, to expire and be archived. */
   readonly putBack: number
   readonly uncounted: number
-  /** For `failed`. */
   readonly error: ZaelError | undefined
   readonly isDeleted: boolean
 }
@@ -46,16 +41,12 @@ export interface RedriveOptions {
   readonly stack: string
   readonly queue: DeadLetterQueue
   readonly stream: StreamTransport
-  /** Also delete messages that are lost, undecided or unreadable. */
   readonly discard: boolean
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: ((done: number, of: number) => void) | undefined
 }
 
-/**
- * Reads the records of dead letters from the stream again and counts them, in the order of the stream. A message is deleted
- * when all of it is counted, after that: an interrupted run is run again. The others stay, unless they are to be discarded.
- */
+/** Counts records in stream order. Deletes a message only after all of it is counted, so a run can be repeated. */
 export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]> {
   const {table, aws, stack, queue, stream, discard, signal, onProgress} = options
   const settings = await readAggregatorSettings(aws, stack)
@@ -73,7 +64,7 @@ export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]
       }
       done.push({...outcome, isDeleted})
       onProgress?.(done.length, letters.length)
-      // Later records of the same items would overtake these, which could not be counted any more.
+      // Later records of the same items would overtake these, which could then not be counted any more.
       if (outcome.state === 'failed') break
     }
   } finally {
@@ -102,7 +93,7 @@ export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]
   }
 }
 
-/** The windows that the records of a message fall into, by the time Lambda says they were written. */
+/** By the write times that Lambda reports. */
 export function windowsOf(
   {firstAt, lastAt}: Pick<DeadLetter, 'firstAt' | 'lastAt'>,
   windows: readonly Window[],
@@ -114,7 +105,6 @@ export function windowsOf(
   )
 }
 
-/** The settings of the deployed aggregator; throws when it is not zael's. */
 async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnType<typeof parseLambdaSettings>> {
   const name = `${stack}-aggregator`
   const found = await callAws(`read function "${name}"`, async () => {

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 
 export interface Misfit {
-  /** To complete "the table …". */
+  /** Completes "the table …". */
   readonly what: string
   readonly fix: string
 }
@@ -28,7 +28,6 @@ export function foreignTable(name: string, why: string): ZaelError {
   })
 }
 
-/** CloudFormation would take it that the table is as the template has it. */
 export function misfittingTable(name: string, misfits: readonly Misfit[]): ZaelError {
   const fixes = [...new Set(misfits.map(({fix}) => fix))]
   const message = `The table "${name}" cannot be adopted as it is: it ${misfits.map(({what}) => what).join(', ')}.`
@@ -52,7 +51,7 @@ export function otherOption(name: string, flag: string, has: string): ZaelError 
   )
 }
 
-/** DynamoDB does not tell whether a key is the user's own. */
+/** DynamoDB does not report whether a key is customer-managed. */
 export function unknownKey(name: string, key: string): ZaelError {
   return new ZaelError('conflict', 'deploy.adopt-key', `The table "${name}" is encrypted with the key ${key}.`, {
     hint:
@@ -62,7 +61,7 @@ export function unknownKey(name: string, key: string): ZaelError {
   })
 }
 
-/** CloudFormation has planned a new table although there is one: an emulator, or a rule of AWS that has changed. */
+/** CloudFormation plans a new table although one exists: an emulator, or AWS changed its rules. */
 export function notImported(name: string): ZaelError {
   const message = `There is a table "${name}" that belongs to no stack, and CloudFormation does not offer to import it.`
   return new ZaelError('conflict', 'deploy.table-exists', message, {

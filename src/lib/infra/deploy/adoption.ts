@@ -15,17 +15,14 @@ type Parameters = Readonly<Record<string, string>>
 
 export interface Adoption {
   readonly table: string
-  /** By DynamoDB's count, which is up to six hours old. */
+  /** DynamoDB's count, up to six hours old. */
   readonly items: number
-  /** Bucket with archived audit events of an earlier stack of this name, which stays as it is; `null`: none is known. */
+  /** Bucket with audit events of an earlier stack of this name, kept as it is; `null`: none known. */
   readonly formerArchive: string | null
   readonly parameters: Parameters
 }
 
-/**
- * Checks whether a table without a stack can be imported: only tables of rate limiters, only as they are. `undefined` when
- * there is no table; throws what is in the way.
- */
+/** Imports only tables of rate limiters, unchanged. `undefined`: no table. Throws what prevents the import. */
 export async function planAdoption(aws: Aws, table: Table, given: Parameters): Promise<Adoption | undefined> {
   const {name} = table
   const existing = await readExistingTable(table)
@@ -39,7 +36,6 @@ export async function planAdoption(aws: Aws, table: Table, given: Parameters): P
   return {table: name, items: existing.items, formerArchive: formerArchive ?? null, parameters}
 }
 
-/** Throws unless the table has the keys and a version record of a rate limiter. */
 async function checkLimiterTable(table: Table, {keys}: ExistingTable): Promise<void> {
   const {transport, name: TableName} = table
   const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
@@ -75,7 +71,7 @@ function misfitsOf(name: string, table: ExistingTable): Misfit[] {
   return list.flatMap(([isWrong, what, fix]) => (isWrong ? [{what, fix}] : []))
 }
 
-/** What differs from table to table is stated as it is; another value cannot be asked for. */
+/** States the table as it is: an import changes nothing. Throws when another value is given. */
 function parametersOf(name: string, table: ExistingTable, given: Parameters): Parameters {
   const {key, isProtected, recoveryDays, throughput} = table
   const {maxReads, maxWrites, warmReads, warmWrites} = throughput
@@ -119,7 +115,7 @@ function maximumText(units: number | null, kind: 'read' | 'write'): string {
   return units === null ? `no maximum of ${kind} units` : `a maximum of ${formatCount(units)} ${kind} units a second`
 }
 
-/** Warm throughput grows with the traffic, so it is not stated; and lowering it is refused for every table. */
+/** Not stated, because it grows with traffic. A lower value is refused later, as for every table. */
 function checkWarm(name: string, flag: string, asked: string | undefined, current: number | null): void {
   if (!asked || (current !== null && Number(asked) <= current)) return
   const warm = current === null ? 'a warm throughput that is not known' : `a warm throughput of ${formatCount(current)}`
@@ -137,28 +133,23 @@ function checkKey(name: string, key: string | null, asked: string | undefined): 
 
 export interface ExistingTable {
   readonly status: string
-  /** By DynamoDB's count, which is up to six hours old. */
   readonly items: number
-  /** Names of the key attributes, in order. */
   readonly keys: readonly string[]
   readonly indexes: ReadonlyArray<{readonly name: string; readonly projection: string}>
-  /** View type of the stream; `null`: there is no stream. */
   readonly stream: string | null
-  /** `null`: could not be read, as on engines that do not have it. */
+  /** `null`: could not be read, as on engines without it. */
   readonly expiry: boolean | null
-  /** Days that the table can be restored; 0: recovery is off, `null`: could not be read. */
+  /** 0: recovery is off; `null`: could not be read. */
   readonly recoveryDays: number | null
   readonly isProtected: boolean
-  /** ARN of the KMS key, of the user or of AWS; `null`: AWS owns the key. */
+  /** ARN of the KMS key, customer-managed or AWS-managed; `null`: AWS owns the key. */
   readonly key: string | null
   readonly isProvisioned: boolean
   readonly throughput: TableThroughput
 }
 
-/** What AWS sets. */
 const DEFAULT_RECOVERY_DAYS = 35
 
-/** Reads a table; `undefined` when there is none. */
 async function readExistingTable({transport, name: TableName}: Table): Promise<ExistingTable | undefined> {
   const described = await transport.send('DescribeTable', {TableName}).catch(error => {
     if (error instanceof TableMissing) return undefined

@@ -22,21 +22,19 @@ interface ChangeSetRequest {
   readonly stack: string
   readonly type: ChangeSetType
   readonly template: TemplateSource
-  /** ARN of the service role for CloudFormation; `undefined`: the role that the stack has, or the caller's permissions. */
   readonly role?: string | undefined
   readonly parameters: readonly Parameter[]
   readonly tags: Readonly<Record<string, string>>
   /** Unique among the change sets of the stack. */
   readonly changeSetName: string
-  /** There is no stack of this name yet, or an empty one of zael: it exists for change sets only. */
+  /** No stack of this name exists, or only zael's empty one for change sets. */
   readonly isNewName: boolean
-  /** Resources with a name in the template that exist and belong to no stack become part of it. */
+  /** Adopt existing resources that the template names and no stack owns. */
   readonly imports?: boolean
-  /** Compare with what exists: what was changed or deleted without CloudFormation is set back. */
   readonly revertsDrift?: boolean
 }
 
-/** Lets CloudFormation plan the changes; `undefined` when there are none. Changes no resources. */
+/** `undefined`: no changes. Changes no resources. */
 export async function createChangeSet(
   aws: Aws,
   request: ChangeSetRequest,
@@ -48,7 +46,7 @@ export async function createChangeSet(
     const command = new CreateChangeSetCommand({
       StackName: stack,
       ChangeSetName: request.changeSetName,
-      // Makes retries of a request whose response was lost idempotent.
+      // Makes a retry after a lost response idempotent.
       ClientToken: request.changeSetName,
       ChangeSetType: request.type,
       ...request.template,
@@ -63,7 +61,7 @@ export async function createChangeSet(
     const planning = {what: 'Planning', signal: wait.signal}
     const creation = sendChange(command, options => client.send(command, options), planning)
     const {Id: id = '', StackId: stackId = ''} = await creation.catch(async error => {
-      // Some emulators report here what AWS reports only in the description of the change set.
+      // Some emulators report "no changes" here, AWS only in the description of the change set.
       if (isNoChange(error?.message)) return {Id: undefined, StackId: undefined}
       if (isUnanswered(error)) await discardUnanswered(aws, request)
       throw error
@@ -85,15 +83,15 @@ export async function createChangeSet(
   })
 }
 
-/** Starts the changes; the stack's events report their progress. `onSent` is called when they may begin. */
+/** The stack's events report the progress. `onSent` is called when the changes may begin. */
 export async function executeChangeSet(
   aws: Aws,
   stack: string,
   {id, name, changes}: ChangeSet,
   {signal, onSent}: {readonly signal?: AbortSignal | undefined; readonly onSent?: () => void} = {},
 ): Promise<void> {
-  // A failed creation also removes resources that are otherwise retained: an empty table would block the next attempt.
-  // AWS does not say whether that includes imported ones, which have data.
+  // A failed creation also deletes retained resources: an empty table would block the next attempt.
+  // AWS does not say whether that includes imported resources, which have data.
   const RetainExceptOnCreate = changes.every(({action}) => action !== 'import')
   const command = new ExecuteChangeSetCommand({ChangeSetName: id, ClientRequestToken: name, RetainExceptOnCreate})
   const executing = {what: 'Executing the planned changes', signal, onSent}
@@ -118,7 +116,6 @@ async function discardUnanswered(aws: Aws, {stack, changeSetName, isNewName}: Ch
   await discardChangeSet(aws, {id, name: changeSetName, stackId, hasOwnStack: isNewName, changes: []})
 }
 
-/** Combines all pages. */
 async function describe(aws: Aws, ChangeSetName: string): Promise<DescribeChangeSetOutput> {
   const client = await aws.cloudFormation()
   const readPage = (NextToken?: string) =>
@@ -139,7 +136,6 @@ function isNoChange(reason: string | undefined): boolean {
   return /didn't contain changes|no updates are to be performed/i.test(reason ?? '')
 }
 
-/** Like `callAws`, for calls that can conflict with another deployment or another stack. */
 function callOnStack<T>(aws: Aws, stack: string, doing: string, call: () => Promise<T>): Promise<T> {
   return callAws(doing, async () => {
     try {
@@ -150,7 +146,6 @@ function callOnStack<T>(aws: Aws, stack: string, doing: string, call: () => Prom
   })
 }
 
-/** The error for a change set that CloudFormation could not plan; `status` is its reason. */
 async function refusedChangeSet(aws: Aws, stack: string, id: string, status = 'no reason given'): Promise<ZaelError> {
   const found = /EarlyValidation/.test(status) ? await readValidationErrors(aws, stack, id) : []
   const reason = found.length === 0 ? status : found.join(' ')
@@ -163,7 +158,7 @@ async function refusedChangeSet(aws: Aws, stack: string, id: string, status = 'n
   })
 }
 
-/** What the checks before a change set have found: "AppRole: Resource … already exists."; none if that cannot be read. */
+/** Such as "AppRole: Resource … already exists."; empty if they cannot be read. */
 async function readValidationErrors(aws: Aws, StackName: string, ChangeSetName: string): Promise<string[]> {
   try {
     const client = await aws.cloudFormation()
@@ -173,7 +168,6 @@ async function readValidationErrors(aws: Aws, StackName: string, ChangeSetName: 
       EventType === 'VALIDATION_ERROR' && reason ? [`${id}: ${reason}`] : [],
     )
   } catch {
-    // The refusal itself matters more.
     return []
   }
 }

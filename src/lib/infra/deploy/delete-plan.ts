@@ -20,26 +20,23 @@ import {LOGICAL_ID} from '../stack/template.js'
 
 interface TableSummary {
   readonly name: string
-  /** By DynamoDB's count, which is up to six hours old. */
+  /** DynamoDB's count, up to six hours old. */
   readonly items: number
   readonly isProtected: boolean
 }
 
 export interface DeletionPlan extends DeletionRequest {
   readonly name: string
-  /** `null`: a local engine. */
   readonly region: string | null
-  /** `undefined` where only the table or the archive is left, or on a local engine. */
+  /** `undefined`: only the table or the archive is left, or it is a local engine. */
   readonly stack: DeployedStack | undefined
   readonly goes: readonly StackResource[]
-  /** Resources that the template tells CloudFormation to retain. */
   readonly stays: readonly StackResource[]
   readonly table: TableSummary | undefined
-  /** Name of the bucket with archived audit events, of this stack or of the last deleted one. */
+  /** Bucket with audit events of this stack, or of the last deleted one. */
   readonly archive: string | undefined
 }
 
-/** Checks everything first: obstacles are reported before anything is deleted. */
 export async function planDeletion(
   services: Aws | undefined,
   givenTable: Table,
@@ -50,7 +47,7 @@ export async function planDeletion(
   const table = signal ? untilAborted(givenTable, signal) : givenTable
   const {name} = table
   const stack = aws && (await readStack(aws, name))
-  // The empty stack of a plan that was never executed can always be deleted; it has neither template nor resources.
+  // The empty stack of an unexecuted plan can always be deleted: it has neither template nor resources.
   const deployed = stack && !isEmptyStack(stack) ? stack : undefined
   if (deployed) {
     checkOwner(deployed)
@@ -79,7 +76,6 @@ export async function planDeletion(
   }
 }
 
-/** `undefined` when there is none. */
 export async function readTable({transport, name: TableName}: Table): Promise<TableSummary | undefined> {
   try {
     const {Table: found} = await transport.send('DescribeTable', {TableName})
@@ -90,19 +86,18 @@ export async function readTable({transport, name: TableName}: Table): Promise<Ta
   }
 }
 
-/** According to the deployed template, which may be older than the one in this package. */
+/** Reads the deployed template, which may be older than this package's. */
 async function retainedIds(aws: Aws, {name, id}: DeployedStack): Promise<Set<string>> {
   const text = await callAws(`read the template of stack "${name}"`, async () => {
     const client = await aws.cloudFormation()
     return (await client.send(new GetTemplateCommand({StackName: id, TemplateStage: 'Original'}))).TemplateBody ?? ''
   })
-  // Functions such as !Ref are not needed here.
+  // `silent`: unresolved tags such as !Ref do not matter here.
   const {Resources = {}} = parseDocument(text, {logLevel: 'silent'}).toJS() ?? {}
   const entries = Object.entries(Resources as Record<string, {DeletionPolicy?: string}>)
   return new Set(entries.filter(([, {DeletionPolicy}]) => DeletionPolicy?.startsWith('Retain')).map(([key]) => key))
 }
 
-/** Only the deployed template can tell CloudFormation to keep the table. */
 function tableNotKept(name: string): ZaelError {
   const message = `The template of stack "${name}" does not retain the table: CloudFormation would delete it with all its data.`
   return new ZaelError('conflict', 'delete.table-not-kept', message, {
@@ -128,21 +123,18 @@ function terminationProtected(name: string): ZaelError {
   })
 }
 
-/** What to delete beside the stack; each has to be requested explicitly. */
 export interface DeletionRequest {
   readonly deleteTable: boolean
   readonly emptyArchive: boolean
-  /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
+  /** ARN; absent: the role that the stack has, or the caller's permissions. */
   readonly cloudFormationRole?: string | undefined
 }
 
 interface Leftovers {
   readonly hasTable: boolean
-  /** Name of the bucket with archived audit events. */
   readonly archive: string | undefined
 }
 
-/** Throws when the stack is gone and nothing of the rest is to be deleted, or the table is not a rate limiter's. */
 async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
   const {name} = table
   const {deleteTable, emptyArchive} = request

@@ -10,13 +10,12 @@ import {sendChange} from '../aws/send-change.js'
 import {firstFailure, followEvents, latestEventId, type StackEvent} from '../stack/events.js'
 import {type DeletionPlan, readTable} from './delete-plan.js'
 
-/** What a deletion can delete, in this order. */
 export type DeletedPart = 'stack' | 'table' | 'archive'
 
 export interface DeletionWatcher {
   readonly onEvent: (event: StackEvent) => void
   readonly onStep: (what: string) => void
-  /** Called when the first request that deletes something goes out. */
+  /** Called when a request that deletes something is sent; may be called again. */
   readonly onStart: () => void
   readonly onGone: (part: DeletedPart) => void
 }
@@ -24,13 +23,12 @@ export interface DeletionWatcher {
 export interface Deleted {
   readonly stackDeleted: boolean
   readonly tableDeleted: boolean
-  /** Whether the table exists after the deletion; read from DynamoDB. */
   readonly tableLeft: boolean
-  /** Number of archived objects that were deleted with their bucket; `null`: the archive was kept. */
+  /** Object versions deleted with the bucket; `null`: the archive was kept. */
   readonly archivedObjectsDeleted: number | null
 }
 
-/** Executes a plan: first the stack, so that nothing writes any more, then the requested data. */
+/** Deletes the stack first, so that nothing writes any more. */
 export async function deletePlanned(
   services: Aws | undefined,
   givenTable: Table,
@@ -116,7 +114,6 @@ function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
   })
 }
 
-/** Deletes every object of a bucket in all its versions, then the bucket; returns the number of deleted versions. */
 async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
   return callAws(`empty the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()

@@ -18,26 +18,21 @@ import {codeWarning} from './planned-change.js'
 
 export interface DeployWatcher {
   readonly onEvent: (event: StackEvent) => void
-  /** Called before each step that follows the stack's own changes, with a text such as "Checking the table". */
   readonly onStep: (what: string) => void
 }
 
 export interface FinishedStack {
-  /** `null` without an aggregator. */
   readonly functionName: string | null
   readonly codeSha256: string | null
   readonly codeUpdated: boolean
-  /** State of the event source mapping: Enabled, unless it was disabled by hand; `null` without an aggregator. */
+  /** `Enabled`, unless it was disabled by hand; `null`: no aggregator. */
   readonly eventSource: string | null
   readonly schemaVersion: string
   readonly defaultNamespaceCreated: boolean
   readonly warnings: readonly string[]
 }
 
-/**
- * Starts to execute a plan; CloudFormation continues on its own. Returns the event after which to follow. The signal stops
- * it until CloudFormation is told to begin, of which `onSent` informs.
- */
+/** Returns the event to follow from. The signal can stop it until `onSent`; then CloudFormation continues alone. */
 export async function startChanges(
   aws: Aws,
   {stack, changeSet}: DeployPlan,
@@ -51,7 +46,6 @@ export async function startChanges(
 
 const SUCCEEDED = new Set(['CREATE_COMPLETE', 'UPDATE_COMPLETE', 'IMPORT_COMPLETE'])
 
-/** Reports the events of a started plan until the stack is deployed; throws the original cause if it fails. */
 export async function followChanges(
   services: Aws,
   {stack, changeSet, runningCode}: DeployPlan,
@@ -70,7 +64,7 @@ export async function followChanges(
   if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await codeWarning(aws, runningCode))
 }
 
-/** Does what CloudFormation does not: the function's code, the table's version record, the default namespace. */
+/** Does the steps that CloudFormation does not: function code, version record, default namespace. */
 export async function finishStack(
   services: Aws,
   givenTable: Table,
@@ -112,7 +106,7 @@ export async function finishStack(
   }
 }
 
-/** After everything else: a protected stack that was never created could not be deployed again, and code matters more. */
+/** Runs last: a protected stack that was never created could not be deployed again, and code matters more. */
 async function protectStack(aws: Aws, plan: DeployPlan, onStep: DeployWatcher['onStep']): Promise<void> {
   const {stack, terminationProtection: EnableTerminationProtection} = plan
   if (EnableTerminationProtection === null) return
@@ -125,7 +119,6 @@ async function protectStack(aws: Aws, plan: DeployPlan, onStep: DeployWatcher['o
 
 const TRANSITIONS = new Set(['Creating', 'Enabling', 'Updating', 'Disabling'])
 
-/** The final state of an event source mapping: Enabled, unless it was disabled by hand. */
 export async function waitForEventSource(aws: Aws, UUID: string, wait: WaitOptions): Promise<string> {
   return callAws(`read the event source mapping ${UUID}`, async () => {
     const client = await aws.lambda()
@@ -136,7 +129,7 @@ export async function waitForEventSource(aws: Aws, UUID: string, wait: WaitOptio
   })
 }
 
-/** Checked first: registering writes, and a second deployment must not write anything. */
+/** Registering writes, and a repeated deployment must not write anything. */
 async function registerDefault(table: Table): Promise<{created: boolean}> {
   const namespaces = new Namespaces(table)
   if (await namespaces.resolve(DEFAULT_NAMESPACE)) return {created: false}

@@ -8,13 +8,11 @@ import {poll} from '../aws/poll.js'
 import {readStack} from '../stack/reader.js'
 import type {ChangeSet} from './planned-change.js'
 
-/** Error message for a change set that cannot be deleted yet. */
 const STILL_PLANNING = /CREATE_(PENDING|IN_PROGRESS)|currently in progress/
 
 // About 45 seconds.
 const MAX_DELETIONS = 20
 
-/** Deletes a change set, and the empty stack that was created for it. */
 export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: ChangeSet): Promise<void> {
   await callAws('discard the planned changes', async () => {
     const client = await aws.cloudFormation()
@@ -35,10 +33,7 @@ export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: Cha
   })
 }
 
-/**
- * Discards a change set after a failure and returns the failure, which matters more than one of the clean-up; where that
- * fails, it tells what is left and how to remove it.
- */
+/** Returns the original failure. If the clean-up fails too, it also says what is left and how to remove it. */
 export async function discardAfter(failure: unknown, aws: Aws, changeSet: ChangeSet): Promise<unknown> {
   try {
     await discardChangeSet(aws, changeSet)
@@ -57,12 +52,12 @@ export async function discardAfter(failure: unknown, aws: Aws, changeSet: Change
   }
 }
 
-/** Whether somebody else plans to fill an empty stack; if that cannot be read, somebody may. */
+/** True if it cannot be read: another deployment may plan to fill the empty stack. */
 async function hasOtherPlan(aws: Aws, StackName: string): Promise<boolean> {
   try {
     const client = await aws.cloudFormation()
     const {Summaries = []} = await client.send(new ListChangeSetsCommand({StackName}))
-    // Emulators list those of other stacks too.
+    // Emulators also list change sets of other stacks.
     return Summaries.some(({StackId}) => StackId === StackName)
   } catch {
     return true

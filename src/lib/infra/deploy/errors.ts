@@ -8,7 +8,7 @@ import type {PlannedResource} from './planned-change.js'
 
 const MAX_NAME_LENGTH = 55
 
-/** Checks that the names of all resources can be derived from a stack's name. */
+/** The names of all resources derive from the stack's name. */
 export function checkCloudFormationName(name: string): void {
   if (name.length >= 3 && name.length <= MAX_NAME_LENGTH && /^[A-Za-z][A-Za-z0-9-]*$/.test(name)) return
   throw new InvalidInput('deploy.name', `"${name}" cannot be the name of a stack.`, {
@@ -32,7 +32,6 @@ export function wouldLoseTable(stack: string, {physicalId, properties, action}: 
   )
 }
 
-/** CloudFormation believes that the table exists, or would create it again without its data. */
 export function tableIsGone(stack: string): ZaelError {
   const message = `The table "${stack}" is gone, and a deployment does not bring back its data.`
   return new ZaelError('conflict', 'deploy.table-gone', message, {
@@ -41,7 +40,7 @@ export function tableIsGone(stack: string): ZaelError {
   })
 }
 
-/** An index cannot be changed, only dropped and created again, and CloudFormation does only one of these per update. */
+/** An index cannot be changed in place, and one update can only drop it or create it. */
 export function needsIndexRebuild(stack: string, deployed: string, asked: string): ZaelError {
   const tags = Object.entries(ownTags(stack)).map(([key, value]) => `${key}=${value}`)
   const deploy = `aws cloudformation deploy --stack-name ${stack} --template-file DIR/stack.yaml`
@@ -66,7 +65,6 @@ export function needsIndexRebuild(stack: string, deployed: string, asked: string
   )
 }
 
-/** A failed deployment: its original cause and the state of the stack; `codeWarning`: how the code may have changed. */
 export function deployFailed(
   stack: string,
   events: readonly StackEvent[],
@@ -104,19 +102,16 @@ export function deployFailed(
   })
 }
 
-/** The rollback of an adoption keeps everything that the template retains: also a bucket that it has just created. */
+/** The rollback of an adoption keeps retained resources, even a bucket that it has just created. */
 function leftBucket(events: readonly StackEvent[]): string {
   const kept = events.find(({status, type}) => status === 'DELETE_SKIPPED' && type === 'AWS::S3::Bucket')
   return kept?.physicalId ? `An empty bucket is left: aws s3 rb s3://${kept.physicalId}. ` : ''
 }
 
-/** Error names for a change set that another deployment has made obsolete. */
 const OVERTAKEN = /^(ChangeSetNotFound|InvalidChangeSetStatus)(Exception)?$/
 
-/** Error messages for a stack that another deployment is changing, or has created in the meantime. */
 const BUSY = /is in \w+_IN_PROGRESS state and can ?not be|already exists and cannot be created again with the changeSet/
 
-/** Converts an error into a conflict if another deployment or stack caused it; returns other errors as they are. */
 export function asConflict(stack: string, region: string, error: unknown): unknown {
   const {name = '', message = ''} = error instanceof Error ? error : {}
   if (OVERTAKEN.test(name) || (name === 'ValidationError' && BUSY.test(message)))
@@ -128,7 +123,6 @@ export function isNameTaken(reason: string): boolean {
   return /already ?exists|ResourceExistenceCheck/i.test(reason)
 }
 
-/** IAM has no regions: stacks of the same name in two regions have the same role and policy names. */
 export function otherNamesHint(region: string): string {
   const format = `"{}-${region}"`
   return (

@@ -19,10 +19,8 @@ export interface ExportedFile {
   readonly purpose: string
 }
 
-/** Names of the files, in writing order. */
 export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'parameter-overrides.json', 'aggregator.zip'] as const
 
-/** Writes the template, the function's code and the parameters to a folder; sends nothing to AWS. */
 export async function exportStack(folder: string, options: StackOptionValues): Promise<ExportedFile[]> {
   const {zip} = await lambdaPackage()
   const parameters = allParameters(options)

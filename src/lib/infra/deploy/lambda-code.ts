@@ -6,18 +6,15 @@ import {poll, type WaitOptions} from '../aws/poll.js'
 import type {LambdaPackage} from '../stack/lambda-package.js'
 
 interface CodeUpdate {
-  /** False when the function had this code already. */
   readonly updated: boolean
   readonly sha256Base64: string
 }
 
 interface FunctionCode {
   readonly sha256Base64: string
-  /** Such as nodejs24.x; `null` when Lambda does not report it. */
   readonly runtime: string | null
 }
 
-/** The code of a function; `null` when there is no such function. */
 export async function readCode(aws: Aws, FunctionName: string): Promise<FunctionCode | null> {
   return callAws(`read the code hash of function "${FunctionName}"`, async () => {
     const client = await aws.lambda()
@@ -31,7 +28,6 @@ export async function readCode(aws: Aws, FunctionName: string): Promise<Function
   })
 }
 
-/** Uploads the code unless the function has it already, and waits until the update is done. */
 export async function updateFunctionCode(
   aws: Aws,
   functionName: string,

@@ -51,45 +51,39 @@ import {checkTemplateLength, passTemplate, sentTemplate} from './template-upload
 
 export interface DeployRequest {
   readonly stack: string
-  /** Version of zael. */
   readonly version: string
-  /** Only the given ones; others keep their value, or get their default on a new stack. */
+  /** Options not given keep their value, or get their default on a new stack. */
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
-  /** Keys of tags to remove from the stack. */
   readonly removedTags: readonly string[]
-  /** ARN of the service role for CloudFormation; absent: the role that the stack has, or the caller's permissions. */
+  /** ARN; absent: the role that the stack has, or the caller's permissions. */
   readonly cloudFormationRole?: string | undefined
-  /** Also set back what was changed or deleted without CloudFormation. */
+  /** Also revert changes and deletions made outside CloudFormation. */
   readonly repair?: boolean
-  /** Bucket to pass the template through; absent: it is part of the request. */
+  /** Absent: the template is part of the request. */
   readonly templateBucket?: string | undefined
-  /** Whether CloudFormation refuses to delete the stack; absent: as it is. */
+  /** Absent: unchanged. */
   readonly terminationProtection?: boolean | undefined
 }
 
 export interface DeployPlan {
   readonly stack: string
   readonly region: string
-  /** `recreate`: the remains of a failed first deployment have to be deleted before anything can be planned. */
+  /** `recreate`: delete the rest of a failed first deployment before anything can be planned. */
   readonly action: 'create' | 'update' | 'none' | 'recreate'
   readonly parameters: readonly ParameterChange[]
-  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
   readonly cloudFormationRole: string | null
-  /** What the protection of the stack against deletion is changed to; `null`: it stays as it is. */
+  /** The new value; `null`: unchanged. */
   readonly terminationProtection: boolean | null
   readonly changeSet: ChangeSet | undefined
-  /** Whether the code of the aggregator will be uploaded; `none`: no aggregator, or not known yet. */
+  /** `new`: the aggregator's code will be uploaded; `none`: no aggregator, or not known yet. */
   readonly code: 'new' | 'current' | 'none'
-  /** ARN of the stack; `null` when there is none yet. */
   readonly stackId: string | null
-  /** A table that exists and becomes part of the stack; `null`: none. */
   readonly adopts: Pick<Adoption, 'table' | 'items' | 'formerArchive'> | null
-  /** The plan compares with what exists, not with the last deployment: it sets back what was changed or deleted. */
+  /** The plan compares with the actual resources, not with the last deployment. */
   readonly repairs: boolean
-  /** For `recreate`: the failed deployment has left its table, which is empty. */
+  /** For `recreate`: the failed deployment left an empty table. */
   readonly hasEmptyTable: boolean
-  /** `null`: no function yet. */
   readonly runningCode: RunningCode | null
 }
 
@@ -103,10 +97,7 @@ const USABLE = new Set([
   'IMPORT_ROLLBACK_COMPLETE',
 ])
 
-/**
- * Plans a deployment as a change set; rejects stacks that are not zael's, and changes that would lose data. The signal
- * stops every request, and leaves no change set.
- */
+/** Rejects stacks that are not zael's, and changes that would lose data. An aborted plan leaves no change set. */
 export async function planDeploy(
   services: Aws,
   givenTable: Table,
@@ -136,14 +127,14 @@ export async function planDeploy(
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
   }
   checkCombination(stack, {...deployed?.parameters, ...asked})
-  // Before anything is read from the table, which may be anybody's.
+  // Runs before other reads: the table may not be zael's.
   const adoption = deployed ? undefined : await planAdoption(aws, table, asked)
   await checkTable(table, request, deployed)
   const given = {...asked, ...adoption?.parameters}
   await checkWarmThroughput(table, given)
   const resources = deployed ? await readStackResources(aws, stack) : []
   if (deployed) checkStreamStart(deployed, given, resources)
-  // Everything that can fail comes before the change set, which would be left behind.
+  // Everything that can fail comes first: a failure would leave the change set behind.
   const runningCode = await readRunningCode(aws, resources)
   const repairs =
     deployed !== undefined && (request.repair === true || (await findGoneParts(aws, resources, runningCode)))
@@ -179,15 +170,14 @@ export async function planDeploy(
   }
   const code = planCode(runningCode, changeSet)
   const planned = {...common, runningCode, changeSet, code, repairs, adopts: adoption ?? null}
-  // Without a change set nothing is set, a service role neither.
+  // Without a change set, the service role is not set either.
   if (!changeSet) return {...planned, action: 'none', parameters: [], cloudFormationRole: existing?.role ?? null}
-  // Stacks that are older than the parameter have the runtime that their function has.
+  // Stacks older than the parameter have the runtime of their function.
   const former = runningCode?.runtime ? {LambdaRuntime: runningCode.runtime} : {}
   const parameters = parameterChanges(wanted, deployed?.parameters, former)
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
-/** Whether a failed first deployment left an empty table; throws when the table has items, because it must not be lost. */
 export async function hasEmptyLeftover({transport, name: TableName}: Table): Promise<boolean> {
   try {
     const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
@@ -217,10 +207,7 @@ function isImportOfTable({logicalId, action}: PlannedResource): boolean {
   return logicalId === LOGICAL_ID.table && action === 'import'
 }
 
-/**
- * Whether the function or its event source was deleted without CloudFormation, which believes that they exist: usage is
- * not counted, and a change set that compares templates would not create them again.
- */
+/** CloudFormation believes that these parts exist, and a plan that compares templates would not recreate them. */
 async function findGoneParts(
   aws: Aws,
   resources: readonly StackResource[],
@@ -243,20 +230,14 @@ async function findGoneParts(
 
 type Parameters = Readonly<Record<string, string>>
 
-/**
- * A repair sets the table back to what the stack states. Deletion protection that somebody has turned on by hand stays, and
- * becomes an option of the stack, unless another value is asked for: taking it away must be meant.
- */
+/** A repair keeps deletion protection that was turned on by hand, unless another value is given. */
 async function keptProtection({transport, name: TableName}: Table, asked: Parameters): Promise<Parameters> {
   if (asked.EnableDeletionProtection !== undefined) return {}
   const {Table: table} = await transport.send('DescribeTable', {TableName})
   return table?.DeletionProtectionEnabled ? {EnableDeletionProtection: 'true'} : {}
 }
 
-/**
- * The starting position of a mapping cannot be changed. CloudFormation creates a new mapping before it deletes the old one,
- * and Lambda rejects a second mapping between the same stream and function: the update would fail and be rolled back.
- */
+/** CloudFormation creates the new mapping first, but Lambda rejects a second one for the same stream and function. */
 export function checkStreamStart(
   {name, parameters}: Pick<DeployedStack, 'name' | 'parameters'>,
   given: Parameters,
@@ -292,7 +273,7 @@ function startsElsewhere(stack: string, deployed: string, asked: string): ZaelEr
   )
 }
 
-/** Checks that warm throughput is not lowered, which DynamoDB refuses in the middle of the update. */
+/** DynamoDB rejects a lower value, but only in the middle of the update. */
 export async function checkWarmThroughput(table: Table, given: Readonly<Record<string, string>>): Promise<void> {
   if (!given.WarmReadUnits && !given.WarmWriteUnits) return
   const {warmReads, warmWrites} = await readThroughput(table)
@@ -300,7 +281,7 @@ export async function checkWarmThroughput(table: Table, given: Readonly<Record<s
   checkNotLowered('--warm-throughput-writes', given.WarmWriteUnits, warmWrites)
 }
 
-/** Warnings about maxima that were to be removed and are still there: an update without the property may leave them. */
+/** Warns about maxima that are still there: an update that removes the property may leave them. */
 export async function leftMaxima(table: Table, changes: readonly ParameterChange[]): Promise<string[]> {
   const isRemoved = (name: string) => changes.some(({option, after}) => option === name && after === '')
   const [reads, writes] = [isRemoved('onDemandMaxReads'), isRemoved('onDemandMaxWrites')]

@@ -7,24 +7,19 @@ import type {StackResource} from '../stack/reader.js'
 import {LOGICAL_ID} from '../stack/template.js'
 import {readCode} from './lambda-code.js'
 
-/**
- * What happens to a resource. `maybe-replace`: CloudFormation decides during the update. `import`: it exists and becomes
- * part of the stack. `restore`: it is gone and is created again. `sync`: nothing, it is already as the template has it.
- */
 export type ChangeAction =
   | 'add'
-  | 'import'
-  | 'restore'
+  | 'import' // exists and becomes part of the stack
+  | 'restore' // was deleted, is created again
   | 'change'
-  | 'sync'
+  | 'sync' // already matches the template
   | 'replace'
-  | 'maybe-replace'
+  | 'maybe-replace' // CloudFormation decides during the update
   | 'remove'
-  | 'keep'
+  | 'keep' // leaves the stack, but is not deleted
 
-/** A property that changes; values are `null` where CloudFormation does not report them. */
+/** Values are `null` where CloudFormation does not report them. */
 interface PropertyChange {
-  /** Such as `MemorySize`; for attributes that are not properties, the attribute, such as `Tags`. */
   readonly name: string
   readonly before: string | null
   readonly after: string | null
@@ -33,7 +28,6 @@ interface PropertyChange {
 export interface PlannedResource {
   readonly action: ChangeAction
   readonly logicalId: string
-  /** Its name on AWS; `null` for a new resource. */
   readonly physicalId: string | null
   readonly type: string
   readonly properties: readonly PropertyChange[]
@@ -67,7 +61,7 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedR
   }
 }
 
-/** Whether the table's data would be lost or detached from the stack; such a plan is never executed. */
+/** Its data would be lost or detached from the stack. Such a plan is never executed. */
 export function destroysTable({type, action}: PlannedResource): boolean {
   return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep' || action === 'restore')
 }
@@ -77,7 +71,6 @@ function actionOf(change: NonNullable<Change['ResourceChange']>): ChangeAction {
   if (ResourceDriftStatus === 'DELETED' && Action !== 'Remove') return 'restore'
   if (Action === 'Import') return 'import'
   if (Action === 'SyncWithActual') return 'sync'
-  // `keep`: the resource is removed from the stack but not deleted.
   if (Action === 'Remove') return PolicyAction?.startsWith('Retain') === true ? 'keep' : 'remove'
   if (Action === 'Modify')
     return Replacement === 'True' ? 'replace' : Replacement === 'Conditional' ? 'maybe-replace' : 'change'
@@ -85,14 +78,14 @@ function actionOf(change: NonNullable<Change['ResourceChange']>): ChangeAction {
   return Action === 'Dynamic' ? 'maybe-replace' : 'add'
 }
 
-/** A parameter that changes; `before` is its default on a new stack. */
+/** `before`: the default on a new stack. */
 export interface ParameterChange {
   readonly option: string
   readonly before: string
   readonly after: string
 }
 
-/** Parameters that are not given keep their value; those that are new in the template get their default. */
+/** Parameters not given keep their value; new parameters of the template get their default. */
 export function requestParameters(
   given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
@@ -104,7 +97,7 @@ export function requestParameters(
   })
 }
 
-/** What changes. `former`: values of stacks that do not have the parameter yet; they change to the default. */
+/** `former`: values of stacks that lack the parameter; they change to the default. */
 export function parameterChanges(
   given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
@@ -122,13 +115,10 @@ export function parameterChanges(
 export interface RunningCode {
   readonly functionName: string
   readonly sha256Base64: string
-  /** It is the code in this version of zael. */
   readonly isOurs: boolean
-  /** Such as nodejs22.x; `null` when Lambda does not report it. */
   readonly runtime: string | null
 }
 
-/** Reads the function's code before the deployment; `null` when there is no function. */
 export async function readRunningCode(aws: Aws, resources: readonly StackResource[]): Promise<RunningCode | null> {
   const functionName = resources.find(({logicalId}) => logicalId === LOGICAL_ID.function)?.physicalId
   if (!functionName) return null
@@ -139,7 +129,6 @@ export async function readRunningCode(aws: Aws, resources: readonly StackResourc
   return {functionName, sha256Base64, runtime, isOurs: sha256Base64 === ours.sha256Base64}
 }
 
-/** Whether the code has to be uploaded after the change set; `none`: there will be no function. */
 export function planCode(
   running: RunningCode | null,
   changeSet: Pick<ChangeSet, 'changes'> | undefined,
@@ -153,7 +142,7 @@ export function planCode(
   return isReset || !running.isOurs ? 'new' : 'current'
 }
 
-/** Warns after a failed update if the function does not have its code: a rollback can install the placeholder. */
+/** After a failed update: a rollback can install the template's placeholder code. */
 export async function codeWarning(aws: Aws, running: RunningCode | null): Promise<string | undefined> {
   if (!running) return undefined
   const {functionName, sha256Base64} = running
@@ -161,7 +150,6 @@ export async function codeWarning(aws: Aws, running: RunningCode | null): Promis
     if ((await readCode(aws, functionName))?.sha256Base64 === sha256Base64) return undefined
     return `the function ${functionName} now has other code and may not count usage`
   } catch {
-    // The failure of the deployment is more important than this one.
     return `whether the function ${functionName} still has its code could not be checked`
   }
 }

@@ -19,7 +19,6 @@ export const MAX_INLINE_BYTES = 51_200
 
 export type TemplateSource = {readonly TemplateBody: string} | {readonly TemplateURL: string}
 
-/** Checks that a template can be passed on; throws when it is too long and there is no bucket for it. */
 export function checkTemplateLength(template: string, bucket: string | undefined): void {
   const bytes = Buffer.byteLength(template)
   if (bucket !== undefined || bytes <= MAX_INLINE_BYTES) return
@@ -33,7 +32,7 @@ export function checkTemplateLength(template: string, bucket: string | undefined
   )
 }
 
-/** Uploads the template if there is a bucket for it. Its key contains its hash, so that the same template is stored once. */
+/** The key contains the hash, so that the same template is stored once. */
 export async function passTemplate(
   aws: Aws,
   {stack, template, bucket}: {readonly stack: string; readonly template: string; readonly bucket: string | undefined},
@@ -44,7 +43,7 @@ export async function passTemplate(
     const client = await aws.s3()
     const upload = new PutObjectCommand({Bucket: bucket, Key: key, Body: template, ContentType: 'application/yaml'})
     let address = ''
-    // The address that the object is uploaded to, in the form that its partition or emulator uses.
+    // Captures the upload's address, whose form depends on the partition or emulator.
     upload.middlewareStack.add(
       next => args => {
         const {protocol, hostname, port, path} = args.request as HttpRequest
@@ -60,7 +59,6 @@ export async function passTemplate(
   })
 }
 
-/** A bucket that does not exist, or is in another region; `undefined` for other errors. */
 function unusableBucket(bucket: string, error: unknown): ZaelError | undefined {
   const {name = ''} = error instanceof Error ? error : {}
   const problem = /^(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/.test(name)
@@ -80,18 +78,18 @@ const OWN_NAME = 'TableName: !Ref AWS::StackName'
 
 const compacted = new Map<boolean, Promise<string>>()
 
-/** The template as it is sent. For a table that is imported, its name is in it: CloudFormation evaluates no functions there. */
+/** An imported table needs a literal name: CloudFormation evaluates no functions there. */
 export async function sentTemplate(
   aws: Aws,
   parameters: Readonly<Record<string, string>>,
   imported: {readonly table: string} | undefined,
 ): Promise<string> {
-  // Emulators such as moto leave an empty statement where the condition is not met, and then refuse the policy.
+  // Where a condition is not met, emulators such as moto leave an empty statement and then reject the policy.
   const text = await compactOnce(!aws.isLocal || ownKey(parameters) !== null)
   return imported ? text.replace(OWN_NAME, `TableName: ${JSON.stringify(imported.table)}`) : text
 }
 
-/** Once per process: it takes tens of milliseconds. */
+/** Once per process: compacting takes tens of milliseconds. */
 function compactOnce(isUnderstood: boolean): Promise<string> {
   const known = compacted.get(isUnderstood)
   if (known) return known

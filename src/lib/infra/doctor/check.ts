@@ -3,7 +3,6 @@ export interface Check {
   readonly name: string
   readonly state: 'ok' | 'warn' | 'fail'
   readonly message: string
-  /** The next command, or what to change; `null` where nothing has to be done. */
   readonly fix: string | null
 }
 

@@ -60,7 +60,7 @@ const SOON_MS = 900_000
 
 export interface Account {
   readonly checks: readonly Check[]
-  /** `undefined`: no valid credentials or no region, so that further checks make no sense. */
+  /** `undefined`: no region or no valid credentials. Further checks make no sense. */
   readonly caller: CallerIdentity | undefined
   readonly region: string | undefined
 }
@@ -108,15 +108,15 @@ function failed(name: string, {message, hint}: ZaelError): Check {
 export interface EndpointProbe {
   readonly endpoint: string
   readonly roundTripsMs: readonly number[]
-  /** Server time minus local time: the minimum that the responses prove; `null`: they have no date. */
+  /** Server time minus local time: the minimum that the responses prove. `null`: they have no date. */
   readonly skewMs: number | null
   readonly problem: {readonly message: string; readonly fix: string | null} | null
 }
 
-/** The first request also opens the connection, and is not counted. */
+/** The first request opens the connection and is not counted. */
 const PROBES = 6
 
-/** Sends a read-only request several times in sequence. A refusal counts too: it has a date and a round trip. */
+/** A refused request counts too: its response has a date and a round trip. */
 export async function probeEndpoint(connection: Connection, clock: () => number): Promise<EndpointProbe> {
   const endpoint = connection.endpoint ?? 'DynamoDB'
   const serverClock = new ServerClock(clock)

@@ -30,7 +30,6 @@ const MAX_LISTED = 12
 const CONDITIONAL_FIX =
   'Policies for one namespace have such conditions: try a command with --namespace, or ask for the policy STACK-read.'
 
-/** Checks permissions by IAM's policy simulation, or, where that is not allowed, by what could be read. */
 export async function permissionChecks(
   aws: Aws,
   caller: CallerIdentity,
@@ -57,15 +56,11 @@ export async function permissionChecks(
   }
 }
 
-/**
- * One check per purpose. Not every user has to operate or deploy, so only missing read permissions are a failure. Actions
- * that depend on conditions of the call are neither granted nor refused.
- */
+/** Only missing read permissions fail: not every user operates or deploys. Conditional actions stay unknown. */
 export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
   const told = new Set<string>()
   return purposes.map(purpose => {
-    // An action that several purposes need is reported once.
     const wanted = new Set(needed.flatMap(each => (each.purpose === purpose ? each.actions : [])))
     const actions = [...wanted].filter(action => !told.has(action))
     for (const action of actions) told.add(action)
@@ -88,7 +83,6 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
   })
 }
 
-/** The permissions of the service role; not everybody may simulate those of others. */
 async function roleChecks(aws: Aws, role: string, needed: readonly NeededActions[]): Promise<Check[]> {
   try {
     return simulationChecks(needed, await simulate(aws, role, needed))
@@ -116,7 +110,6 @@ export function deployedFacts({
   }
 }
 
-/** Without simulation only read permissions can be checked: by the reads that were made. */
 function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
   const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
   const why = warningCheck(
@@ -146,7 +139,7 @@ const SIMULATIONS_AT_ONCE = 4
 
 export interface Simulation {
   readonly refused: ReadonlySet<string>
-  /** Actions that depend on context that only a real call has, such as item keys; with the names of these condition keys. */
+  /** Action → condition keys that only a real call has, such as item keys. */
   readonly conditional: ReadonlyMap<string, readonly string[]>
 }
 
@@ -187,7 +180,6 @@ async function simulate(aws: Aws, source: string, needed: readonly NeededActions
   return {refused, conditional}
 }
 
-/** What a real call would have: the values that the conditions ask for. */
 function contextOf(conditions: GrantConditions): ContextEntry[] {
   return Object.values(conditions).flatMap(keys =>
     Object.entries(keys).map(([ContextKeyName, value]) => ({
@@ -198,7 +190,7 @@ function contextOf(conditions: GrantConditions): ContextEntry[] {
   )
 }
 
-/** The missing condition keys, overall or per resource; only those that a call of this service can have. */
+/** Only keys that a call of this service can have. */
 function missingConditions(action: string, result: EvaluationResult): string[] {
   const {MissingContextValues: overall = [], ResourceSpecificResults: each = []} = result
   const refusals = each.filter(({EvalResourceDecision}) => EvalResourceDecision !== 'allowed')
@@ -207,7 +199,7 @@ function missingConditions(action: string, result: EvaluationResult): string[] {
   return missing.filter(key => key.startsWith('aws:') || key.startsWith(`${service}:`))
 }
 
-/** What a user wants to do with a stack. `role`: what the service role of CloudFormation has to do. */
+/** `role`: for the service role of CloudFormation. */
 export type Purpose = 'look' | 'operate' | 'deploy' | 'role'
 
 export interface NeededActions extends PolicyGrant {
@@ -215,20 +207,15 @@ export interface NeededActions extends PolicyGrant {
 }
 
 export interface DeployedFacts {
-  /** The parameters that differ from their defaults. */
   readonly parameters: Readonly<Record<string, string>>
-  /** `null` before it exists: CloudFormation generates its name. */
+  /** `null`: not created yet. CloudFormation generates the name. */
   readonly archiveBucket: string | null
-  /** ARN of the service role of CloudFormation; `null`: it acts with the permissions of its caller. */
   readonly role: string | null
 }
 
 export const NOT_DEPLOYED: DeployedFacts = {parameters: {}, archiveBucket: null, role: null}
 
-/**
- * All actions that the commands call, and those that CloudFormation calls with the permissions of the user or of its
- * service role: to look at a stack, to operate its table, to deploy and delete it.
- */
+/** Actions of the commands, and those CloudFormation calls with the permissions of the user or its service role. */
 export function neededActions(
   {template, handlers}: PermissionFacts,
   place: StackPlace,
@@ -241,7 +228,6 @@ export function neededActions(
   return [...commandActions(place), ...since('deploy', own), ...since(role === null ? 'deploy' : 'role', indirect)]
 }
 
-/** The calls of all commands except those that deploy. */
 function commandActions({partition, region, account, stack}: StackPlace): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]

@@ -37,7 +37,6 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
   ]
 }
 
-/** The event filters of this package's template, in the form in which Lambda returns them. */
 export function templateFilters(template: string): string[] {
   const {AggregatorEventSourceMapping: mapping} = parseTemplate(template).Resources
   return mapping.Properties.FilterCriteria.Filters.map(({Pattern}: {Pattern: string}) => Pattern)
@@ -62,7 +61,6 @@ function tableCheck({status, expiry}: TablePart, stack: string): Check {
   return passedCheck('stack', 'table', 'active')
 }
 
-/** Replicas of a global table: each region decides from its own copy. */
 function replicaChecks({replicas}: TablePart): Check[] {
   if (replicas.length === 0) return []
   const message = `copies in ${replicas.join(', ')}: limits do not hold if more than one region is used`
@@ -91,7 +89,6 @@ function mappingCheck({state, id}: MappingPart): Check {
   return warningCheck('stack', 'mapping', state.toLowerCase(), null)
 }
 
-/** Compares the filters regardless of order and whitespace. */
 function filterCheck(
   {filters}: MappingPart,
   wanted: readonly string[],
@@ -117,10 +114,7 @@ function layoutCheck({schemaVersion, release, problem}: VersionPart, deploy: str
   return passedCheck('stack', 'layout', `${schemaVersion}${records}`)
 }
 
-/**
- * Python clients replace a function that the version record lists as older than them, and refuse some features where it
- * lists none.
- */
+/** Python clients replace a function recorded as older than they are, and refuse some features without a record. */
 function peerChecks(
   {updatedBy, lambdaVersion}: VersionPart,
   table: TablePart | null,

@@ -3,28 +3,27 @@ import {groupBy} from '../../core/group-by.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** Hours show the busiest one, and CloudWatch keeps them for 15 months. */
+/** Hourly data shows the busiest hour, and CloudWatch keeps it for 15 months. */
 const PERIOD_SECONDS = 3600
 
-/** What CloudWatch has counted in one day (UTC), or in a part of it. */
+/** One day (UTC), or a part of it. */
 export interface MeasuredDay {
-  /** Units of the table, without its indexes. */
+  /** Capacity units of the table, without its indexes. */
   readonly writes: number
   readonly reads: number
   readonly indexWrites: Readonly<Record<string, number>>
   readonly indexReads: number
   readonly runs: number
   readonly runMs: number
-  /** Usage records that the function wrote; `null` where it does not tell, as that of another tool. */
+  /** Usage records written; `null`: the function does not report it, as another tool's. */
   readonly usageWrites: number | null
-  /** Units of table and indexes in the busiest hour. */
+  /** Capacity units of table and indexes. */
   readonly busiestHour: {readonly reads: number; readonly writes: number}
 }
 
 export interface MeasuredDays {
-  /** By date; days of which CloudWatch has nothing about the table are not there. */
+  /** By date; days without metrics of the table are absent. */
   readonly days: ReadonlyMap<string, MeasuredDay>
-  /** Metrics that were asked for. */
   readonly metrics: number
 }
 
@@ -121,10 +120,9 @@ function queriesFor({tableName, indexes, functionName}: MetricSubject): Asked[] 
   return asked
 }
 
-/** Limit of one DescribeAlarms request. */
 const ALARMS_PER_CALL = 100
 
-/** How many metrics alarms look at, which is what they are charged by. */
+/** CloudWatch charges for the metrics that alarms read. */
 export async function countAlarmMetrics(aws: Aws, names: readonly string[]): Promise<number> {
   if (names.length === 0) return 0
   const {MetricAlarms = []} = await callAws('read the alarms', async () =>

@@ -35,7 +35,6 @@ type Found = Omit<HealthFinding, 'part'>
 /** Code smaller than this is the template's placeholder, which fails on purpose. */
 const PLACEHOLDER_BYTES = 4_096
 
-/** All findings, problems first; parts that could not be read have none. */
 export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): HealthFinding[] {
   const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions, drift} = parts
   const found: HealthFinding[] = []
@@ -65,7 +64,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
 }
 
-/** Whether CloudFormation has failed and needs intervention. A rolled-back update does not: the stack is consistent. */
+/** A rolled-back update does not count: the stack is consistent. */
 export function hasFailed(status: string): boolean {
   return /FAILED$|^(IMPORT_)?ROLLBACK_COMPLETE$/.test(status)
 }
@@ -111,14 +110,14 @@ function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] 
   return found
 }
 
-/** Each region would decide from its own copy, and the last writer would overwrite what others have consumed. */
+/** Each region would decide from its own copy, and the last writer would overwrite the consumption of others. */
 function ofReplicas({replicas}: TablePart): Found[] {
   if (replicas.length === 0) return []
   const message = `The table has replicas in ${replicas.join(', ')}: limits do not hold if more than one region is used.`
   return [problem(message, 'See docs/regions.md')]
 }
 
-/** The maxima of the table that the stack does not have: another tool has set them, or an update has left them. */
+/** Maxima that the stack lacks: another tool set them, or an update left them. */
 function ofThroughput(stack: string, {throughput}: TablePart, {owner, parameters}: StackPart): Found[] {
   if (owner !== 'zael') return []
   const found = (kind: 'Read' | 'Write', units: number | null) => {
@@ -192,7 +191,7 @@ function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebui
   ]
 }
 
-/** Asked for explicitly, so every difference is a problem. Protection that somebody has turned on stays. */
+/** Drift detection is requested explicitly, so every difference is a problem. Keeps protection turned on by hand. */
 function ofDrift(drift: readonly DriftedResource[], repair: string): Found[] {
   const isProtected = drift.some(({properties}) =>
     properties.some(({path, actual}) => path === '/DeletionProtectionEnabled' && actual === 'true'),
@@ -226,7 +225,6 @@ export function stackPart(stack: DeployedStack): StackPart {
   return {...deploymentOf(stack), statusReason, role, terminationProtection, owner, parameters, outputs}
 }
 
-/** How long the function waits for a batch to fill, in ms; the default when the stack could not be read. */
 function batchWindowMs(stack: StackPart | null): number {
   const option = STACK_OPTIONS.find(({name}) => name === 'batchWindow')
   const chosen = stack?.parameters.chosen.find(({name}) => name === option?.parameter)?.value

@@ -28,11 +28,9 @@ import {assessHealth, type HealthFinding} from './verdict.js'
 
 export interface StackHealth extends HealthParts {
   readonly stack: string
-  /** `null`: a local engine. */
   readonly region: string | null
   readonly unknown: readonly UnknownPart[]
   readonly findings: readonly HealthFinding[]
-  /** `null`: no problem was found, but some part could not be read. */
   readonly isHealthy: boolean | null
 }
 
@@ -41,7 +39,7 @@ interface HealthSources {
   /** `undefined`: a local engine, which has only the table. */
   readonly aws: Aws | undefined
   readonly ourVersion: string
-  /** Also lets CloudFormation compare the stack with what exists, and waits for it. */
+  /** Also detects drift, and waits for the result. */
   readonly drift?: WaitOptions | undefined
 }
 
@@ -54,10 +52,7 @@ const NO_SERVICES = {
   alarms: null,
 }
 
-/**
- * Reads all parts of a stack; changes nothing. A part that cannot be read is reported as unknown, the others are still
- * read. Throws when there is no such stack, or when neither it nor its table can be read.
- */
+/** Unreadable parts are reported as unknown. Throws when there is no stack, or neither it nor its table is readable. */
 export async function gatherHealth({table, aws, ourVersion, drift: wait}: HealthSources): Promise<StackHealth> {
   const unknown = new Map<PartName, ZaelError>()
   const tryRead = async <T>(part: PartName, read: () => Promise<T>): Promise<T | null> => {
@@ -99,7 +94,7 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
   return {stack: table.name, region, ...parts, unknown: unread, findings, isHealthy: assessHealth(findings, unread)}
 
   async function readServices(from: Aws): Promise<Omit<HealthParts, 'table' | 'versions' | 'drift'>> {
-    // Without a stack that names it, the default name in both tools.
+    // Both tools use this name by default.
     const functionName = deployed?.outputs.AggregatorFunctionName ?? `${table.name}-aggregator`
     const streamArn = tablePart?.streamArn
     const indexes = tablePart?.indexes.map(({name}) => name) ?? []
@@ -125,7 +120,6 @@ function unknownPart(part: PartName, error: ZaelError | undefined): UnknownPart[
   return error ? [{part, code: error.code, reason: error.message, fix: error.hint ?? null}] : []
 }
 
-/** Reads the function of a stack; `null` when there is none. */
 async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
   const found = await callAws(`read function "${name}"`, async () => {
     const client = await aws.lambda()
@@ -152,7 +146,6 @@ async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | 
   }
 }
 
-/** Reads the event source mapping between a stream and a function; `null` when there is none. */
 async function readMapping(aws: Aws, functionName: string, streamArn: string): Promise<MappingPart | null> {
   const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
     const client = await aws.lambda()

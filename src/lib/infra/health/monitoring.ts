@@ -8,7 +8,6 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const PERIOD_SECONDS = 300
 
-// Limit of one DescribeAlarms request.
 const ALARMS_PER_CALL = 100
 
 interface TrafficSubject {
@@ -17,7 +16,7 @@ interface TrafficSubject {
   readonly functionName: string
 }
 
-/** Reads the metrics of the hour before `nowMs`, including the current minute, in one request. */
+/** The hour before `nowMs`, including the current minute. */
 export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: number): Promise<TrafficPart> {
   const queries = trafficQueries(subject)
   const sums = new Map<string, number>()
@@ -52,7 +51,7 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
   }
 }
 
-/** A table's metrics do not include those of its indexes, so each index has its own queries. */
+/** A table's metrics do not include those of its indexes. */
 function trafficQueries({tableName, indexes, functionName}: TrafficSubject): MetricDataQuery[] {
   const queries: MetricDataQuery[] = []
   const add = (metric: string, statistic: 'Sum' | 'Maximum', namespace: string, name: string, dimensions: object) => {

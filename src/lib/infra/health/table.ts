@@ -9,7 +9,6 @@ import {isoSeconds} from '../../schema/read.js'
 import {throughputOf} from '../stack/reader.js'
 import type {TablePart, VersionPart} from './parts.js'
 
-/** Reads the table's description; throws when there is no table. */
 export async function readTablePart(table: Table): Promise<TablePart> {
   const [{Table: description}, expiry, pointInTimeRecovery] = await Promise.all([
     describe(table, 'DescribeTable'),
@@ -45,7 +44,6 @@ export async function readTablePart(table: Table): Promise<TablePart> {
 
 type Described = OperationOutput<'DescribeTable'>['Table']
 
-/** Regions other than the table's own, sorted. */
 function replicasOf(description: Described): string[] {
   const own = description?.TableArn?.split(':')[3]
   const regions = (description?.Replicas ?? []).map(({RegionName}) => RegionName ?? '')
@@ -79,7 +77,7 @@ function describe<O extends Description>(table: Table, operation: O): Promise<Op
   return retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}) as Promise<OperationOutput<O>>
 }
 
-/** `null` when a local engine does not support the operation, or the caller may not use it. */
+/** `null`: the engine does not support the operation, or the caller may not use it. */
 async function unlessRefused(read: () => Promise<boolean>): Promise<boolean | null> {
   try {
     return await read()

@@ -9,7 +9,7 @@ import {type StackPlace, type TemplateResource, templateResources} from './templ
 
 export interface StackDescription {
   readonly place: StackPlace
-  /** The parameters of the template that differ from their defaults. */
+  /** Only parameters that differ from the template's defaults. */
   readonly parameters: Readonly<Record<string, string>>
   readonly unnamed: UnnamedResources
 }
@@ -19,10 +19,7 @@ export interface ResourceGrants {
   readonly grants: readonly PolicyGrant[]
 }
 
-/**
- * All actions that CloudFormation needs to create, read, update, tag, list and delete the resources of a stack. It makes
- * these calls with the permissions of its caller or of its service role.
- */
+/** CloudFormation makes these calls with the permissions of its caller or of its service role. */
 export function cloudFormationGrants(
   template: TemplateNode,
   facts: ResourceHandlers,
@@ -36,7 +33,6 @@ export function cloudFormationGrants(
   })
 }
 
-/** The actions of all handlers of a resource, without those for properties that the template does not use. */
 function resourceActions({handlers, resourceKinds}: ResourceHandlers, {type, paths}: TemplateResource): string[] {
   const named = handlers[type]
   if (!named) throw new Error(`the handlers of ${type} are not known: run "node .ci/resource-handlers.js"`)
@@ -46,7 +42,7 @@ function resourceActions({handlers, resourceKinds}: ResourceHandlers, {type, pat
 
 function grantOf(facts: ResourceHandlers, resource: TemplateResource, arns: StackArns, action: string): PolicyGrant {
   const kinds = facts.resourceKinds[action] ?? []
-  // Keys are listed only where the key is the user's own.
+  // Only a customer-managed key needs grants.
   if (action.startsWith('kms:') && arns.keys.length === 0) return {actions: [action], resources: []}
   if (kinds.length === 0) return {actions: [action], resources: ['*']}
   const own = arns.of(resource)
@@ -56,20 +52,16 @@ function grantOf(facts: ResourceHandlers, resource: TemplateResource, arns: Stac
   return {actions: [action], resources, ...(action === 'iam:PassRole' ? {conditions: passedTo('lambda')} : {})}
 }
 
-/** What CloudFormation does with a resource; `tag`: it copies the tags of the stack to the resource. */
+/** `tag`: CloudFormation copies the tags of the stack to the resource. */
 export type HandlerName = 'create' | 'read' | 'update' | 'delete' | 'list' | 'tag'
 
-/** Facts about the resource types of the template, from CloudFormation's registry and IAM's reference. */
 export interface ResourceHandlers {
   readonly handlers: Readonly<Record<string, Readonly<Record<HandlerName, readonly string[]>>>>
-  /**
-   * Kinds of resources that a policy can restrict an action to, such as `table`; none: only `*` is possible. Names in
-   * `handlers` that IAM does not know are missing here.
-   */
+  /** Resource kinds that an action can be restricted to, such as `table`; empty: only `*`; missing: unknown to IAM. */
   readonly resourceKinds: Readonly<Record<string, readonly string[]>>
 }
 
-/** The facts in this package; `node .ci/resource-handlers.js` writes the file. */
+/** `node .ci/resource-handlers.js` writes this file. */
 async function loadResourceHandlers(): Promise<ResourceHandlers> {
   return JSON.parse(await readFile(packageFile('templates/resource-handlers.json'), 'utf8'))
 }

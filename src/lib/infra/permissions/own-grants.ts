@@ -2,17 +2,15 @@ import {type PolicyGrant, passedTo} from './policy.js'
 import type {StackPlace} from './template-resources.js'
 
 export interface OwnCalls extends StackPlace {
-  /** Name of the archive's bucket, or a pattern for it. */
   readonly archiveBucket: string
-  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  /** ARN of CloudFormation's service role; `null`: it uses its caller's permissions. */
   readonly cloudFormationRole: string | null
-  /** ARN of the user's own key of the table; `null`: the key is one of AWS. */
   readonly key: string | null
-  /** Bucket for templates; `null`: they are sent in the request. */
+  /** `null`: the template is sent in the request. */
   readonly templateBucket: string | null
 }
 
-/** The calls of `deploy` and `delete` themselves. A test compares them with the calls that the commands were seen to make. */
+/** The calls of `deploy` and `delete` themselves. A test compares them with the observed calls. */
 export function ownGrants(own: OwnCalls): PolicyGrant[] {
   const {partition, region, account, stack, archiveBucket, cloudFormationRole, key, templateBucket} = own
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
@@ -25,10 +23,9 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
       ListChangeSets ListStackResources TagResource UntagResource UpdateTerminationProtection`,
       arn('cloudformation', `stack/${stack}/*`),
     ),
-    // BatchDescribeTypeConfigurations is called by CloudFormation, to read what exists.
+    // CloudFormation calls BatchDescribeTypeConfigurations to read existing resources.
     on('cloudformation', 'BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks', '*'),
-    // The table's version record and the namespace "default"; whether an existing table is empty, a limiter's, and as the
-    // template has it.
+    // For the version record, the namespace "default", and the checks before a table is adopted.
     on(
       'dynamodb',
       `BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem PutItem Scan
@@ -58,7 +55,7 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
   ]
 }
 
-/** The ARN of the user's own key; `null` where the key is one of AWS. */
+/** `null`: AWS owns or manages the key. */
 export function ownKey({TableEncryptionKey: key}: Readonly<Record<string, string>>): string | null {
   return key?.startsWith('arn:') ? key : null
 }

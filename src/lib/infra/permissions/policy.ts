@@ -17,7 +17,6 @@ export function policyLength(policy: PolicyDocument): number {
   return JSON.stringify(policy).length
 }
 
-/** Policies that allow everything that is granted: one, or as many as IAM's limit of the length makes necessary. */
 export function policiesOf(grants: readonly PolicyGrant[]): PolicyDocument[] {
   const policies: PolicyDocument[] = []
   let open: Statement[] = []
@@ -54,17 +53,16 @@ function toPolicy(statements: readonly Statement[]): PolicyDocument {
   return {Version: '2012-10-17', Statement: statements}
 }
 
-/** Conditions of a policy statement: operator → condition key → value. */
+/** Operator → condition key → value. */
 export type GrantConditions = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 export interface PolicyGrant {
   readonly actions: readonly string[]
-  /** ARNs, with `*` where a part is not known; `*` alone for actions that IAM cannot restrict. */
+  /** ARNs, with `*` for unknown parts; `*` alone for actions that IAM cannot restrict. */
   readonly resources: readonly string[]
   readonly conditions?: GrantConditions
 }
 
-/** A role may be passed to one service only. */
 export function passedTo(service: 'lambda' | 'cloudformation'): GrantConditions {
   return {StringEquals: {'iam:PassedToService': `${service}.amazonaws.com`}}
 }

@@ -1,14 +1,11 @@
 interface PropertyActions {
   readonly type: string
-  /** Path of the property; `null`: the type has no such property, or the action concerns what a stack does not have. */
+  /** Path of the property; `null`: no stack needs the actions. */
   readonly property: string | null
   readonly actions: readonly string[]
 }
 
-/**
- * The schemas list everything that a handler may ever call. These are the actions for single properties: they are needed
- * only if the template has the property. Whatever is not listed here is needed.
- */
+/** Schemas list every call of a handler. These calls are needed only with the given property; unlisted ones always. */
 export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
   ...only('AWS::DynamoDB::Table', {
     ContributorInsightsSpecification: 'dynamodb:UpdateContributorInsights',
@@ -20,7 +17,7 @@ export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
     'SSESpecification.KMSMasterKeyId':
       'kms:CreateGrant kms:Decrypt kms:DescribeKey kms:Encrypt kms:ListAliases kms:RevokeGrant',
   }),
-  // Replicas, which only AWS::DynamoDB::GlobalTable has: DynamoDB copies the items with the caller's permissions.
+  // Only AWS::DynamoDB::GlobalTable has replicas: DynamoDB copies the items with the caller's permissions.
   never(
     'AWS::DynamoDB::Table',
     `dynamodb:AssociateTableReplica dynamodb:BatchWriteItem dynamodb:CreateTableReplica dynamodb:DeleteItem
@@ -82,7 +79,7 @@ export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
     VersioningConfiguration: 's3:PutBucketVersioning',
     WebsiteConfiguration: 's3:DeleteBucketWebsite s3:PutBucketWebsite',
   }),
-  // A new bucket has no objects, and CloudFormation deletes no others.
+  // CloudFormation deletes only empty buckets.
   never('AWS::S3::Bucket', 's3:DeleteObject'),
 ]
 

@@ -1,11 +1,10 @@
 import {ownKey} from './own-grants.js'
 import type {StackPlace, TemplateResource} from './template-resources.js'
 
-/** ARNs by the kind of resource that IAM knows them as, such as `table`. */
 export type ArnsByKind = Readonly<Record<string, readonly string[]>>
 
 export interface UnnamedResources {
-  /** Name of the archive's bucket, which CloudFormation generates, or a pattern for it. */
+  /** A name or a pattern: CloudFormation generates the name. */
   readonly archiveBucket: string
 }
 
@@ -48,13 +47,11 @@ export class StackArns {
     return this.#parameters.AggregatorRoleArn || this.role('AggregatorRole')
   }
 
-  /** The user's own key; none where AWS has the key. */
   get keys(): readonly string[] {
     const key = ownKey(this.#parameters)
     return key === null ? [] : [key]
   }
 
-  /** ARNs of a resource; throws for a type that has none here. */
   of(resource: TemplateResource): ArnsByKind {
     const arnsOf = ARNS[resource.type]
     if (!arnsOf) throw new Error(`no ARN is known for ${resource.type} (${resource.logicalId})`)
@@ -72,7 +69,7 @@ const ARNS: Readonly<Record<string, ArnsOf>> = {
   'AWS::SQS::Queue': (queue, arns) => ({queue: [arns.regional('sqs', queue.text('QueueName'))]}),
   'AWS::Logs::LogGroup': (group, arns) => {
     const arn = arns.regional('logs', `log-group:${group.text('LogGroupName')}`)
-    // Some actions are checked against the first form, some against the second.
+    // IAM checks some actions against the first form, and some against the second.
     return {'log-group': [arn, `${arn}:*`]}
   },
   'AWS::IAM::Role': (role, arns) => ({role: [arns.role(role.logicalId)]}),

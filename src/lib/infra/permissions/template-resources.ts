@@ -1,8 +1,6 @@
 import type {TemplateNode} from '../../files/template-yaml.js'
 
-/** Values of CloudFormation's pseudo parameters. */
 export interface StackPlace {
-  /** `aws`, `aws-cn`, `aws-us-gov`. */
   readonly partition: string
   readonly region: string
   readonly account: string
@@ -12,14 +10,13 @@ export interface StackPlace {
 export interface TemplateResource {
   readonly logicalId: string
   readonly type: string
-  /** Paths of all properties that it can have, such as `SSESpecification.KMSMasterKeyId`, whatever the parameters are. */
+  /** Paths of all properties under any parameters, such as `SSESpecification.KMSMasterKeyId`. */
   readonly paths: ReadonlySet<string>
   text(property: string): string
-  /** The resources that a property refers to, by logical id. */
+  /** Logical ids. */
   references(property: string): readonly string[]
 }
 
-/** The resources that a parsed template creates; absent parameters have their defaults. */
 export function templateResources(
   template: TemplateNode,
   parameters: Readonly<Record<string, string>>,
@@ -45,7 +42,6 @@ export function templateResources(
       references: property => [Properties[property]].flat().map(node => node.Ref),
     }))
 
-  /** Functions of conditions and names; anything else is a mistake in the template or is missing here. */
   function evaluate(node: TemplateNode): TemplateNode {
     if (Array.isArray(node)) return node.map(evaluate)
     if (typeof node !== 'object' || node === null) return node
@@ -87,7 +83,6 @@ export function templateResources(
   }
 }
 
-/** All paths in a property, in both branches of `Fn::If`; lists are left out. */
 function pathsOf(node: TemplateNode, prefix: string): string[] {
   if (typeof node !== 'object' || node === null || Array.isArray(node)) return []
   return Object.entries<TemplateNode>(node).flatMap(([name, value]) => {

@@ -7,10 +7,7 @@ import {callAws} from '../aws/errors.js'
 import {readStack, readStackResources, type StackResource} from './reader.js'
 import {LOGICAL_ID} from './template.js'
 
-/**
- * The bucket with archived audit events: of the stack that retains these resources, or, without them, of the last deleted
- * stack of this name. `undefined` when there is no such bucket, or it no longer exists.
- */
+/** Without `retained`: the bucket of the last deleted stack of this name. `undefined`: none, or it no longer exists. */
 export async function findArchive(
   aws: Aws,
   name: string,
@@ -22,7 +19,7 @@ export async function findArchive(
     bucket = retained ? archiveIn(retained) : await findFormerArchive(aws, name)
     return bucket !== undefined && (await bucketExists(aws, bucket)) ? bucket : undefined
   } catch (error) {
-    // An archive that is kept may be unreadable.
+    // An archive that is kept need not be readable.
     if (!isRequired && error instanceof ZaelError && !(error instanceof Aborted)) return bucket
     throw error
   }
@@ -32,7 +29,7 @@ function archiveIn(resources: readonly StackResource[]): string | undefined {
   return resources.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined
 }
 
-/** CloudFormation lists deleted stacks and their retained resources for 90 days. Only stacks with zael's tags count. */
+/** CloudFormation lists deleted stacks and their retained resources for 90 days. */
 async function findFormerArchive(aws: Aws, name: string): Promise<string | undefined> {
   for (const id of await listDeletedStackIds(aws, name)) {
     if ((await readStack(aws, id))?.owner !== 'zael') continue
@@ -43,7 +40,6 @@ async function findFormerArchive(aws: Aws, name: string): Promise<string | undef
   return undefined
 }
 
-/** The most recently deleted stack comes first. */
 async function listDeletedStackIds(aws: Aws, name: string): Promise<string[]> {
   return callAws(`look for deleted stacks "${name}"`, async () => {
     const found: {readonly id: string; readonly at: number}[] = []
@@ -57,7 +53,7 @@ async function listDeletedStackIds(aws: Aws, name: string): Promise<string[]> {
   })
 }
 
-/** Also true when the bucket exists but may not be read. */
+/** Also true when the caller may not read the bucket. */
 async function bucketExists(aws: Aws, Bucket: string): Promise<boolean> {
   return callAws(`look for the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()

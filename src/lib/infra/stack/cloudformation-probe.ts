@@ -4,13 +4,10 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {isStackMissing} from './reader.js'
 
-/** Errors that CloudFormation or an emulator answers with, and those that occur before a request is sent. */
+/** Responses of CloudFormation or an emulator, and errors from before a request is sent. */
 const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws.clock', 'aws.region'])
 
-/**
- * Whether an endpoint on this machine offers CloudFormation: an AWS emulator does, a plain DynamoDB engine responds with
- * another error. Throws when nothing answers at all.
- */
+/** An emulator has CloudFormation; a plain DynamoDB engine responds with another error. Throws without a response. */
 export async function hasCloudFormation(aws: Aws): Promise<boolean> {
   try {
     await callAws('find out what answers at the endpoint', async () => {

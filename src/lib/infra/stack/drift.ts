@@ -11,9 +11,8 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 
 interface DriftedProperty {
-  /** Such as `/MemorySize`. */
   readonly path: string
-  /** As the template has it; `null` where CloudFormation does not tell. */
+  /** `null`: CloudFormation does not report it. */
   readonly expected: string | null
   readonly actual: string | null
 }
@@ -26,13 +25,10 @@ export interface DriftedResource {
   readonly properties: readonly DriftedProperty[]
 }
 
-// About three minutes: a stack of zael takes CloudFormation some seconds.
+// About three minutes; CloudFormation normally takes some seconds.
 const MAX_READS = 60
 
-/**
- * Lets CloudFormation compare a stack with what exists; it changes nothing but its own record of the comparison. Returns
- * what differs. Throws when it takes too long, or CloudFormation cannot compare.
- */
+/** Changes only CloudFormation's record of the comparison. Throws when that takes too long, or is not possible. */
 export async function detectDrift(aws: Aws, stack: string, wait: WaitOptions): Promise<DriftedResource[]> {
   return callAws(`detect drift of stack "${stack}"`, async () => {
     const reads = {left: MAX_READS}
@@ -51,7 +47,6 @@ export async function detectDrift(aws: Aws, stack: string, wait: WaitOptions): P
   })
 }
 
-/** The id of a new detection; `undefined` while another one is in progress. */
 async function start(aws: Aws, StackName: string): Promise<string | undefined> {
   const client = await aws.cloudFormation()
   try {

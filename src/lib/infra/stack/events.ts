@@ -12,7 +12,6 @@ export interface StackEvent {
   readonly logicalId: string
   readonly physicalId: string | null
   readonly type: string
-  /** Such as CREATE_IN_PROGRESS. */
   readonly status: string
   readonly reason: string | null
   readonly isOfStack: boolean
@@ -34,7 +33,6 @@ class OutOfSight extends ZaelError {
   }
 }
 
-/** The newest event so far, to follow from; `undefined` for a stack without events. */
 export async function latestEventId(aws: Aws, stackId: string): Promise<string | undefined> {
   return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()
@@ -43,10 +41,7 @@ export async function latestEventId(aws: Aws, stackId: string): Promise<string |
   })
 }
 
-/**
- * Events after the given one, oldest first, as they arrive, until the stack is complete, failed or rolled back. Throws
- * `OutOfSight` when they can no longer be read.
- */
+/** Yields new events, oldest first, until the stack is complete, failed or rolled back. Throws `OutOfSight`. */
 export async function* followEvents(
   aws: Aws,
   stackId: string,
@@ -83,7 +78,7 @@ export async function* followEvents(
   }
 }
 
-/** An event for a stack whose change has ended without one, such as an empty stack; `undefined` while it is changing. */
+/** Made for a stack whose change ended without an event, such as an empty stack; `undefined`: still changing. */
 async function readFinalEvent(aws: Aws, stackId: string): Promise<StackEvent[] | undefined> {
   const {status = 'DELETE_COMPLETE', name = '', statusReason: reason = null} = (await readStack(aws, stackId)) ?? {}
   if (status.endsWith('_IN_PROGRESS')) return undefined
@@ -93,14 +88,14 @@ async function readFinalEvent(aws: Aws, stackId: string): Promise<StackEvent[] |
 
 const CANCELLED = /cancell?ed/i
 
-/** The original failure: resources that were cancelled because of it also report a failure, without the cause. */
+/** Resources cancelled because of the first failure also report one, without the cause. */
 export function firstFailure(events: readonly StackEvent[]): StackEvent | undefined {
   const failed = events.filter(({status}) => status.endsWith('_FAILED'))
   const isCause = ({isOfStack, reason}: StackEvent) => !isOfStack && !CANCELLED.test(reason ?? '')
   return failed.find(isCause) ?? failed[0]
 }
 
-/** CloudFormation returns events newest first, in pages. */
+/** CloudFormation returns events newest first. */
 async function readEventsAfter(aws: Aws, stackId: string, since: string | undefined): Promise<StackEvent[]> {
   return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()

@@ -1,14 +1,12 @@
 import type {StackOwner} from './reader.js'
 
-/** A deployment does not recreate what CloudFormation believes to exist, and cannot restore data. */
+/** A deployment neither recreates a table that CloudFormation believes to exist nor restores data. */
 export const LOST_TABLE_FIX = 'Restore it as described in docs/operations.md#restoring-a-lost-table'
 
-/** zael does not deploy stacks of the Python tool. */
 export function deployCommand(stack: string, owner: StackOwner | undefined): string {
   return owner === 'zae-limiter' ? 'Adopt the stack as described in docs/operations.md' : `zael deploy --stack ${stack}`
 }
 
-/** Creates again what was deleted without CloudFormation, and sets back what was changed. */
 export function rebuildCommand(stack: string, owner: StackOwner | undefined): string {
   const deploy = deployCommand(stack, owner)
   return owner === 'zae-limiter' ? deploy : `${deploy} --repair`
@@ -19,7 +17,7 @@ export function repairCommand(stack: string): string {
   return `zael migrate plan --stack ${stack}`
 }
 
-/** The view type of a stream cannot be changed: the stream has to be disabled, and is then added again. */
+/** A stream's view type cannot be changed: disable the stream, then a migration adds it again. */
 export function restreamCommand(stack: string): string {
   const off = `aws dynamodb update-table --table-name ${stack} --stream-specification StreamEnabled=false`
   return `${off}, then ${repairCommand(stack)}`

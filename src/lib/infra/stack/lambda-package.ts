@@ -14,7 +14,6 @@ export interface LambdaPackage {
   readonly bytes: number
 }
 
-/** The bundle in this installation, zipped; the same bytes on every machine. */
 export async function lambdaPackage(): Promise<LambdaPackage> {
   const zip = zipOf(FILE_NAME, await readBundle())
   return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64'), bytes: zip.length}
@@ -34,19 +33,12 @@ async function readBundle(): Promise<Buffer> {
 /** 1 January 1980, the earliest date of the format: the current date would make every archive different. */
 const DATE = 0x0021
 const TIME = 0
-/** Version 2.0: plain files. */
-const VERSION_NEEDED = 20
-/** Created on Unix, so that the file mode below applies. */
-const VERSION_MADE = (3 << 8) | VERSION_NEEDED
-/** A regular file, readable by all users: Lambda runs as a user that does not own it. */
-const MODE = 0o100644
-/** The name is UTF-8. */
-const FLAGS = 0x0800
+const VERSION_NEEDED = 20 // 2.0: plain files
+const VERSION_MADE = (3 << 8) | VERSION_NEEDED // created on Unix, so that MODE applies
+const MODE = 0o100644 // readable by all users: Lambda does not run as the owner
+const FLAGS = 0x0800 // the name is UTF-8
 
-/**
- * A zip of one file, stored without compression: compressed bytes would depend on the machine's zlib version, and the same
- * content has to give the same archive everywhere.
- */
+/** Uncompressed: compressed bytes depend on the zlib version, but the archive must be the same on every machine. */
 export function zipOf(name: string, content: Uint8Array): Buffer {
   const path = Buffer.from(name, 'utf8')
   const crc = crc32(content)

@@ -15,7 +15,6 @@ export interface ListedStack {
   readonly name: string
   /** `null`: a table of a local engine. */
   readonly region: string | null
-  /** The tool that deployed it; `null`: unknown. */
   readonly tool: Exclude<StackOwner, 'other'> | null
   readonly status: string
   readonly version: string | null
@@ -34,16 +33,15 @@ export interface RefusedRegion {
 export interface StackList {
   readonly stacks: readonly ListedStack[]
   readonly refused: readonly RefusedRegion[]
-  /** Opt-in regions that the account has not enabled; nothing can be deployed there. */
+  /** Opt-in regions that the account has not enabled. */
   readonly notEnabled: readonly string[]
 }
 
 const REGIONS_AT_ONCE = 8
 
-/** Name prefix of stacks of early versions of the Python tool, which did not tag them. */
+/** Early versions of the Python tool did not tag their stacks, but used this prefix. */
 const UNTAGGED_PREFIX = 'ZAEL-'
 
-/** Regions that are enabled in every account, by partition. */
 const DEFAULT_REGIONS = {
   aws: `us-east-1 us-east-2 us-west-1 us-west-2 ca-central-1 sa-east-1 eu-central-1 eu-north-1 eu-west-1 eu-west-2 eu-west-3
     ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-southeast-1 ap-southeast-2`,
@@ -57,7 +55,6 @@ const OPT_IN_REGIONS =
     /\s+/,
   )
 
-/** The limiters of one region, by their tags, of both tools; sorted by name. */
 export async function listStacks(aws: Aws): Promise<ListedStack[]> {
   const region = await regionOf(aws)
   return callAws(`list the stacks of ${region}`, async () => {
@@ -69,7 +66,7 @@ export async function listStacks(aws: Aws): Promise<ListedStack[]> {
   })
 }
 
-/** The limiters of all regions of a partition. Regions that refuse are named; fails when all do. */
+/** Fails only when every region refuses. */
 export async function listStacksEverywhere(configured: Aws, open: (region: string) => Aws): Promise<StackList> {
   const stacks: ListedStack[] = []
   const refused: RefusedRegion[] = []
@@ -93,7 +90,6 @@ export async function listStacksEverywhere(configured: Aws, open: (region: strin
   return {stacks, refused: refused.sort((a, b) => compare(a.region, b.region)), notEnabled: notEnabled.sort()}
 }
 
-/** All regions in which credentials for the given one are valid, sorted; includes it even when it is not in the lists. */
 export function partitionRegions(region: string): string[] {
   const partition = region.startsWith('cn-') ? 'aws-cn' : region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws'
   const names = [...DEFAULT_REGIONS[partition].split(/\s+/), ...(partition === 'aws' ? OPT_IN_REGIONS : [])]
@@ -119,7 +115,6 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** The tables of a local engine that have a limiter's indexes; their version records tell which tool created them. */
 export async function listTables(transport: Transport): Promise<ListedStack[]> {
   const found: ListedStack[] = []
   let after: string | undefined

@@ -10,7 +10,7 @@ interface OptionFile {
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** One mistake in a file; `at` counts characters from its start. */
+/** `at`: characters from the start of the file. */
 interface FileProblem {
   readonly at: number
   readonly message: string
@@ -23,7 +23,7 @@ const KEYS = [...STACK_OPTIONS.map(({name}) => name), 'tags']
 // A longer value would hide the rest of the message.
 const MAX_SHOWN = 60
 
-/** Parses options by name, and `tags`, from YAML or JSON; reports all problems at once. `file` is for messages. */
+/** Parses YAML or JSON, and reports all problems at once. `file` is for messages. */
 export function parseOptionFile(text: string, file: string): OptionFile {
   const lines = new LineCounter()
   const document = parseDocument(text, {lineCounter: lines, prettyErrors: false})
@@ -60,7 +60,7 @@ function problemsOf(document: Document, content: Content, issue: z.core.$ZodIssu
   return [{at, message: `${name} is ${shown(content[name])}; it must be ${issue.message}`}]
 }
 
-/** The keys of a file may be secrets that were pasted into a wrong place; only those that look like names are repeated. */
+/** Repeats only keys that look like names: others may be secrets pasted into the wrong place. */
 function unknownOption(key: string): string {
   const suggestion = didYouMean(nearestNames(key, KEYS))
   const what = /^[\w-]{1,40}$/.test(key) ? `there is no option "${key}"` : 'there is no such option'

@@ -45,7 +45,6 @@ const combinationSchema = z
     checkLength(policyName, MAX_POLICY_NAME_LENGTH, 'policy', shorten('policy-name-format'))
   })
 
-/** Checks combinations that the template's rules and the services would reject; absent parameters have defaults. */
 export function checkCombination(stack: string, given: Readonly<Record<string, string>>): void {
   const defaults = STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)])
   const {error} = combinationSchema.safeParse({...Object.fromEntries(defaults), ...given, stack})
@@ -65,13 +64,13 @@ const MAX_BUCKET_NAME_LENGTH = 63
 
 const BUCKET = 'auditarchivebucket'
 
-/** A name like those that CloudFormation generates: stack and resource in lower case, and a random suffix. */
+/** Like the names that CloudFormation generates: stack and resource in lower case, then a random suffix. */
 export function likelyBucketName(stack: string): string {
   const rest = `-${BUCKET}-0123456789ab`
   return stack.toLowerCase().slice(0, MAX_BUCKET_NAME_LENGTH - rest.length) + rest
 }
 
-/** A pattern for the names that CloudFormation generates; it shortens stack and resource where they are too long. */
+/** CloudFormation shortens stack and resource where they are too long. */
 export function bucketPattern(stack: string): string {
   const isShortened = stack.length + `-${BUCKET}-0123456789ab`.length > MAX_BUCKET_NAME_LENGTH
   return isShortened ? `${stack.toLowerCase().slice(0, 20)}*` : `${stack.toLowerCase()}-${BUCKET}-*`

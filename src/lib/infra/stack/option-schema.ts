@@ -4,10 +4,9 @@ import {expectedOf, type OptionValue, type StackOption} from './option.js'
 import {STACK_OPTIONS, type StackOptionValues} from './options.js'
 import {MAX_USER_TAGS, tagProblem} from './tags.js'
 
-/** The value that clears an option without a default. */
+/** Clears an option without a default. */
 const NOT_SET = ['none', '']
 
-/** A value of an option as text, from the command line or from a file. The messages complete "it must be …". */
 function valueSchema(option: StackOption): z.ZodType<OptionValue> {
   const {kind, min = 0, max = 0, choices = [], pattern = '.*'} = option
   const error = expectedOf(option)
@@ -36,7 +35,7 @@ function valueSchema(option: StackOption): z.ZodType<OptionValue> {
   }
 }
 
-/** Lists become texts, numbers and switches too: a file may have `1024` or `"1024"`. */
+/** Converts values to text: a file may have `1024` or `"1024"`. */
 function textOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.join(',')
   return typeof value === 'object' ? value : String(value).trim()
@@ -53,7 +52,7 @@ const shape = Object.fromEntries(STACK_OPTIONS.map(option => [option.name, optio
 
 const optionsSchema = z.strictObject(shape)
 
-/** Tags by key; every problem has the key as its path. Values that YAML takes for numbers or switches become texts. */
+/** Every problem has the key as its path. Values that YAML reads as numbers or booleans become text. */
 const tagsSchema = z
   .custom<Readonly<Record<string, unknown>>>(
     value => typeof value === 'object' && value !== null && !Array.isArray(value),

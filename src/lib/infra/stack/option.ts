@@ -2,24 +2,21 @@
 export type OptionValue = boolean | number | string | readonly string[] | null
 
 export interface StackOption {
-  /** Name in option files and JSON. */
   readonly name: string
-  /** Name on the command line, without `--`. */
   readonly flag: string
   readonly parameter: string
   readonly group: 'table' | 'aggregator' | 'archive' | 'alarms' | 'iam'
   readonly kind: 'boolean' | 'integer' | 'choice' | 'text' | 'list'
-  /** `null`: not set. */
   readonly default: OptionValue
   readonly min?: number
   readonly max?: number
-  /** The values of a choice, or the allowed elements of a list. */
+  /** Values of a choice, or allowed elements of a list. */
   readonly choices?: readonly string[]
   /** The template's values for the choices, where they differ. */
   readonly spelled?: Readonly<Record<string, string>>
   /** Regular expression that the whole text must match. */
   readonly pattern?: string
-  /** The pattern in words, to complete "it must be …". */
+  /** Completes "it must be …". */
   readonly expected?: string
   readonly unit?: string
   readonly description: string
@@ -31,7 +28,7 @@ export function parameterText({spelled}: StackOption, value: OptionValue): strin
   return spelled?.[text] ?? text
 }
 
-/** The allowed values in words: "a whole number from 1 to 35". */
+/** Such as "a whole number from 1 to 35". */
 export function expectedOf({kind, min, max, choices = [], expected, unit}: StackOption): string {
   switch (kind) {
     case 'boolean':

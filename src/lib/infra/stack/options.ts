@@ -5,7 +5,7 @@ import {type OptionValue, parameterText, type StackOption} from './option.js'
 /** Nine digits, more than any quota of AWS. */
 const MAX_UNITS = 999_999_999
 
-/** All options of a stack. The flags of `deploy`, the template's parameters and the documentation match this list. */
+/** The flags of `deploy`, the template's parameters and the documentation must match this list. */
 export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('resourceIndex', 'resource-index', 'ResourceIndexProjection', 'table'),

@@ -11,16 +11,15 @@ export interface DeployedStack {
   readonly name: string
   /** The ARN; it distinguishes successive stacks of the same name. */
   readonly id: string
-  /** Such as CREATE_COMPLETE. */
   readonly status: string
   readonly statusReason: string | null
   readonly createdAt: Date | null
   readonly updatedAt: Date | null
   readonly isTerminationProtected: boolean
-  /** ARN of the service role that CloudFormation acts with; `null`: it acts with the permissions of its caller. */
+  /** ARN of the service role; `null`: CloudFormation uses its caller's permissions. */
   readonly role: string | null
   readonly owner: StackOwner
-  /** By their names in the template; values of NoEcho parameters are asterisks. */
+  /** Values of NoEcho parameters are asterisks. */
   readonly parameters: Readonly<Record<string, string>>
   readonly outputs: Readonly<Record<string, string>>
   readonly tags: Readonly<Record<string, string>>
@@ -28,14 +27,14 @@ export interface DeployedStack {
 
 export interface StackResource {
   readonly logicalId: string
-  /** Its name or ARN on AWS; `null` before it is created. */
+  /** Name or ARN on AWS; `null`: not created yet. */
   readonly physicalId: string | null
   readonly type: string
   readonly status: string
   readonly statusReason: string | null
 }
 
-/** A stack by name or ARN; `undefined` when there is none. */
+/** `name`: name or ARN. */
 export async function readStack(aws: Aws, name: string): Promise<DeployedStack | undefined> {
   return callAws(`read stack "${name}"`, async () => {
     const client = await aws.cloudFormation()
@@ -49,7 +48,6 @@ export async function readStack(aws: Aws, name: string): Promise<DeployedStack |
   })
 }
 
-/** All resources of a stack except deleted ones. */
 export async function readStackResources(aws: Aws, name: string): Promise<StackResource[]> {
   return callAws(`list the resources of stack "${name}"`, async () => {
     const resources: StackResource[] = []
@@ -87,14 +85,14 @@ export function toDeployedStack(stack: Stack): DeployedStack {
   }
 }
 
-/** The owner of a stack. The Python tool's load-test stacks carry its tags too, but are not limiters. */
+/** The Python tool's load-test stacks have its tags too, but are not limiters. */
 export function ownerOf(tags: Readonly<Record<string, string>>): StackOwner {
   const {ManagedBy: manager} = tags
   if (manager === 'zael' && tags['zael:type'] === 'limiter') return 'zael'
   return manager === 'zae-limiter' && tags['zae-limiter:type'] === 'limiter' ? 'zae-limiter' : 'other'
 }
 
-/** A stack without resources, created for a change set that was never executed; it is zael's or has no owner. */
+/** Created for a change set that was never executed: no resources, and owned by zael or nobody. */
 export function isEmptyStack({status, tags, owner}: DeployedStack): boolean {
   return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
 }
@@ -115,7 +113,6 @@ export function deploymentOf({status, tags, createdAt, updatedAt}: DeployedStack
   }
 }
 
-/** The value of a tag of zael or of the Python tool. */
 export function tagOf(tags: Readonly<Record<string, string>>, name: string): string | null {
   return tags[`zael:${name}`] ?? tags[`zae-limiter:${name}`] ?? null
 }
@@ -124,13 +121,11 @@ function record(entries: ReadonlyArray<readonly [string | undefined, string | un
   return Object.fromEntries(entries.map(([key = '', value = '']) => [key, value]))
 }
 
-/** Throws unless the stack belongs to zael. */
 export function checkOwner(stack: DeployedStack): void {
   if (stack.owner === 'zae-limiter') throw pythonStack(stack)
   if (stack.owner === 'other') throw foreignStack(stack)
 }
 
-/** CloudFormation allows one change at a time, and none in some states. */
 export function unusableStack({name, status}: DeployedStack): ZaelError {
   const hint = status.endsWith('_IN_PROGRESS')
     ? `Wait until it is done, then run the same command again: zael status --stack ${name}`
@@ -151,7 +146,7 @@ function foreignStack({name, status}: DeployedStack): ZaelError {
   })
 }
 
-/** A stack of the Python tool has another template: an update would remove its resources. */
+/** The Python tool has another template: an update would remove the stack's resources. */
 function pythonStack({name}: DeployedStack): ZaelError {
   return new ZaelError('conflict', 'stack.python', `Stack "${name}" was deployed by the Python tool (zae-limiter).`, {
     hint:
@@ -166,12 +161,12 @@ export interface TableThroughput {
   /** Upper bounds; `null`: none. */
   readonly maxReads: number | null
   readonly maxWrites: number | null
-  /** What the table can serve at once; `null`: not reported, as by local engines. */
+  /** Units that the table can serve at once; `null`: not reported, as by local engines. */
   readonly warmReads: number | null
   readonly warmWrites: number | null
 }
 
-/** What DynamoDB reports about the throughput of an on-demand table; -1: no maximum. */
+/** For on-demand tables. DynamoDB reports -1 for no maximum. */
 export function throughputOf(description: OperationOutput<'DescribeTable'>['Table']): TableThroughput {
   const {MaxReadRequestUnits: maxReads = -1, MaxWriteRequestUnits: maxWrites = -1} =
     description?.OnDemandThroughput ?? {}

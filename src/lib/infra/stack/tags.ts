@@ -11,12 +11,10 @@ export function ownTags(stack: string): Tags {
   return {ManagedBy: 'zael', 'zael:name': stack, 'zael:type': 'limiter'}
 }
 
-/** All tags of a stack: the user's, and zael's own, which take precedence. */
 export function stackTags(stack: string, version: string, userTags: Tags): Tags {
   return {...userTags, ...ownTags(stack), 'zael:version': version, 'zael:schema-version': SCHEMA_VERSION}
 }
 
-/** Checks the keys of tags to remove: none that is set by the same command, or by zael itself. */
 export function parseRemovedTags(keys: readonly string[], given: Tags): readonly string[] {
   for (const key of keys) {
     const problem = isOwnKey(key)
@@ -37,7 +35,7 @@ export function omitTags(tags: Tags, removed: readonly string[]): Tags {
   return Object.fromEntries(Object.entries(tags).filter(([key]) => !removed.includes(key)))
 }
 
-/** Parses KEY=VALUE; the value may contain further equals signs, or be empty. Reports all wrong ones at once. */
+/** KEY=VALUE; the value may contain equals signs or be empty. Reports all problems at once. */
 export function parseTags(texts: readonly string[]): Tags {
   const pairs = readPairs(texts, '=', (problem, {text, name}) =>
     wrong([{text, problem: problem === 'duplicate' ? `gives "${name}" twice` : 'is not of the form KEY=VALUE'}]),
@@ -56,7 +54,7 @@ export function parseTags(texts: readonly string[]): Tags {
   return Object.fromEntries(pairs.map(({name, value}) => [name, value]))
 }
 
-/** What AWS or zael refuses about a tag, to complete "the tag …". */
+/** Completes "the tag …". */
 export function tagProblem(key: string, value: string): string | undefined {
   if (key === '') return 'has no key'
   if (key.length > 128) return 'has a key of more than 128 characters'

@@ -7,11 +7,10 @@ import type {Prices} from './prices.js'
 import {type DayUnits, estimateUsage, sum} from './units.js'
 
 export interface CostChange {
-  /** Flags of `zael deploy`, or a name where it has none. */
+  /** Flags of `zael deploy`, or a name if it has none. */
   readonly option: string
-  /** Dollars a day. */
+  /** Dollars per day. */
   readonly saves: number
-  /** What one gives up or has to do for it. */
   readonly effect: string
 }
 
@@ -24,7 +23,7 @@ export interface KnownDay {
 
 export interface ChangeSources {
   readonly days: readonly KnownDay[]
-  /** Of an average of these days. */
+  /** Averaged over `days`. */
   readonly parts: readonly CostPart[]
   readonly settings: CostSettings
   readonly table: PricedTable
@@ -32,10 +31,10 @@ export interface ChangeSources {
   readonly prices: Prices
 }
 
-/** What smaller batches are compared with: the default of new stacks. */
+/** The default of new stacks. */
 const LARGER_BATCH = {seconds: 30, records: 2600}
 
-/** How much of provisioned capacity the busiest hour may use; shorter peaks need the rest. */
+/** Share of provisioned capacity that the busiest hour may use. The rest absorbs shorter peaks. */
 const UTILISATION = 0.7
 const HOUR_SECONDS = 3600
 
@@ -51,7 +50,7 @@ export function cheaperOptions(sources: ChangeSources): CostChange[] {
     .sort((a, b) => b.saves - a.saves)
 }
 
-/** What usage would cost with other settings, as a share of what it costs: the model gives the ratio, not the amount. */
+/** The model gives only the ratio between settings. The amounts come from `parts`. */
 function usageChanges({days, parts, settings, table, monitoring, prices}: ChangeSources): CostChange[] {
   const counted = days.flatMap(({counts, seconds}) => (counts ? [{counts, seconds}] : []))
   if (!settings.hasAggregator || counted.length === 0) return []
@@ -108,7 +107,6 @@ function usageChanges({days, parts, settings, table, monitoring, prices}: Change
   return changes
 }
 
-/** Dollars a day that a part of the monitoring costs. */
 function partOfMonitoring(
   {monitoring, prices}: Pick<ChangeSources, 'monitoring' | 'prices'>,
   without: Partial<Monitoring>,
@@ -116,7 +114,7 @@ function partOfMonitoring(
   return monitoringCost(monitoring, prices) - monitoringCost({...monitoring, ...without}, prices)
 }
 
-/** An index that has whole records is written with each of them; one with keys only, with each new one. */
+/** An index with projection ALL is written with every record write, a keys-only index only with new records. */
 function indexChange({days, table, settings, prices}: ChangeSources): CostChange[] {
   const counted = days.flatMap(({counts, seconds, units}) => (counts ? [{counts, seconds, units}] : []))
   if (!table.copiesToIndex || counted.length === 0) return []

@@ -5,20 +5,19 @@ import type {UsageSubject} from '../usage/usage-report.js'
 import {resourcesInUse} from '../usage/usage-top.js'
 
 export interface DayCounts {
-  /** Requests that were admitted; one that is charged to a parent too counts once. */
+  /** A request that is also charged to a parent counts once. */
   readonly admitted: number
-  /** Requests that were refused, at each bucket that refused them. */
+  /** Counted at each bucket that refused. */
   readonly refused: number
-  /** Per bucket that was used, the requests it was charged for; those of children are among those of their parent. */
+  /** Charged requests of each used bucket. A parent's count includes its children's. */
   readonly perBucket: readonly number[]
 }
 
 export interface CountedDays {
-  /** By date; a day without any usage record is not there. */
+  /** By date. Days without usage records are absent. */
   readonly days: ReadonlyMap<string, DayCounts>
-  /** Dates that were not read, or not to their end, because the reads would have become too many. */
   readonly unread: readonly string[]
-  /** False when there are more buckets than are looked at for resources without limits of their own. */
+  /** False if there are more buckets than the search for resources without limits reads. */
   readonly hasAllResources: boolean
 }
 
@@ -27,10 +26,7 @@ interface CountedResource {
   readonly resource: string
 }
 
-/**
- * Counts the decisions of all namespaces per day: first the days that are over, the newest of them first, then today. Each
- * is read as a whole or not at all. `hasBudget` is asked before every resource and bucket: reading ends when it is false.
- */
+/** Reads complete days first, newest first, then today. Drops a day if `hasBudget` turns false while it is read. */
 export async function countDays(
   repository: Repository,
   days: readonly Day[],
@@ -61,7 +57,6 @@ async function findResources(repository: Repository, hasBudget: () => boolean) {
   return {resources, hasAllResources}
 }
 
-/** `undefined` when the budget was exhausted on the way. */
 async function countDay(
   resources: readonly CountedResource[],
   {startMs: sinceMs, endMs: untilMs}: Day,
@@ -72,7 +67,7 @@ async function countDay(
   for (const {namespace, resource} of resources) {
     const range = {resource, sinceMs, untilMs}
     const daily = await readRecords(namespace, {...range, window: 'daily'}, hasBudget)
-    // Days are not among the windows of every stack.
+    // Some stacks have no daily windows.
     const records = daily.length > 0 ? daily : await readRecords(namespace, {...range, window: 'hourly'}, hasBudget)
     if (!hasBudget()) return undefined
     const byEntity = new Map<string, number>()
@@ -90,7 +85,6 @@ async function countDay(
   return {admitted, refused, perBucket}
 }
 
-/** All records of a day; some of them when the budget is exhausted meanwhile. */
 async function readRecords(
   {usage}: NamespaceRepository,
   subject: UsageSubject,
@@ -106,17 +100,16 @@ async function readRecords(
 
 const DAY_MS = 86_400_000
 
-/** A day in UTC. */
+/** A day in UTC. `date` is `YYYY-MM-DD`. */
 export interface Day {
-  /** `YYYY-MM-DD`. */
   readonly date: string
   readonly startMs: number
-  /** Exclusive; of today, now. */
+  /** Exclusive. For today: now. */
   readonly endMs: number
   readonly isComplete: boolean
 }
 
-/** So many days that are over, and today so far; oldest first. */
+/** `count` complete days and today so far, oldest first. */
 export function daysUntil(nowMs: number, count: number): Day[] {
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS
   return Array.from({length: count + 1}, (_, at) => {

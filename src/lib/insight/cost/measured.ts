@@ -13,12 +13,10 @@ export interface UnreadSource {
 }
 
 export interface MeasuredStack {
-  /** `null`: a local engine. */
   readonly region: string | null
   readonly settings: CostSettings
   readonly monitoring: Monitoring
   readonly days: ReadonlyMap<string, MeasuredDay>
-  /** Metrics that CloudWatch was asked for. */
   readonly metrics: number
   readonly unread: readonly UnreadSource[]
 }
@@ -29,7 +27,7 @@ interface MeasuredSubject {
   readonly days: readonly Day[]
 }
 
-/** Reads the stack, its metrics and its alarms; what cannot be read is as in a stack with the defaults. */
+/** Assumes a stack's defaults for everything it cannot read. */
 export async function readMeasured(
   aws: Aws | undefined,
   {table, facts, days}: MeasuredSubject,
@@ -51,7 +49,7 @@ export async function readMeasured(
   }
   const stack = await tryRead('stack', () => readStack(aws, table))
   const settings = costSettings(stack?.parameters ?? {})
-  // Without a stack that names it, the default name in both tools.
+  // Without a stack, assume the default name, which is the same in both tools.
   const functionName = stack?.outputs.AggregatorFunctionName ?? `${table}-aggregator`
   const range = {sinceMs: days[0]?.startMs ?? 0, untilMs: days.at(-1)?.endMs ?? 0}
   const [measured, alarmMetrics] = await Promise.all([

@@ -15,7 +15,6 @@ export interface NoteSources {
   readonly counted: CountedDays
   readonly prices: UsedPrices
   readonly averaged: readonly Day[]
-  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
   readonly runsAggregator: boolean | undefined
 }
 

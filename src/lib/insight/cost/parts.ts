@@ -2,7 +2,7 @@ import type {CostSettings, PricedTable} from './priced-table.js'
 import type {Prices} from './prices.js'
 import type {DayUnits} from './units.js'
 
-/** What is paid for: first what traffic causes, then what is there without any. */
+/** Parts that depend on traffic first, then fixed parts. */
 export const COST_PARTS = [
   'admissions',
   'refusals',
@@ -18,15 +18,12 @@ export const COST_PARTS = [
 ] as const
 export type CostPartName = (typeof COST_PARTS)[number]
 
-/**
- * Where a figure comes from. `measured`: CloudWatch or AWS's description of the part. `divided`: a share of a measured
- * total, by the table's own counters. `estimated`: the counters times the units of each operation.
- */
+/** `measured`: by AWS. `divided`: a measured total split by counters. `estimated`: counters times unit costs. */
 export type CostSource = 'measured' | 'divided' | 'estimated'
 
 export interface CostPart {
   readonly name: CostPartName
-  /** `null` where nothing tells. */
+  /** `null`: unknown. */
   readonly quantity: number | null
   readonly unit: string
   readonly dollars: number
@@ -37,20 +34,20 @@ const MILLION = 1_000_000
 const GB = 1_000_000_000
 const DAYS_PER_MONTH = 30
 
-/** What a run of the function logs. */
+/** Per run of the function. */
 const LOG_BYTES = 1200
 
-/** A stack with alarms has so many metrics under them, its function reports so many: tests count both. */
+/** Per stack. Tests verify both counts. */
 export const ALARM_METRICS = 18
 export const FUNCTION_METRICS = 12
 
-/** Prices of this stack: of a table with provisioned capacity, units cost nothing by themselves. */
+/** Dollars per unit. 0 with provisioned capacity, which is billed by the hour. */
 export function unitPrices(prices: Prices, {provisioned}: Pick<PricedTable, 'provisioned'>) {
   const {writesPerMillion, readsPerMillion} = prices
   return provisioned ? {write: 0, read: 0} : {write: writesPerMillion / MILLION, read: readsPerMillion / MILLION}
 }
 
-/** Dollars for the runs of the function, apart from their duration. */
+/** Dollars, without the charge for duration. */
 export const runsCost = (runs: number, {runsPerMillion, logsPerGb}: Prices): number =>
   runs * (runsPerMillion / MILLION + (LOG_BYTES / GB) * logsPerGb)
 
@@ -65,7 +62,6 @@ export function trafficParts(
   const writes = (name: CostPartName, quantity: number | null, source: CostSource): CostPart => {
     return {name, quantity, unit: 'write units', dollars: (quantity ?? 0) * write, source}
   }
-  // What nobody has counted is part of the other writes.
   const counted = (name: CostPartName, quantity: number | null) =>
     quantity === null ? [] : [writes(name, quantity, share)]
   const perGbSecond = stack.architecture === 'x86_64' ? prices.x86PerGbSecond : prices.armPerGbSecond
@@ -76,7 +72,6 @@ export function trafficParts(
     ...counted('other writes', units.others),
     writes('indexes', units.indexes, total),
     {name: 'reads', quantity: units.reads, unit: 'read units', dollars: units.reads * read, source: total},
-    // Lambda's reads of a stream are free.
     {name: 'stream', quantity: null, unit: 'free for Lambda', dollars: 0, source: total},
     {
       name: 'function',
@@ -95,7 +90,7 @@ export interface Monitoring {
   readonly isMeasured: boolean
 }
 
-/** Dollars a day for what watches a stack. */
+/** Dollars per day. */
 export function monitoringCost(monitoring: Monitoring, prices: Prices): number {
   const {alarmMetrics, dashboards, functionMetrics} = monitoring
   const perMonth =
@@ -144,7 +139,7 @@ export function averageParts(days: readonly (readonly CostPart[])[]): CostPart[]
       ...first,
       quantity: known.length === 0 ? null : mean(({quantity}) => quantity ?? 0),
       dollars: mean(({dollars}) => dollars),
-      // An average is no better than its worst part.
+      // An average is only as good as its worst part.
       source:
         (['estimated', 'divided', 'measured'] as const).find(source => each.some(part => part.source === source)) ??
         'estimated',

@@ -7,7 +7,7 @@ import {LIST_PRICES, type Prices} from './prices.js'
 
 const NAMES = Object.keys(LIST_PRICES) as (keyof Prices)[]
 
-/** A typing error by powers of ten must not become a bill: nothing here costs as much. */
+/** Catches prices mistyped by powers of ten: nothing here costs as much. */
 const HIGHEST = 1000
 
 const price = z
@@ -18,7 +18,7 @@ const price = z
 const shape = Object.fromEntries(NAMES.map(name => [name, price])) as {[name in keyof Prices]: typeof price}
 const pricesSchema = fieldsOf('the file', shape)
 
-/** Reads prices in YAML or JSON; what the file does not name is as listed. Throws one error with all problems. */
+/** Prices that the file omits default to list prices. Throws one error that lists all problems. */
 export function parsePrices(text: string, file: string): Prices {
   const source = new Source(text, {secondDocument: 'a file has the prices of one region'})
   const {value} = source

@@ -7,23 +7,20 @@ import type {Table} from '../../repository/table/table.js'
 import {indexes} from '../../schema/attributes.js'
 
 export interface PricedTable {
-  /** DynamoDB counts them about every six hours. */
+  /** DynamoDB updates it about every six hours. */
   readonly tableBytes: number
   readonly indexBytes: number
-  /** `null`: not known. */
   readonly hasRecovery: boolean | null
-  /** Units per second of table and indexes that are paid for whether or not they are used; `null`: on demand. */
+  /** Paid units per second of the table and its indexes. `null`: on demand. */
   readonly provisioned: {readonly reads: number; readonly writes: number} | null
   readonly isInfrequentAccess: boolean
   readonly indexes: readonly string[]
-  /** Whether every write of a bucket or a usage record is repeated in the index of resources. */
+  /** Whether the resource index copies every write of a bucket or usage record. */
   readonly copiesToIndex: boolean
   readonly hasStream: boolean
-  /** Other regions, which have bills of their own. */
   readonly replicas: readonly string[]
 }
 
-/** Describes the table; throws when there is none. */
 export async function readPricedTable(table: Table): Promise<PricedTable> {
   const [description, hasRecovery] = await Promise.all([describe(table), recoveryOf(table)])
   const secondary = description.GlobalSecondaryIndexes ?? []
@@ -56,7 +53,7 @@ async function describe({transport, name: TableName, backoff}: Table) {
   return description
 }
 
-/** `null` when a local engine does not support the question, or the caller may not ask it. */
+/** `null` if a local engine does not support the request or the caller lacks permission. */
 async function recoveryOf({transport, name: TableName, backoff}: Table): Promise<boolean | null> {
   const send = () => transport.send('DescribeContinuousBackups', {TableName})
   try {
@@ -82,7 +79,7 @@ export interface CostSettings {
   readonly hasDashboard: boolean
 }
 
-/** The settings in the parameters of a stack; what it does not have, as on a local engine, is the template's default. */
+/** Missing parameters, as on a local engine, take the template's defaults. */
 export function costSettings(parameters: Readonly<Record<string, string>>): CostSettings {
   const text = (name: string): string => {
     const option = STACK_OPTIONS.find(each => each.name === name)

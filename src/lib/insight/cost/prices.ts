@@ -1,12 +1,11 @@
-/** What AWS charges, in US dollars. Months are months of 30 days. */
+/** In US dollars. A month has 30 days. */
 export interface Prices {
-  /** A million write units and read units, on demand. */
   readonly writesPerMillion: number
   readonly readsPerMillion: number
-  /** One unit per second of provisioned capacity, for an hour. */
+  /** For one unit per second. */
   readonly provisionedWritePerHour: number
   readonly provisionedReadPerHour: number
-  /** A GB in table and indexes, and a GB of table under point-in-time recovery, for a month. */
+  /** Storage of table and indexes. Recovery covers the table only. */
   readonly storedPerGbMonth: number
   readonly recoveryPerGbMonth: number
   readonly runsPerMillion: number
@@ -18,13 +17,12 @@ export interface Prices {
   readonly metricPerMonth: number
 }
 
-/** The region and month of {@link LIST_PRICES}, which every output names. */
 export const LIST_REGION = 'us-east-1'
 export const LIST_DATE = '2026-11'
 
 /**
- * List prices without the free tier: https://aws.amazon.com/dynamodb/pricing/, https://aws.amazon.com/lambda/pricing/,
- * https://aws.amazon.com/cloudwatch/pricing/. The only place of the sources that knows them; docs/deploying.md has the same.
+ * List prices without the free tier, also in docs/deploying.md: https://aws.amazon.com/dynamodb/pricing/,
+ * https://aws.amazon.com/lambda/pricing/, https://aws.amazon.com/cloudwatch/pricing/.
  */
 export const LIST_PRICES: Prices = {
   writesPerMillion: 0.625,
@@ -44,6 +42,6 @@ export const LIST_PRICES: Prices = {
 
 export interface UsedPrices {
   readonly prices: Prices
-  /** File with prices of one's own; `null`: list prices only. */
+  /** `null`: list prices only. */
   readonly file: string | null
 }

@@ -11,31 +11,30 @@ import {type PricedTable, readPricedTable} from './priced-table.js'
 import type {UsedPrices} from './prices.js'
 import {estimateDay, measuredDay, sum} from './units.js'
 
-/** Reading ends after about so many units, which cost less than a cent. */
+/** Reading stops after about this many units, which cost less than a cent. */
 const MOST_READ_UNITS = 50_000
 
 export interface CostSources {
   readonly table: Table
   /** `undefined`: a local engine, which has no CloudWatch. */
   readonly aws: Aws | undefined
-  /** Days that are over; today so far is reported too. */
+  /** Complete days. Today so far is added. */
   readonly dayCount: number
   readonly prices: UsedPrices
-  /** Whether the local stack runs its aggregator; `undefined`: not known here. */
   readonly runsAggregator?: boolean | undefined
 }
 
 export interface DayCost extends Day {
   /** `null`: no usage was recorded. */
   readonly counts: DayCounts | null
-  /** What its traffic cost; `null`: there is no figure of that day. */
+  /** Cost of its traffic. `null`: no figures. */
   readonly dollars: number | null
   readonly isMeasured: boolean
   readonly isUnread: boolean
 }
 
 export interface ReportedPart extends CostPart {
-  /** Dollars per million decisions; `null` for what does not depend on traffic, or where decisions are not known. */
+  /** Dollars per million decisions. `null`: independent of traffic, or decisions are unknown. */
   readonly perMillion: number | null
 }
 
@@ -44,21 +43,19 @@ export interface CostReport {
   /** `null`: a local engine. */
   readonly region: string | null
   readonly prices: UsedPrices
-  /** Oldest first; the last one is today. */
   readonly days: readonly DayCost[]
-  /** Dates that the averages are made of: days that are over and have figures, or today where there is none. */
+  /** Complete days with figures, or today if there are none. */
   readonly averaged: readonly string[]
-  /** Admitted and refused requests on an average day; `null`: not known. */
+  /** Admitted and refused requests. `null`: unknown. */
   readonly decisionsPerDay: number | null
   readonly parts: readonly ReportedPart[]
-  /** `null`: no day has any figure of its traffic. */
+  /** `null`: no day has traffic figures. */
   readonly dollarsPerDay: number | null
   readonly dollarsPerMillion: number | null
-  /** Write units of an average day by index; `null`: not measured. */
+  /** Write units per average day, by index. `null`: not measured. */
   readonly indexWrites: Readonly<Record<string, number>> | null
   readonly changes: readonly CostChange[]
   readonly notes: readonly CostNote[]
-  /** What making this report has read: units of the table, and metrics of CloudWatch. */
   readonly read: {readonly units: number; readonly metrics: number}
 }
 
@@ -67,7 +64,7 @@ interface FoundDay extends KnownDay {
   readonly parts: readonly CostPart[]
 }
 
-/** Reads what a stack has counted and what CloudWatch has measured; changes nothing. Throws when there is no table. */
+/** Read-only. Throws if the table does not exist. */
 export async function reportCost({table, aws, dayCount, prices, runsAggregator}: CostSources): Promise<CostReport> {
   const facts = await readPricedTable(table)
   const meter = new CapacityMeter()
@@ -147,7 +144,7 @@ function meanDecisions(days: readonly FoundDay[]): number | null {
   return known.length === 0 ? null : sum(known.map(decisionsOf)) / known.length
 }
 
-/** Dollars per million decisions by part, of the days whose decisions are known; `null` without any decision. */
+/** `null`: no decisions. Skips days whose decisions are unknown. */
 function perMillionOf(days: readonly FoundDay[]): Map<CostPart['name'], number> | null {
   const known = days.flatMap(({counts, parts}) => (counts ? [{parts, decisions: decisionsOf(counts)}] : []))
   const millions = sum(known.map(({decisions}) => decisions)) / 1_000_000

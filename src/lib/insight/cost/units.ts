@@ -2,51 +2,45 @@ import type {MeasuredDay} from '../../infra/health/daily-metrics.js'
 import type {DayCounts} from './daily-counts.js'
 import type {CostSettings} from './priced-table.js'
 
-/**
- * What one day has consumed. Table writes are divided by what they were for; a part that nothing tells is `null`, and
- * then among the others.
- */
+/** Table writes are split by purpose. An unknown part is `null` and included in `others`. */
 export interface DayUnits {
-  /** Whether the totals come from CloudWatch. */
   readonly isMeasured: boolean
-  /** Write units of the table. */
+  /** Table write units. */
   readonly admissions: number | null
   readonly refusals: number | null
   readonly usage: number | null
   readonly others: number | null
-  /** Write units of all indexes together, and of each as far as they are measured. */
+  /** Index write units, in total and per index (`null`: not measured). */
   readonly indexes: number
   readonly byIndex: Readonly<Record<string, number>> | null
-  /** Read units of table and indexes. */
   readonly reads: number
   readonly runs: number
   readonly gbSeconds: number
 }
 
 export interface UnitSettings extends CostSettings {
-  /** Whether every write of a bucket or a usage record is repeated in the index of resources. */
   readonly copiesToIndex: boolean
 }
 
-// Units of one operation: bench/cost.ts measures them, docs/load.md and decision 34 explain them.
+// Units per operation. bench/cost.ts measures them; docs/load.md and decision 34 explain them.
 const INDEX_ENTRIES_OF_USAGE = 2
 const READS_OF_A_ROLL_UP = 4
 const HOUR_SECONDS = 3600
 
-/** A run of the function takes about a second, as in docs/deploying.md. */
+/** About one second per run, as in docs/deploying.md. */
 const RUN_SECONDS = 1
 
-/** How many of some slots have at least one of so many events, if each is as likely in every slot. */
+/** Expected number of slots with at least one event, if every slot is equally likely. */
 function occupied(events: number, slots: number): number {
   const all = Math.max(1, slots)
   return all * (1 - (1 - 1 / all) ** events)
 }
 
-/** Usage of one day as the function writes it, if the requests of a bucket are spread over the day. */
+/** Assumes that the requests of a bucket are spread over the day. */
 export function estimateUsage({perBucket}: DayCounts, seconds: number, settings: CostSettings) {
   const {batchSeconds, batchRecords, usageWindows} = settings
   const bucketWrites = sum(perBucket)
-  // A batch is handed over when its time is over or when it is full.
+  // A batch ends when its time is over or when it is full.
   const batches = Math.max(seconds / Math.max(1, batchSeconds), bucketWrites / batchRecords)
   const isRolledUp = usageWindows.includes('hourly') && usageWindows.includes('daily')
   const perBatch = isRolledUp ? 1 : usageWindows.length
@@ -55,7 +49,6 @@ export function estimateUsage({perBucket}: DayCounts, seconds: number, settings:
   const days = usageWindows.includes('daily') ? used.length : 0
   return {
     writes: sum(used.map(each => occupied(each, batches))) * perBatch + (isRolledUp ? days : 0),
-    /** New records are in two indexes. */
     indexes: (hours + days) * INDEX_ENTRIES_OF_USAGE,
     reads: isRolledUp ? days * READS_OF_A_ROLL_UP : 0,
     runs: occupied(bucketWrites, batches),
@@ -80,10 +73,7 @@ export function estimateDay(counts: DayCounts, seconds: number, settings: UnitSe
   }
 }
 
-/**
- * What CloudWatch has counted. The counts divide the table's writes: requests that came together share a write, and
- * refusals that a process knows already cost none, so of more than there was only what there was is theirs.
- */
+/** Counts only divide measured writes: batched requests share a write, and locally known refusals cost none. */
 export function measuredDay(measured: MeasuredDay, counts: DayCounts | undefined, settings: CostSettings): DayUnits {
   const {writes, indexWrites, reads, indexReads, runs, runMs, usageWrites} = measured
   const usage = usageWrites === null ? null : Math.min(usageWrites, writes)

@@ -8,17 +8,16 @@ import type {Table} from '../../repository/table/table.js'
 import {type AuditRecord, isSubject} from '../../schema/audit-record.js'
 import {needEntity} from './known-names.js'
 
-/** An index may show an event some time after it happened, so every read goes back this far, in ms. */
+/** Every read goes back this far, because an index may show an event late. */
 const OVERLAP_MS = 60_000
 
 const POLL_INTERVAL_MS = 2000
 
-/** Which events to read; those of the whole namespace when no entity is named. */
 export interface EventSearch extends AuditSelection {
   readonly entity?: string | undefined
 }
 
-/** Events of an entity or of the namespace, newest first. An unknown entity is an error. */
+/** Newest first. Throws for an unknown entity. */
 export async function findEvents(
   repository: NamespaceRepository,
   search: EventSearch,
@@ -27,14 +26,14 @@ export async function findEvents(
   if (entity === undefined) return repository.audit.listAll(search)
   const page = await repository.audit.list({...search, entity})
   if (page.records.length === 0 && search.cursor === undefined && !isSubject(entity)) {
-    // Events outlive their entity: one of them proves that it existed.
+    // Events outlive their entity: one proves that it existed.
     const {records} = await repository.audit.list({entity, limit: 1})
     if (records.length === 0) await needEntity(repository, entity)
   }
   return page
 }
 
-/** The events that were found, oldest first, and then new ones as they happen, each once. */
+/** Yields `found`, oldest first, then new events as they happen, each once. */
 export async function* watchEvents(
   repository: NamespaceRepository,
   search: {readonly entity?: string | undefined; readonly action?: string | undefined},
@@ -54,16 +53,16 @@ export async function* watchEvents(
 }
 
 interface FollowOptions {
-  /** Events that happened since, newest first. */
+  /** Newest first. */
   readonly read: (sinceMs: number) => Promise<readonly AuditRecord[]>
   readonly shown: Iterable<AuditRecord>
   readonly clock: () => number
   readonly sleep: (ms: number) => Promise<void>
-  /** The table cannot be reached; `undefined` when it can again. */
+  /** Called with an error when the table becomes unavailable, and with `undefined` when it is back. */
   readonly onOutage: (error: Error | undefined) => void
 }
 
-/** Events as they happen, each once, oldest first; also those of an outage, afterwards. Never ends by itself. */
+/** Yields each event once, oldest first, including those of an outage. Never ends. */
 export async function* followAudit({
   read,
   shown,
@@ -98,7 +97,7 @@ export async function* followAudit({
   }
 }
 
-/** One event by its id; throws when there is none. */
+/** Throws if it does not exist. */
 export async function findEvent(
   repository: NamespaceRepository,
   eventId: string,

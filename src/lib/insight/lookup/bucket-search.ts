@@ -7,7 +7,7 @@ import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/curs
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
-/** The buckets of an entity as they are now, or the one for a resource. An unknown entity or bucket is an error. */
+/** Throws for an unknown entity or bucket. */
 export async function bucketsOf(
   repository: NamespaceRepository,
   entity: string,
@@ -27,7 +27,7 @@ export async function bucketsOf(
   return found
 }
 
-/** A page of the buckets of a resource as they are now, by entity; eventually consistent. */
+/** By entity. Eventually consistent. */
 export async function bucketsFor(
   repository: NamespaceRepository,
   resource: string,
@@ -37,7 +37,7 @@ export async function bucketsFor(
   const most = checkPageLimit(limit)
   const after = cursor === undefined ? undefined : entityIn(cursor)
   const records: BucketView[] = []
-  // One more than wanted shows that there is a next page.
+  // One extra shows that there is a next page.
   for await (const bucket of walkBuckets(repository, resource, nowMs, {after, wanted: most + 1})) {
     const last = records.length === most ? records.at(-1) : undefined
     if (last) return {records, next: encodeCursor('buckets', [last.entity])}
@@ -61,12 +61,12 @@ export async function* walkBuckets(
   if (isEmpty && after === undefined) await needResource(repository, resource)
 }
 
-/** Shows buckets under the limits in force, also where they have those of a boost that is over until their next request. */
+/** Shows the limits in force: a bucket may hold those of an ended boost until its next request. */
 async function viewInForce(repository: NamespaceRepository, nowMs: number): Promise<ViewInForce> {
   const copies = await repository.endedCopies()
   return async bucket => {
     const current = viewBucket({...bucket, shards: await copies.inForce(bucket.shards, 1)}, nowMs)
-    // What was written, and when, is as it is stored.
+    // Write instants are shown as stored.
     const written = viewBucket(bucket, nowMs).shards.map(({refilledAt, refillAgeMs}) => ({refilledAt, refillAgeMs}))
     return {...current, shards: current.shards.map((shard, at) => ({...shard, ...written[at]}))}
   }

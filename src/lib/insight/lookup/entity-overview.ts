@@ -15,28 +15,26 @@ import {type SharedCharge, sharedCharge} from './family-limits.js'
 
 export interface EntityOverview {
   readonly id: string
-  /** `undefined` where only limits or buckets exist: an entity needs no record to be limited. */
+  /** `undefined`: no record. Limits and buckets can exist without one. */
   readonly record: EntityRecord | undefined
-  /** The parent, its parent, and so on, as far as they exist. */
+  /** Nearest first, as far as they exist. */
   readonly parents: readonly EntityRecord[]
-  /** Known resources by name, then the limits that apply to all others. */
+  /** Known resources by name, then one entry for all others. */
   readonly resources: readonly ResourceOverview[]
 }
 
 export interface ResourceOverview {
-  /** `undefined` for all resources that are not listed. */
+  /** `undefined`: all resources not listed. */
   readonly resource: string | undefined
-  /** The level whose limits apply; `undefined` when there are none. */
+  /** `undefined`: no limits apply. */
   readonly source: Level | undefined
-  /** `undefined` for an entity without a parent. */
   readonly cascade: SharedCharge | undefined
   readonly limits: readonly LimitOverview[]
-  /** 0 when the entity has no bucket here. */
   readonly shards: number
 }
 
 export interface LimitOverview extends Limit {
-  /** Whole tokens at this instant over all shards, negative in debt; `undefined` when the entity has no bucket here. */
+  /** Whole tokens over all shards, negative in debt. `undefined`: no bucket. */
   readonly available: number | undefined
 }
 
@@ -102,7 +100,7 @@ function limitsByResource(records: readonly ConfigRecord[]): Map<string, readonl
   return new Map(records.flatMap(({scope, limits}) => (scope.level === 'system' ? [] : [[scope.resource, limits]])))
 }
 
-/** Calculated under the limits that apply now, which a bucket gets with its next request. */
+/** Uses the limits that apply now. A bucket gets them with its next request. */
 function levels(
   bucket: ShardedBucket | undefined,
   limits: readonly Limit[],

@@ -11,13 +11,11 @@ import {familyOf} from '../../schema/family.js'
 export interface FamilyLimits {
   readonly entity: string
   readonly resource: string
-  /** Whether the entity has a record; limits apply without one too. */
   readonly isRegistered: boolean
   readonly name?: string | undefined
   readonly own: Resolution
-  /** `undefined` for an entity without a parent. */
   readonly cascade: SharedCharge | undefined
-  /** `undefined` when charges are not shared. One level only: the parent of a parent is not charged. */
+  /** `undefined`: charges are not shared. A parent's parent is never charged. */
   readonly parent: {readonly entity: string; readonly resolution: Resolution} | undefined
 }
 
@@ -28,7 +26,7 @@ export interface SharedCharge {
   readonly parent: string
 }
 
-/** Whether requests of an entity are charged to its parent, by the policy of the configuration; `undefined` without a parent. */
+/** `undefined`: no parent. */
 export function sharedCharge(
   record: EntityRecord | undefined,
   policy: Resolution['cascade'],
@@ -37,7 +35,7 @@ export function sharedCharge(
   return parent === undefined ? undefined : {charged: cascade, level: policy?.level ?? 'record', parent}
 }
 
-/** Resolves the limits of an entity and of the parent it cascades to; throws when none apply to the entity. */
+/** Throws if no limits apply to the entity. */
 export async function resolveFamily(
   {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
   entity: string,

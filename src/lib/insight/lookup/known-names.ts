@@ -5,7 +5,7 @@ import {entityMissing} from '../../repository/entities/errors.js'
 import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 
-/** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
+/** Throws if the namespace holds nothing of the entity. Limits and buckets count without a record. */
 export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
   if (await repository.entities.get(entity)) return
   if ((await repository.configs.ofEntity(entity)).length > 0) return
@@ -14,7 +14,6 @@ export async function needEntity(repository: NamespaceRepository, entity: string
   throw entityMissing(entity)
 }
 
-/** Throws when a resource has no limits of its own, no bucket and no usage. */
 export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
   const configured = await configuredResources(repository)
   if (configured.includes(resource)) return
@@ -36,7 +35,7 @@ export async function newNameNotice(repository: NamespaceRepository, scope: Poli
     if (resource !== DEFAULT_RESOURCE) await needResource(repository, resource)
     return undefined
   } catch (error) {
-    // To switch something off matters more than to know whether it was spelled right.
+    // Never fail: switching access off matters more than a spelling hint.
     if (!(error instanceof ZaelError) || error.kind !== 'notFound') return undefined
     const isResource = error.code === RESOURCE_MISSING
     const name = isResource || scope.level === 'resource' ? resource : scope.entity

@@ -12,29 +12,25 @@ export interface ChangeReach {
   /** Entities with live buckets to which the changed limits apply. */
   readonly entities: number
   readonly buckets: number
-  /** False when there are more live buckets than were looked at: then all numbers are lower bounds. */
+  /** False: more live buckets exist than were read, so all numbers are lower bounds. */
   readonly isComplete: boolean
-  /** Limits that live buckets were charged for and that then no longer apply to them, by name. */
+  /** Names of limits that charged live buckets lose. `losing` counts these buckets. */
   readonly lost: readonly string[]
-  /** Those live buckets. */
   readonly losing: number
-  /** Live buckets for which then no limits are configured at any level: their requests fail. */
+  /** Live buckets left without limits at any level: their requests fail. */
   readonly unconfigured: number
-  /** What changes besides what was meant, for live buckets and for resources that are hidden or uncovered. */
+  /** Unnamed changes to live buckets, and to resources that are hidden or uncovered. */
   readonly altered: readonly AlteredLimit[]
 }
 
-/** Live buckets that are looked at; bounds the cost of a preview. */
+/** Bounds the cost of a preview. */
 const MOST_BUCKETS = 1000
 
 const MOST_SCOPES = 200
 
 const BUCKETS_PER_READ = 100
 
-/**
- * Whom a change concerns, which limits are lost by buckets that are charged for them, and which are altered besides; reads
- * only, and not everything. `covered`: the levels that it hides or uncovers.
- */
+/** Read-only and bounded. `covered`: the levels that the change hides or uncovers. */
 export async function changeReach(
   namespace: NamespaceRepository,
   change: MeantChange,
@@ -48,7 +44,7 @@ export async function changeReach(
   return reachOf(namespace, reach, [change], nowMs)
 }
 
-/** The same for changes that are made together, of which only those are looked into that may do more than they say. */
+/** Like `changeReach` for changes made together. Reads only the buckets of changes that may have side effects. */
 export async function lossReach(
   namespace: NamespaceRepository,
   changes: readonly MeantChange[],
@@ -61,10 +57,10 @@ export async function lossReach(
   return reachOf(namespace, new ReachCount(levels, changes), suspects, nowMs, signal)
 }
 
-/** Whether a limit may be gone somewhere, or may have values that nobody named; levels below the scope must have been read. */
+/** Whether a limit may disappear or get unnamed values. Levels below the scope must be loaded. */
 function maySurprise(levels: LevelLimits, {scope, before, after, named}: MeantChange): boolean {
   const isCovering = before.length === 0 || after.length === 0
-  // Resources hide different limits from the default of an entity.
+  // An entity default covers different limits for each resource.
   if (levelOf(scope) === 'entity_default' && isCovering) return true
   const [was, is] = [levels.appliedAt(scope, 'before'), levels.appliedAt(scope, 'after')]
   return namesLost(was, is).length > 0 || (isCovering && is.some(({name}) => !named.includes(name)))
@@ -94,7 +90,6 @@ async function reachOf(
   return reach.result(true)
 }
 
-/** The shards that are not about to be dropped. */
 function recordsOf({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   const isLive = ({ttlSeconds}: BucketRecord) => ttlSeconds === undefined || ttlSeconds * 1000 > nowMs
   return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
@@ -110,7 +105,7 @@ interface LiveBucket {
   readonly records: readonly BucketRecord[]
 }
 
-/** Counts each bucket once, however many changes concern it. */
+/** Counts each bucket once, even if several changes affect it. */
 class ReachCount {
   readonly #levels: LevelLimits
   readonly #changes: readonly MeantChange[]
@@ -173,15 +168,11 @@ export interface LimitAlteration {
   readonly name: string
   readonly before: Limit | undefined
   readonly after: Limit | undefined
-  /** The place where the change is made has the same values before and after: they are shown there. */
+  /** The changed scope has the same `before` and `after`, so the preview shows them there. */
   readonly isShown: boolean
 }
 
-/**
- * What changes come to for an entity and a resource besides what was meant by them: limits of other names, and limits with
- * other values before or after than at the place where they are changed. Other levels that a change hides or uncovers are
- * the reason. All levels concerned must have been read.
- */
+/** Unnamed effects: other limits, or other values than at the changed scope. All levels concerned must be loaded. */
 function alterationsOf(levels: LevelLimits, changes: readonly MeantChange[], pair: BucketPair): LimitAlteration[] {
   const [was, is] = [levels.appliedTo(pair, 'before'), levels.appliedTo(pair, 'after')]
   const deciding = [is, was].flatMap(applied => changes[applied?.change ?? Number.NaN] ?? [])
@@ -192,7 +183,7 @@ function alterationsOf(levels: LevelLimits, changes: readonly MeantChange[], pai
   return changed(was?.limits ?? [], is?.limits ?? []).flatMap(({name, before, after}) => {
     const same = shown.find(each => each.name === name)
     const isShown = same !== undefined && isSame(same.before, before) && isSame(same.after, after)
-    // What is gone and shown is counted as lost.
+    // A removed limit that is shown counts as lost.
     return isShown && (named.has(name) || after === undefined) ? [] : [{name, before, after, isShown}]
   })
 }
@@ -211,7 +202,7 @@ const isSame = (a: Limit | undefined, b: Limit | undefined): boolean =>
 export interface AlteredLimit extends LimitAlteration {
   readonly resource: string
   readonly entities: number
-  /** 0: no live bucket is concerned now; the next one that is used will be. */
+  /** 0: no live bucket now, but the next one used will be affected. */
   readonly buckets: number
 }
 
@@ -233,7 +224,7 @@ class AlterationCount {
     }
   }
 
-  /** Those of most live buckets first. */
+  /** Most live buckets first. */
   result(): AlteredLimit[] {
     const order = ({resource, name}: {resource: string; name: string}) => `${resource}#${name}`
     return [...this.#found.values()]

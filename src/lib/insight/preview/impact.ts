@@ -9,7 +9,7 @@ import {resourcesInUse} from '../usage/usage-top.js'
 import {type LimitImpact, limitImpact, type RecordedWindow} from './judge-limit.js'
 import {LevelLimits, type ScopeLimits} from './level-limits.js'
 
-/** Windows read altogether; the newest of each resource or entity are read first. */
+/** In total. The newest of each resource or entity are read first. */
 const MOST_WINDOWS = 100_000
 
 export interface ImpactRange {
@@ -22,20 +22,18 @@ export interface EntityImpact extends LimitImpact {
   readonly entity: string
   readonly resource: string
   readonly limit: Limit
-  /** Until then (epoch ms) a boost applies instead, with limits that were copied for it; `undefined` for none. */
   readonly boostedUntilMs: number | undefined
 }
 
 export interface Impact {
-  /** Without those that fit; what is refused most comes first. */
+  /** Most refused first, without verdict `fits`. */
   readonly found: readonly EntityImpact[]
-  /** Entities with usage to which the proposed limits would apply. */
+  /** Entities with usage to which the proposed limits would apply. `others` have limits of their own. */
   readonly entities: number
-  /** Entities with usage to which they would not, because they have limits of their own. */
   readonly others: number
   readonly windows: number
   readonly changed: readonly string[]
-  /** Those of them under whose name no usage is recorded: nothing can be said about them. */
+  /** Changed limits without recorded usage: their impact is unknown. */
   readonly unrecorded: readonly string[]
   readonly isComplete: boolean
 }
@@ -43,14 +41,11 @@ export interface Impact {
 interface UsedPair {
   readonly entity: string
   readonly resource: string
-  /** By the start of their window: one record can be found for an entity and for a resource. */
+  /** By window start, because one record can be found by entity and by resource. */
   readonly records: Map<string, UsageRecord>
 }
 
-/**
- * Compares recorded usage with the limits that would apply after changes. Reads only. What clients asked for and were
- * refused at the time is not in the records of consumption, so it is not counted as refused again.
- */
+/** Read-only. Requests refused at the time are not in consumption records, so they do not count as refused again. */
 export async function impactOf(
   namespace: NamespaceRepository,
   changes: readonly ScopeLimits[],

@@ -2,7 +2,7 @@ import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import type {ResetClock} from '../../core/limits/limit-kind.js'
 
-/** What was consumed under one limit in one window of usage, in whole tokens. */
+/** Consumption of one limit, in whole tokens. */
 export interface RecordedWindow {
   readonly startMs: number
   readonly endMs: number
@@ -10,22 +10,17 @@ export interface RecordedWindow {
 }
 
 export interface LimitImpact {
-  /**
-   * `refused`: some of it cannot have been admitted. `possible`: depends on when it came within the windows, which is not
-   * recorded. `near`: admitted, but above 80 % of what was possible in a window. `fits`: admitted in any case.
-   */
+  /** `refused`: certain. `possible`: depends on timing within windows. `near`: admitted, above 80 %. */
   readonly verdict: 'refused' | 'possible' | 'near' | 'fits'
-  /** Tokens that cannot have been admitted: exact for calendar quotas whose periods consist of windows, else a lower bound. */
+  /** Certainly refused. Exact for calendar quotas whose periods consist of whole windows, else a lower bound. */
   readonly refusedTokens: number
   readonly isExact: boolean
-  /** Windows in which something is certainly, or perhaps, refused. */
   readonly refusedWindows: number
   readonly possibleWindows: number
-  /** The window in which most was used of what was possible. */
+  /** The window that used the largest share of its allowance. */
   readonly peak: {readonly startMs: number; readonly tokens: number; readonly allowed: number} | undefined
 }
 
-/** The part of what is possible above which a limit is called near. */
 const NEAR = 0.8
 
 interface WindowImpact {
@@ -34,10 +29,10 @@ interface WindowImpact {
   readonly allowed: number
 }
 
-/** Judges one window after the other, oldest first. */
+/** Must be called with the oldest window first. */
 type Judge = (window: RecordedWindow) => WindowImpact
 
-/** What a limit would have done to recorded usage; windows without usage may be left out. */
+/** Windows without usage may be left out. */
 export function limitImpact(limit: Limit, windows: readonly RecordedWindow[]): LimitImpact {
   const sorted = windows.filter(({tokens}) => tokens > 0).toSorted((a, b) => a.startMs - b.startMs)
   const {judge, isExact} = judgeOf(limit, sorted)
@@ -68,7 +63,7 @@ function judgeOf(limit: Limit, windows: readonly RecordedWindow[]): {judge: Judg
   return {judge: quotaJudge(limit, resets), isExact}
 }
 
-/** Capacity, and refill per ms: at its most and at its least, over all windows of a schedule. */
+/** Highest and lowest capacity and refill per ms, over all entries of the schedule. */
 function extremes({capacity, refillAmount, refillPeriodSeconds, schedule = []}: Limit) {
   const all = [
     {capacity, perMs: refillAmount / refillPeriodSeconds / 1000},
@@ -90,11 +85,7 @@ function extremes({capacity, refillAmount, refillPeriodSeconds, schedule = []}: 
   return {most: of(Math.max), least: of(Math.min)}
 }
 
-/**
- * A rate is full at the beginning. At best, requests come so that no refill is lost: what is above the balance and the refill
- * of the whole window cannot have been admitted. At worst, all of one window come at its end and all of the next at its
- * beginning: what fits then is admitted in any case.
- */
+/** Starts full. Tokens above `best` (no refill lost) are refused, up to `worst` (bursts at window edges) admitted. */
 function rateJudge(limit: Limit): Judge {
   const {most, least} = extremes(limit)
   let [best, worst, atMs] = [most.capacity, least.capacity, Number.NEGATIVE_INFINITY]
@@ -113,13 +104,13 @@ function rateJudge(limit: Limit): Judge {
   }
 }
 
-/** Begin of the period that a whole window lies in; `undefined` for one that a reset divides. */
+/** Start of the period that contains the window, epoch ms. `undefined`: a reset divides the window. */
 function periodOf(resets: ResetClock, {startMs, endMs}: RecordedWindow): number | undefined {
   const next = resets.nextMs(startMs)
   return next === undefined || next >= endMs ? (resets.lastMs(startMs) ?? 0) : undefined
 }
 
-/** A window that a reset divides may belong to either period: it is refused in neither, and possible in both. */
+/** A window divided by a reset may belong to either period, so it may use two capacities. */
 function quotaJudge(limit: Limit, resets: ResetClock): Judge {
   const {most, least} = extremes(limit)
   const used = {certain: 0, possible: 0, periodMs: Number.NaN}
@@ -140,7 +131,7 @@ function quotaJudge(limit: Limit, resets: ResetClock): Judge {
   }
 }
 
-/** When sessions began is not known: at best so that a window meets as many as possible, at worst all of one length in one. */
+/** Session starts are unknown. Best: a window meets as many as possible. Worst: one session gets all nearby tokens. */
 function sessionJudge(limit: Limit, sessionMs: number, windows: readonly RecordedWindow[]): Judge {
   const {most, least} = extremes(limit)
   return ({startMs, endMs, tokens}) => {

@@ -14,19 +14,19 @@ type When = 'before' | 'after'
 export type BucketPair = Pick<ShardedBucket, 'entity' | 'resource'>
 
 interface KnownLimits extends Omit<ScopeLimits, 'scope'> {
-  /** It has them only for the time of a boost, until then (epoch ms): those of another level apply again after it. */
+  /** Epoch ms until which the level has these limits, copied for a boost. Then another level applies again. */
   readonly copiedUntilMs?: number | undefined
 }
 
 export interface BroughtLimits {
   readonly limits: readonly Limit[]
-  /** Until then (epoch ms) limits that were copied for a boost apply instead; `undefined` where there are none. */
+  /** Epoch ms until which limits copied for a boost apply instead. `undefined`: none. */
   readonly boostedUntilMs: number | undefined
 }
 
 interface AppliedLevel {
   readonly limits: readonly Limit[]
-  /** The change of the level where they are set; `undefined` if it is not changed. */
+  /** Index of the change to that level. `undefined`: unchanged. */
   readonly change: number | undefined
 }
 
@@ -57,26 +57,23 @@ export class LevelLimits {
     }
   }
 
-  /** All levels that decide about an entity and a resource, the most specific first. */
+  /** Most specific first. */
   scopesOf({entity, resource}: BucketPair): ConfigScope[] {
     const scopes = scopesOf(entity, resource)
     return LEVELS.map(level => scopes[level])
   }
 
-  /** What applies to an entity and a resource; `undefined` where no level has limits. Its levels must have been read. */
+  /** `undefined`: no level has limits. The levels must be loaded. */
   appliedTo(pair: BucketPair, when: When): AppliedLevel | undefined {
     return this.#firstOf(this.scopesOf(pair), when)
   }
 
-  /** What applies to a scope as a whole: its own limits, or those of another level. These must have been read. */
+  /** Own or inherited limits. The levels must be loaded. */
   appliedAt(scope: ConfigScope, when: When): readonly Limit[] {
     return this.#firstOf([scope, ...scopesBelow(scope)], when)?.limits ?? []
   }
 
-  /**
-   * The limits that apply after the changes and did not before, where these are what decides; `undefined` elsewhere. Limits
-   * that were copied for a boost are looked through: when it ends, the others apply.
-   */
+  /** Limits that apply only after the changes, ignoring copies for boosts. `undefined`: no change decides here. */
   broughtTo(pair: BucketPair): BroughtLimits | undefined {
     const scopes = this.scopesOf(pair)
     const copyEnd = (scope: ConfigScope) => this.#known.get(this.#id(scope))?.copiedUntilMs
@@ -104,7 +101,7 @@ export class LevelLimits {
   }
 }
 
-/** A limit as it applies now: with the values of a boost that has not ended. */
+/** Applies a boost that has not ended. */
 export function inForce(limit: Limit): Limit {
   return (!limit.boost?.isEnded && boostedOf(limit)) || limit
 }
@@ -116,23 +113,21 @@ export interface ScopeLimits {
 }
 
 export interface MeantChange extends ScopeLimits {
-  /** Names of the limits that it is about; none where everything of the scope is removed. */
+  /** Empty if the whole scope is removed. */
   readonly named: readonly string[]
 }
 
-/** Limits that apply, and where they are set; no scope and no limits where nothing is configured. */
+/** No scope and no limits: nothing is configured. */
 export interface AppliedScope {
   readonly scope: ConfigScope | undefined
   readonly limits: readonly Limit[]
 }
 
 export interface LevelEffect {
-  /** What applies to the scope as a whole: its own limits, or those of another level. */
   readonly before: AppliedScope
   readonly after: AppliedScope
-  /** Limits of other levels that applied before and do not any more. */
+  /** Limits of other levels that stop applying. `uncovers`: those that start. */
   readonly hides: readonly AppliedScope[]
-  /** Limits of other levels that apply from now on. */
   readonly uncovers: readonly AppliedScope[]
 }
 
@@ -154,7 +149,7 @@ export async function levelEffect(
   }
 }
 
-/** The levels that a scope with limits hides. For the default of an entity these are also all resources. */
+/** An entity default also covers all resources. */
 async function coveredBy(configs: Configs, scope: ConfigScope, next: AppliedScope): Promise<AppliedScope[]> {
   const resources = levelOf(scope) === 'entity_default' ? await configs.resources() : []
   return [...resources, next]

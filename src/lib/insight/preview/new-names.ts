@@ -5,7 +5,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {configuredResources, needEntity, needResource} from '../lookup/known-names.js'
 
-/** A name that nothing in the namespace has used before: perhaps a new one, perhaps misspelled. */
+/** Not used before: perhaps new, perhaps misspelled. */
 export interface NewName {
   readonly kind: 'entity' | 'resource' | 'limit'
   readonly name: string
@@ -13,10 +13,9 @@ export interface NewName {
   readonly nearest: readonly string[]
 }
 
-/** Configurations of entities that are searched for the name of a limit. */
 const MOST_CONFIGS = 500
 
-/** Which names of a change are new; nothing is said where that would take too long to find out. Reads only. */
+/** Read-only. Reports nothing if the search would take too long. */
 export async function newNames(
   namespace: NamespaceRepository,
   scope: ConfigScope,
@@ -48,7 +47,7 @@ async function isUnknown(look: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** Limits of the system and of resources come first; those of entities are read only for names that are not among them. */
+/** Reads configurations of entities only for names that the system and resources lack. */
 async function newLimits({configs}: NamespaceRepository, asked: readonly string[]): Promise<NewName[]> {
   const known = new Set<string>()
   const note = (records: readonly {limits: readonly {name: string}[]}[]): boolean => {

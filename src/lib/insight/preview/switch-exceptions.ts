@@ -3,7 +3,7 @@ import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch, ConfigRecord} from '../../schema/config-record.js'
 
-/** A more specific switch that decides instead of one that was set, and says something else. */
+/** A more specific switch with another value, which overrides the one set. */
 export interface SwitchException {
   readonly scope: Extract<PolicyScope, {level: 'entity'}>
   readonly access: AccessSwitch
@@ -11,15 +11,14 @@ export interface SwitchException {
 
 export interface SwitchExceptions {
   readonly found: readonly SwitchException[]
-  /** Configurations of entities that were looked at. */
   readonly looked: number
   readonly isComplete: boolean
 }
 
-/** Configurations that are read for one resource, and as many that entities have for all resources: bounds the cost. */
+/** Read per resource, and again for all resources. Bounds the cost. */
 const MOST_CONFIGS = 1000
 
-/** Where a switch does not reach, because another one counts more there. `undefined` stands for a switch that is removed. */
+/** `access` is `undefined` if the switch is removed. */
 export async function switchExceptions(
   {configs}: Pick<NamespaceRepository, 'configs'>,
   scope: PolicyScope,
@@ -36,7 +35,7 @@ export async function switchExceptions(
   )
   const pages = [ofResource, forAll].flatMap(page => page ?? [])
   const own = ofResource?.records ?? []
-  // The switch of an entity for this resource counts more than that for all of its resources.
+  // An entity's switch for this resource overrides its switch for all resources.
   const candidates = switchesIn(forAll?.records ?? [], access)
   const decided = await configs.getMany(candidates.map(({scope: {entity}}) => ({level: 'entity', entity, resource})))
   return {

@@ -1,10 +1,10 @@
-/** Amounts by name, of rows numbered from 0: in two lists for all rows, because an object for each takes five times the memory. */
+/** Rows are numbered from 0. Two lists shared by all rows take a fifth of the memory of an object per row. */
 export class AmountTable {
   readonly #numbers = new Map<string, number>()
   readonly #names: string[] = []
-  /** Number of a name, amount, number of a name, amount… Those of a row follow one another. */
+  /** Pairs of name number and amount. The pairs of a row are adjacent. */
   readonly #amounts: number[] = []
-  /** Where the amounts of each row start and end. */
+  /** Start and end of each row in `#amounts`. */
   readonly #bounds: number[] = []
 
   get names(): readonly string[] {
@@ -21,7 +21,6 @@ export class AmountTable {
     }
   }
 
-  /** 0 where a row has no such amount. */
   amountOf(row: number, name: string): number {
     const number = this.#numbers.get(name)
     const at = number === undefined ? undefined : this.#find(row, number)
@@ -48,7 +47,7 @@ export class AmountTable {
     return undefined
   }
 
-  /** At the end of all, where the row moves first unless it is the last one: few rows get a name later than their first. */
+  /** Moves the row to the end first, unless it is the last one. Few rows get new names later. */
   #append(row: number, number: number, amount: number): void {
     const [start, end] = this.#boundsOf(row)
     const isLast = end === this.#amounts.length

@@ -8,11 +8,11 @@ const HOUR_MS = 3_600_000
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
-  /** By its parent alone; they are counted there too. */
+  /** By the parent alone. Also counted there. */
   readonly byParent: number
-  /** Whole tokens that the refused requests asked for, by limit that had too little. */
+  /** Whole tokens requested, by limit that had too little. */
   readonly limits: ReadonlyMap<string, LimitRefused>
-  /** Epoch ms of the last one; `undefined` when there is none. */
+  /** Epoch ms. `undefined`: none refused. */
   readonly lastAtMs: number | undefined
 }
 
@@ -63,11 +63,10 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
 
 export interface RecentlyRefused {
   readonly refused: RefusedUsage
-  /** Start of the hour before this one, UTC. */
+  /** Start of the previous hour, UTC. */
   readonly refusedSince: string
 }
 
-/** Reads the last two hours of one bucket, in one query. */
 export async function recentlyRefused(
   {usage}: Pick<NamespaceRepository, 'usage'>,
   entity: string,

@@ -9,34 +9,31 @@ import {chargedParent, familyOf} from '../../schema/family.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {AmountTable} from './amount-table.js'
 
-/** Entities whose parents are looked up together; each has two levels of its own. */
+/** Entities per lookup of parents. Each has two levels of its own. */
 const ENTITIES_PER_READ = 500
 
-/** The part of usage that an entity requested itself: requests, and whole tokens by limit. */
+/** Usage that an entity requested itself, in whole tokens by limit. */
 export interface AskedFigures {
   readonly totalEvents: number
   readonly tokens: ReadonlyMap<string, number>
 }
 
 /**
- * Brings usage of several entities into a form that can be added up: a request that cascades is charged to the parent too,
- * but was requested once. Which entities cascade is taken from their records and the policies as they are now.
- *
- * Takes records as they are listed: those of one window and resource follow one another. Keeps a window, and the parents
- * of entities that it has seen.
+ * Makes usage of several entities addable: a cascading request is charged to the parent too but counts once, by the
+ * current records and policies. Records must be grouped by window and resource. Keeps one window, and the parents seen.
  */
 export class AskedUsage {
   readonly #namespace: NamespaceRepository
   readonly #take: (asked: AskedFigures, resource: string) => void
-  /** By resource and entity. */
+  /** By resource, then entity. */
   readonly #parents = new Map<string, Map<string, string | undefined>>()
-  /** Each name once: records of children have copies. */
+  /** Interns names: records of children hold copies. */
   readonly #parentNames = new Map<string, string>()
   #charged = new ChargedWindow()
   #resource = ''
   #start = ''
 
-  /** `take` is called for each record, when its window is complete. */
+  /** `take` is called for each record, once its window is complete. */
   constructor(namespace: NamespaceRepository, take: (asked: AskedFigures, resource: string) => void) {
     this.#namespace = namespace
     this.#take = take
@@ -49,7 +46,6 @@ export class AskedUsage {
     this.#charged.add(entity, {totalEvents, tokens})
   }
 
-  /** Completes the last window. */
   async end(): Promise<void> {
     const charged = this.#charged
     const resource = this.#resource
@@ -106,7 +102,7 @@ async function chargedParents(
   }
 }
 
-/** What was charged to each entity in one window of a resource; there may be a hundred thousand of them. */
+/** May hold a hundred thousand entities. */
 class ChargedWindow {
   readonly entities: string[] = []
   readonly #events: number[] = []
@@ -118,7 +114,7 @@ class ChargedWindow {
     this.#tokens.add(row, tokens)
   }
 
-  /** What each requested itself: what a parent was charged for its children, it did not request. */
+  /** A parent did not request what it was charged for its children. */
   *asked(parentOf: (entity: string) => string | undefined): Generator<AskedFigures, void> {
     const childrenOf = groupBy(this.entities.keys(), row => parentOf(this.entities[row] as string))
     const parents = new Map<string, AskedFigures>()
@@ -129,7 +125,7 @@ class ChargedWindow {
       if (!children) return charged
       const known = parents.get(entity)
       if (known) return known
-      // Other clients can store a cycle of parents: an entity that is met again counts as charged.
+      // Other clients can store a cycle of parents: an entity met again counts as charged.
       parents.set(entity, charged)
       let own: AskedFigures = charged
       for (const child of children) own = less(own, askedOf(child))
@@ -140,7 +136,7 @@ class ChargedWindow {
   }
 }
 
-/** Never below zero: a parent need not have all the limits of its children. */
+/** Never below zero: a parent may lack limits of its children. */
 function less(charged: AskedFigures, child: AskedFigures): AskedFigures {
   const rest = (from: number, part: number) => (part > 0 ? Math.max(Math.min(from, 0), from - part) : from - part)
   const tokens = new Map<string, number>()

@@ -12,7 +12,7 @@ import {type AskedFigures, AskedUsage} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
 
-/** Windows that a total reads of one resource, or of one entity: bounds the cost of a very long range, at a unit each. */
+/** Per resource or entity. Bounds the cost of a very long range, at one read unit each. */
 const MOST_WINDOWS = 1_000_000
 
 export interface UsageSubject {
@@ -23,15 +23,14 @@ export interface UsageSubject {
   readonly untilMs: number
 }
 
-/** Consumption of one limit in one window, in whole tokens. */
+/** In whole tokens. */
 export interface LimitShare {
   readonly name: string
   readonly tokens: number
-  /** Writes that took from it, being soft, and left it in debt. */
+  /** Writes that left the soft limit in debt. */
   readonly overdrawn: number
-  /** What the current limit allows in such a window; `null` where no limit of that name applies. */
+  /** Tokens that the current limit allows in such a window. `null`: no such limit, or it depends on the calendar. */
   readonly budget: number | null
-  /** tokens / budget. */
   readonly share: number | null
   readonly refused: LimitRefused
 }
@@ -52,27 +51,23 @@ export interface LimitTotal {
   readonly resource: string
   readonly name: string
   readonly tokens: number
-  /** Writes that took from it, being soft, and left it in debt. */
   readonly overdrawn: number
-  /** Windows in which it was used, and the average tokens of those. */
+  /** Windows with usage. `average` covers these only. */
   readonly windows: number
   readonly average: number
-  /** The largest window of one entity, including what it was charged for its children. */
+  /** Largest window of one entity, including charges for its children. */
   readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
   readonly refused: LimitRefused
 }
 
-/**
- * Totals over windows. A request that cascades is in the windows of its parent too, and counts once here. One that both
- * refused counts for both.
- */
+/** A cascading request counts once, but a refusal by both entity and parent counts for both. */
 export interface UsageTotals {
   readonly requests: number
   readonly refused: RefusedRequests
   readonly totals: readonly LimitTotal[]
 }
 
-/** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are errors. */
+/** Newest first. Throws for unknown names. */
 export async function reportUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -87,7 +82,7 @@ export async function reportUsage(
   return {windows, ...(await sum.end()), next}
 }
 
-/** Totals per resource and limit; `complete` is false when there are too many windows and the oldest are missing. */
+/** `complete` is false if there are too many windows and the oldest are missing. */
 export async function totalUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -105,7 +100,7 @@ export async function totalUsage(
   return {...(await sum.end()), windows, complete}
 }
 
-/** Calls `take` with every window of a range, newest first; resolves to whether that was all. */
+/** Newest first. Resolves to false if there are more than `most`. */
 export async function walkUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -114,7 +109,7 @@ export async function walkUsage(
 ): Promise<boolean> {
   let left = most
   for await (const record of repository.usage.records(subject)) {
-    // One more than wanted shows that this is not all.
+    // One extra shows that there are more.
     if (left-- === 0) return false
     await take(record)
   }
@@ -123,7 +118,7 @@ export async function walkUsage(
 
 type LimitSum = Omit<LimitTotal, 'average'>
 
-/** Adds up windows as they are listed; keeps none but those of the current instant. */
+/** Keeps only the windows of the current instant. */
 class UsageSum {
   readonly #totals = new Map<string, LimitSum>()
   readonly #asked: AskedUsage
@@ -212,7 +207,6 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
   const shares = countedLimits([record]).map(name => {
     const tokens = record.tokens.get(name) ?? 0
     const limit = limits.find(each => each.name === name)
-    // What a quota or a schedule allows in a window of usage depends on the calendar.
     const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0
@@ -224,10 +218,7 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
 
 const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`
 
-/**
- * Whole tokens that a limit gives in one window: what is refilled meanwhile, or the burst if that is more (a limit per
- * day may be spent within an hour). Usage at the rate stays below it; a burst on top can pass it for one window.
- */
+/** Whole tokens: the refill of the window, or the burst if that is more. A burst on top can exceed it once. */
 export function windowBudget(
   {capacity, refillAmount, refillPeriodSeconds}: Limit,
   window: Window,

@@ -7,29 +7,29 @@ import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
 import {AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
-/** Live buckets read to find resources that have no limits of their own. */
+/** Read to find resources without limits of their own. */
 const MOST_BUCKETS = 2000
 
-/** What one entity consumed of one resource, or of all that were searched, in whole tokens. */
+/** In whole tokens. */
 export interface TopConsumer {
   readonly entity: string
-  /** Absent where the resources of an entity are added up. */
+  /** Absent if an entity's resources are added up. */
   readonly resource?: string | undefined
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
-  /** By soft limit: writes that took from it and left it in debt. */
+  /** By soft limit: writes that left it in debt. */
   readonly overdrawn: ReadonlyMap<string, number>
   readonly refused: RefusedUsage
-  /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
+  /** Share of all requests, in the unit of the ranking. Parents include charges for their children. */
   readonly share: number
 }
 
 export interface TopConsumers {
   readonly consumers: readonly TopConsumer[]
-  /** Entities, per resource unless they are added up, that consumed anything; ranked by refusals, that were refused. */
+  /** Entities that consumed, or that were refused if ranked by refusals. Per resource unless added up. */
   readonly total: number
   readonly resources: readonly string[]
-  /** False when there is too much to read: the oldest windows, or some resources, are missing. */
+  /** False: there is too much to read, so the oldest windows or some resources are missing. */
   readonly complete: boolean
 }
 
@@ -49,7 +49,7 @@ export async function topConsumers(
   const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
   const tallies = new Tallies(isByEntity)
   let complete = found.complete
-  // Everything requested, in the unit of the ranking: a request that cascades counts once.
+  // In the unit of the ranking. A cascading request counts once.
   let whole = 0
   let windows = 0
   for (const each of found.resources) {
@@ -70,10 +70,10 @@ export async function topConsumers(
   return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
 }
 
-/** What is known of consumers while windows are read, each in a row of its own: there may be a hundred thousand of them. */
+/** One row per consumer. There may be a hundred thousand. */
 class Tallies {
   readonly #isByEntity: boolean
-  /** The rows, by resource and entity; by entity alone where resources are added up. */
+  /** By resource, then entity. The resource is `undefined` if resources are added up. */
   readonly #rows = new Map<string | undefined, Map<string, number>>()
   readonly #entities: string[] = []
   readonly #resources: (string | undefined)[] = []
@@ -143,7 +143,7 @@ class Tallies {
   }
 }
 
-/** Resources with limits of their own, and those of live buckets; any other must be named to be included. */
+/** Resources with limits of their own or live buckets. Others must be named to be included. */
 export async function resourcesInUse(
   repository: NamespaceRepository,
 ): Promise<{resources: string[]; complete: boolean}> {

@@ -68,7 +68,7 @@ function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number
   }
 }
 
-/** A session is told only where the bucket itself is of the present. */
+/** Names a session only if it is further ahead than the refill instant. */
 function aheadOfTime({refilledAtMs, limits}: BucketState): string {
   const [name, startMs] = [...limits]
     .map(([each, {kind}]) => [each, kind?.quota?.session?.startMs ?? 0] as const)
@@ -83,7 +83,7 @@ function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
   const {namespace, state} = record
   const resolution = context.referred.limits(record)
   if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
-  // What zael cannot honour it does not judge.
+  // Do not judge limits that zael does not support.
   if (resolution.unsupported || record.unsupported) return []
   const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
   const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
@@ -102,10 +102,7 @@ function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
   }))
 }
 
-/**
- * Releases up to 0.6 took limits with each request, so a migration may leave buckets without any. In other tables clients may
- * have limits of their own for what is not configured.
- */
+/** Only in migrated tables: releases up to 0.6 took limits per request. Elsewhere clients may supply their own. */
 function limitless(
   {namespaces}: VerifyContext,
   {namespace, shard}: BucketRecord,
@@ -170,7 +167,7 @@ async function checkShards(context: VerifyContext, {record}: Live): Promise<Buck
   if (shardCount <= 1) return []
   const shards = await readShards(table, entity, resource, shardCount)
   const numbers = Array.from({length: shardCount}, (_each, at) => at)
-  // Shards that are not used expire by themselves, except under limits of one entity, and come back when they are needed.
+  // Unused shards expire, except under limits of one entity, and come back when needed.
   const {source} = context.referred.limits(record)
   const missing = source === 'entity' ? numbers.filter(at => !shards.has(at)) : []
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)

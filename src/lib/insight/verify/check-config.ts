@@ -17,7 +17,6 @@ import type {Finding} from './finding.js'
 type ConfigKey = Extract<ParsedKey, {record: 'entity-config' | 'resource-config' | 'system-config'}>
 type RegistryKey = Extract<ParsedKey, {record: 'resource-registry' | 'entity-config-registry'}>
 
-/** A configuration must be readable, and a resource with limits of its own must be in the registry. */
 export async function checkConfig(context: VerifyContext, item: Item, key: ConfigKey): Promise<Finding[]> {
   const entity = key.record === 'entity-config' ? key.entity : undefined
   const resource = key.record === 'system-config' ? undefined : key.resource
@@ -41,7 +40,6 @@ export async function checkConfig(context: VerifyContext, item: Item, key: Confi
   return [...findings, {...subject, kind: 'registry', subject: key.resource, reason, repair}]
 }
 
-/** A registry must list exactly the resources with limits, and count exactly the entities with limits of their own. */
 export async function checkRegistry(context: VerifyContext, item: Item, key: RegistryKey): Promise<Finding[]> {
   const {namespace} = key
   const subject = {key: spellKey(keyOf(item)), namespace, entity: undefined, since: undefined}
@@ -65,10 +63,10 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
   return findings
 }
 
-/** How long after its end a boost may be there, in ms: where there is traffic, it is tidied up within minutes. */
+/** Ms that a boost may remain after its end. With traffic, it is removed within minutes. */
 const BOOST_GRACE_MS = 3_600_000
 
-/** A boost that has ended must be removed before its windows open again, a year after they did. */
+/** An ended boost must be removed before its windows reopen a year later. */
 export function checkBoosts(context: VerifyContext, item: Item): Finding[] {
   const record = decodeBoosts(item)
   if (!record) return []

@@ -46,11 +46,11 @@ async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | 
   return [...ofIndexes(context, item, key), ...(await ofRecord(context, item, key))]
 }
 
-/** An item without its index keys is invisible to listings and to the purge of its namespace. */
+/** Without index keys, listings and the purge of its namespace miss an item. */
 function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
   const wrong = wrongIndexKeys(item, key)
   const names = Object.keys(wrong)
-  // A ghost is in no index; it has a finding of its own.
+  // A ghost is in no index and has a finding of its own.
   if (names.length === 0 || decodeBucket(item)?.kind === 'ghost') return []
   return [
     {
@@ -96,7 +96,6 @@ function checkEntity({referred}: VerifyContext, item: Item, key: ParsedKey): Fin
   return [{...subjectOf(item, key), kind: 'parent', subject: record.parent, reason}]
 }
 
-/** An active namespace is registered by name and by id, and both say the same. */
 async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
   const record = decodeNamespace(item)
   if (record?.status !== 'active') return []
@@ -132,7 +131,7 @@ function subjectOf(item: Item, key: ParsedKey): Subject {
 
 const INDEX_KEYS = Object.values(indexes).flatMap(index => keyNames(index))
 
-/** The index keys that a record must have and has not, or has and must not have: those that differ, with their right values. */
+/** Index keys that differ, with their right values. `undefined`: must be absent. */
 function wrongIndexKeys(item: Item, key: ParsedKey): {[name: string]: Item[string] | undefined} {
   const expected = encoded(item, key)
   const differing = INDEX_KEYS.filter(name => textOf(item, name) !== textOf(expected, name))

@@ -26,24 +26,21 @@ import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../..
 import type {VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
 
-/** Ms after its last write until which the usage of a bucket may still be on its way through the stream. */
+/** Ms after its last write until which a bucket's usage may still be in the stream. */
 const SETTLED_MS = 15 * 60_000
 
-/** Ms after which the stream has no record left of a window: what was rolled up must be complete. */
+/** Ms after which the stream has no records of a window, so a roll-up must be complete. */
 const DELIVERED_MS = 24 * 3_600_000
 
-/**
- * A day must be the sum of its hours, and a month the sum of its days. They are compared where both have counted the
- * stream up to the same position, which the marks of their shards tell; records of other clients have no marks. A day that
- * was rolled up has the marks of its hours; one that is to be rolled up and was counted with every batch is not used.
- */
+/** A day must equal its hours and a month its days. Compared only at the same stream position of all shards. */
 export async function checkUsage(context: VerifyContext, item: Item): Promise<Finding[]> {
   const record = decodeUsage(item)
   const {nowMs} = context
   if (!record || record.window === 'hourly' || Date.parse(record.start) < context.sinceMs) return []
-  // The parts were created no earlier than the whole, so they are there as long as it is.
+  // Parts are created no earlier than the whole, so they last as long.
   if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
   const finer = nextFiner(record.window) as Window
+  // A day that is due for roll-up but was counted per batch is not used.
   if ((await context.rollups()).isRolled(record.window, record.start) && !isRolledUp(item)) return []
   const parts = await partsOf(context, record, finer)
   const isOver = isRolledUp(item) && nowMs - windowEndMs(record.window, record.start) > DELIVERED_MS
@@ -60,7 +57,7 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
   })
 }
 
-/** The records of the finer windows; of days that are rolled up, what a reader sees of them. */
+/** Rolled-up days are read as a reader sees them. */
 async function partsOf(context: VerifyContext, record: UsageRecord, finer: Window): Promise<Item[]> {
   const {table, signal} = context
   const starts = startsWithin(record, finer)
@@ -80,14 +77,11 @@ async function partsOf(context: VerifyContext, record: UsageRecord, finer: Windo
   return [...stored, ...days]
 }
 
-/**
- * What a bucket has consumed must be in its usage. Usage may hold more: of buckets that have expired since. The comparison
- * needs a bucket that is at rest, has one shard (other clients copy counters when they split), was not migrated, and is
- * younger than the oldest usage that is still kept.
- */
+/** Usage must hold all consumption, or more if buckets expired. Needs an idle bucket younger than all usage kept. */
 export async function checkCounters(context: VerifyContext, item: Item, record: BucketRecord) {
   const {namespace, entity, shardCount, state} = record
   const {nowMs} = context
+  // Other clients copy counters when they split a bucket.
   if (shardCount > 1 || MIGRATION_MARK in item || nowMs - state.refilledAtMs < SETTLED_MS) return []
   const since = context.referred.entity(namespace, entity)?.createdAt ?? context.namespaces.get(namespace)?.createdAt
   const sinceMs = Date.parse(since ?? '')
@@ -102,7 +96,7 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
     const reason = `${spell(missing)} ${name} were consumed and are not in the monthly usage since ${since}.`
     return [{kind: 'usage' as const, subject: name, reason}]
   })
-  // An aggregator of zae-limiter counts no months unless it is told to.
+  // An aggregator of zae-limiter counts no months by default.
   return findings.length > 0 && (await haveOthersCounted(context, record)) ? [] : findings
 }
 
@@ -117,7 +111,7 @@ async function monthsOf(context: VerifyContext, subject: BucketRecord, starts: r
   const byMonth = groupBy(await readThrough(table, first, last.start, signal), item => monthIn(startInKey(item)))
   const whole = rolled.map(each => {
     const lastSecond = isoSeconds(windowEndMs('monthly', each.start) - 1)
-    // Any client may have written the key: of a day that no month has, it is of none.
+    // Other clients may store keys with days that the month does not have.
     const isWithin = (item: Item) => startInKey(item) >= each.start && startInKey(item) <= lastSecond
     return wholeWindow(each, byMonth.get(monthIn(each.start))?.filter(isWithin) ?? [])
   })
@@ -144,7 +138,7 @@ async function haveOthersCounted({table, signal}: VerifyContext, {namespace, ent
   return false
 }
 
-/** Whether usage is kept at least that long: its expiry counts from some instant inside its window. */
+/** Counts from the end of the window, because the expiry counts from some instant inside it. */
 function keptLongerThan(ms: number, item: Item): boolean {
   const record = decodeUsage(item) as UsageRecord
   return record.ttlSeconds === undefined || record.ttlSeconds * 1000 - windowEndMs('monthly', record.start) > ms

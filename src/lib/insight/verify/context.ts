@@ -11,12 +11,11 @@ import {decodeNamespace, type NamespaceRecord} from '../../schema/namespace-reco
 import {ranges} from '../../schema/ranges.js'
 import {Referred} from './referred.js'
 
-/** What one look at the table knows. Records that others refer to are read once per look. */
+/** One look at the table. Records that others refer to are read once per look. */
 export class VerifyContext {
   readonly table: Table
-  /** When the look began, in epoch ms: what is judged at all must not change while it lasts. */
+  /** Start of the look, epoch ms. Fixed, so that the records in scope do not change meanwhile. */
   readonly nowMs: number
-  /** Skip usage before this instant, and buckets not written since; epoch ms. */
   readonly sinceMs: number
   readonly namespaces: ReadonlyMap<string, NamespaceRecord>
   readonly referred: Referred
@@ -64,10 +63,7 @@ export async function readNamespaces(
 
 export type LookOptions = Pick<VerifyContext, 'namespaces' | 'sinceMs' | 'signal' | 'isMigrated'>
 
-/**
- * Gives an item other attributes, `undefined` removes one, on condition that those attributes are as they were read;
- * false when they are not any more.
- */
+/** `undefined` removes an attribute. Resolves to false if one of them changed since it was read. */
 export async function repairAttributes(
   table: Table,
   item: Item,
@@ -88,7 +84,7 @@ export async function repairAttributes(
   )
 }
 
-/** Deletes an item on condition that it still lacks an attribute. */
+/** Resolves to false if the item has the attribute by now. */
 export async function deleteWithout(table: Table, item: Item, missing: string): Promise<boolean> {
   if (!hasKey(item)) return false
   const e = new ExpressionBuilder()

@@ -1,4 +1,4 @@
-/** What can be wrong with stored records, and what each kind means; the order is that of reports. */
+/** In report order. */
 export const FINDING_KINDS = {
   usage: 'usage counted twice or not at all',
   refill: 'a refill instant ahead of time',
@@ -22,21 +22,18 @@ export type FindingKind = keyof typeof FINDING_KINDS
 export interface Finding {
   readonly kind: FindingKind
   readonly key: string
-  /** What of the record is concerned, such as a limit; tells apart several findings of one kind. */
+  /** The part of the record concerned, such as a limit. Distinguishes findings of one kind. */
   readonly subject: string
   readonly namespace: string | undefined
   readonly entity: string | undefined
   readonly resource: string | undefined
   readonly reason: string
-  /** ISO instant since when, as far as the records tell. */
+  /** ISO instant, if the records show one. */
   readonly since: string | undefined
-  /**
-   * Repairs it on condition that the records are as they were read; false when they have changed since. Absent when
-   * the records do not tell what is right.
-   */
+  /** Resolves to false if the records changed since. Absent if they do not show what is right. */
   readonly repair?: (() => Promise<boolean>) | undefined
 }
 
-/** The same finding at two looks has the same id, also when the amounts have changed. */
+/** The same at every look, even if amounts change. */
 export const findingId = ({kind, key, subject}: Pick<Finding, 'kind' | 'key' | 'subject'>): string =>
   JSON.stringify([kind, key, subject])

@@ -13,9 +13,8 @@ import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {keyId, keys} from '../../schema/keys.js'
 
 interface JudgedBy {
-  /** Namespaces by id; what belongs to no other is not judged. */
+  /** By id. Records of other namespaces are not judged. */
   readonly namespaces: ReadonlyMap<string, unknown>
-  /** Buckets not written since this instant are not judged; epoch ms. */
   readonly sinceMs: number
   readonly nowMs: number
   readonly signal: AbortSignal | undefined
@@ -35,7 +34,7 @@ export class Referred {
     const entities: Key[] = []
     const pairs = new Map<string, ResolvedPair[]>()
     for (const item of items) {
-      // What cannot be decoded is a finding of its own.
+      // Undecodable records are findings of their own.
       const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
       if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
         const {namespace, entity, resource} = stored.record
@@ -69,7 +68,6 @@ export class Referred {
   }
 }
 
-/** What a record says; `undefined` where it has numbers or instants that cannot be. */
 function unlessMalformed<T>(decode: () => T): T | undefined {
   try {
     return decode()
@@ -79,7 +77,7 @@ function unlessMalformed<T>(decode: () => T): T | undefined {
   }
 }
 
-/** The table may delete a bucket that has expired at any time, and the other shards before or after it. */
+/** Skips expired buckets: the table may delete them, and their shards, at any time. */
 export function isJudged({ttlSeconds, state}: BucketRecord, sinceMs: number, nowMs: number): boolean {
   const isExpired = ttlSeconds !== undefined && ttlSeconds * 1000 <= nowMs
   return !isExpired && state.refilledAtMs >= sinceMs

@@ -3,10 +3,10 @@ import type {Table} from '../../repository/table/table.js'
 import {SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import type {Finding} from './finding.js'
 
-/** What became of a finding: `changed` when its records were written to meanwhile, so that a new look is needed. */
+/** `changed`: the records were written meanwhile, so a new look is needed. */
 export type RepairOutcome = 'repaired' | 'changed' | 'undecided'
 
-/** Repairs findings one by one, each on condition of what was read, and records each repair in the audit of its namespace. */
+/** Each repair is conditional on what was read, and recorded in the audit of its namespace. */
 export async function repairFindings(
   table: Table,
   findings: readonly Finding[],

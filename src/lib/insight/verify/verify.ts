@@ -14,30 +14,29 @@ import {checkItem, isOldItem} from './check-item.js'
 import {type LookOptions, readNamespaces, VerifyContext} from './context.js'
 import {type Finding, type FindingKind, findingId} from './finding.js'
 
-/** Looks at what seems wrong; only what is the same at every look is reported. */
 const LOOKS = 3
 
-/** Ms between two looks: longer than a write, its index entries and a transaction take. */
+/** Longer than a write, its index entries and a transaction take. */
 const BETWEEN_LOOKS_MS = 1500
 
-/** Ms after which no client may use limits from before a change any more: its cache has expired and its writes are done. */
+/** After this, no client uses limits from before a change: its cache has expired and its writes are done. */
 const LIMITS_SETTLE_MS = 40_000
 
-/** Items that are checked at the same time: some take a request of their own, for usage or for other shards. */
+/** Some items take requests of their own, for usage or other shards. */
 const ITEMS_AT_ONCE = 8
 
-/** Findings that are kept in memory; beyond that they are only counted. */
+/** Kept in memory. Further findings are only counted. */
 const MOST_FINDINGS = 10_000
 
 export interface VerifyTableOptions {
   readonly entity?: {readonly namespace: string; readonly entity: string} | undefined
-  /** Leave out usage before this instant, and buckets that were not written since; epoch ms. */
+  /** Skip usage before this instant, and buckets not written since. Epoch ms. */
   readonly sinceMs?: number | undefined
   /** Read units per second. */
   readonly rateLimit?: number | undefined
   readonly cursor?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** Called after each page; `cursor` continues after it. */
+  /** Called after each page. `cursor` resumes after it. */
   readonly onProgress?: ((progress: VerifyProgress) => void) | undefined
 }
 
@@ -48,18 +47,15 @@ export interface VerifyProgress {
 }
 
 export interface VerifyReport {
-  /** Items read, those of older layouts included. */
+  /** Includes `oldItems`. */
   readonly items: number
-  /** Items of an older layout, which are not checked: `zael migrate` moves them. */
+  /** Items of older layouts. They are not checked; `zael migrate` moves them. */
   readonly oldItems: number
   readonly findings: readonly Finding[]
   readonly counts: ReadonlyMap<FindingKind, number>
 }
 
-/**
- * Compares the records of a table with each other. A live table changes while it is read, so each finding is looked at
- * again until it is the same at every look; what changes is no finding. Reads only.
- */
+/** Read-only. The table changes meanwhile, so only findings that are the same at every look are reported. */
 export function verifyTable(table: Table, options: VerifyTableOptions = {}): Promise<VerifyReport> {
   return readFromCursor(options.cursor, () => compareAll(table, options))
 }
@@ -68,7 +64,7 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
   const paced = slowed(table, given.rateLimit)
   const {signal, sinceMs = Number.NEGATIVE_INFINITY, onProgress} = given
   const isMigrated = (await getItem(paced, migrationRecordKey)) !== undefined
-  // A namespace that is created meanwhile is known at the second look.
+  // A namespace created meanwhile is known at the second look.
   const options = {signal, sinceMs, isMigrated, namespaces: await readNamespaces(paced, signal)}
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []
@@ -158,7 +154,7 @@ async function* pagesOf(table: Table, options: VerifyTableOptions): AsyncGenerat
   }
 }
 
-/** Small enough that a page is checked within seconds, so that little is read again after an interruption. */
+/** Small, so that little is read again after an interruption. */
 const ITEMS_PER_PAGE = 500
 
 async function itemsOfEntity(

@@ -5,19 +5,19 @@ import type {AcquireRequest} from '../../limiter/request/options.js'
 
 export interface AcquireAttempt {
   readonly admitted: boolean
-  /** False when the table was unavailable and the policy admitted the request: nothing was charged. */
+  /** False: the table was unavailable and the policy admitted the request. Nothing was charged. */
   readonly isMetered: boolean
-  /** A switch let the entity pass: the request was counted, and nothing taken from it. */
+  /** A switch admitted the request: it was counted but not charged. */
   readonly isBypassed: boolean
   readonly parent: string | undefined
   readonly waitedMs: number
-  /** 0 when admitted. */
+  /** 0: admitted. */
   readonly retryAfterMs: number
-  /** Every requested limit: what is left of it after an admitted request, or why it was refused. */
+  /** Every requested limit: the balance after admission, or the reason of the refusal. */
   readonly statuses: readonly RefusalStatus[]
 }
 
-/** Acquires and keeps the charge, or explains the refusal; throws when the request can never be admitted. */
+/** Keeps the charge. Throws if the request can never be admitted. */
 export async function attemptAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
   const decision = await limiter.tryAcquire(request)
   const {waitedMs} = decision
@@ -34,7 +34,7 @@ export async function attemptAcquire(limiter: RateLimiter, request: AcquireReque
   return {admitted: false, isMetered: true, isBypassed: false, parent, waitedMs, retryAfterMs, statuses}
 }
 
-/** The charge is made; a failure to read the balances afterwards must not hide that. */
+/** The charge is made: a failure to read the balances must not hide that. */
 async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<RefusalStatus[]> {
   try {
     const {statuses} = await limiter.check(request)

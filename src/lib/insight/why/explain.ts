@@ -31,12 +31,11 @@ import {
   recentlyRefused,
 } from '../usage/refused.js'
 
-/** Children listed per limit. */
 const MOST_CONSUMERS = 5
 
 const CONCURRENT_READS = 8
 
-/** What one shard holds of a limit, in whole tokens. */
+/** In whole tokens. */
 export interface ShardShare {
   readonly shard: number
   /** Negative in debt. */
@@ -44,7 +43,6 @@ export interface ShardShare {
   readonly capacity: number
 }
 
-/** What one entity used of a shared limit, in whole tokens. */
 export interface CapacityConsumer {
   readonly entity: string
   readonly tokens: number
@@ -53,25 +51,25 @@ export interface CapacityConsumer {
 export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
   readonly configured: Limit
-  /** Epoch ms at which the limits there end, copied for a boost; `undefined` for others. */
+  /** Epoch ms at which limits copied for a boost end. `undefined`: not copied. */
   readonly copiedUntilMs: number | undefined
-  /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
+  /** Epoch ms of the next reset of a calendar quota. `undefined`: another kind of limit. */
   readonly resetsAtMs: number | undefined
-  /** Nothing is taken of it now, and it refuses nothing. */
+  /** Charges and refuses nothing now. */
   readonly isBypassed: boolean
-  /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
+  /** Whole tokens added to a quota until its reset. `capacity` includes them. */
   readonly toppedUp: number
   readonly shards: readonly ShardShare[]
-  /** What a provider has told last that lowered it; `undefined` where nothing has. */
+  /** The last provider feedback that lowered it. */
   readonly told: StoredLesson | undefined
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
-  /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
+  /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
   readonly drainedBy: readonly CapacityConsumer[]
 }
 
 export interface SetSwitch {
-  /** The caller, or the parent that every charge is shared with. */
+  /** The caller, or its parent if charges are shared. */
   readonly entity: string
   readonly scope: ConfigScope
 }
@@ -81,25 +79,19 @@ export interface Explanation {
   readonly resource: string
   readonly isRegistered: boolean
   readonly name?: string | undefined
-  /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
-  /** Whether charges are shared, and what says so; `undefined` for an entity without a parent. */
   readonly cascade: SharedCharge | undefined
-  /** Epoch ms of this state. */
   readonly atMs: number
   /** Start of the hour of `drainedBy`. */
   readonly hour: string
   readonly admitted: boolean
-  /** 0 when admitted, `Infinity` when never. */
+  /** 0: admitted. `Infinity`: never. */
   readonly retryAfterMs: number
-  /** What refuses the request whatever is left; then there are no limits to look at. */
+  /** Refuses every request. `limits` is then empty. */
   readonly disabled: SetSwitch | undefined
-  /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
+  /** Admit every request at their level, the caller's or the parent's. */
   readonly bypassed: readonly SetSwitch[]
-  /**
-   * The request that is explained: as asked; the average of what the bucket has admitted, as `zael watch` takes it; or one
-   * token of every limit, where it has admitted none.
-   */
+  /** `typical`: the bucket's average admitted request, as in `zael watch`. `one-token`: it has admitted none yet. */
   readonly basis: 'asked' | 'typical' | 'one-token'
   readonly refused: RefusedUsage
   readonly refusedSince: string
@@ -109,7 +101,6 @@ export interface Explanation {
 export interface Question {
   readonly entity: string
   readonly resource: string
-  /** The average of what the bucket has admitted when absent. */
   readonly consume?: Consumption | undefined
 }
 
@@ -118,7 +109,7 @@ function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resoluti
   return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
 }
 
-/** Explains what an acquire would return now, from the stored state; writes nothing. */
+/** Explains the result that an acquire would have now, from the stored state. Read-only. */
 export async function explain(
   namespace: NamespaceRepository,
   {entity, resource, consume}: Question,
@@ -176,7 +167,6 @@ interface LevelQuestion {
   readonly amounts: Amounts
   readonly atMs: number
   readonly level: RefusalStatus['level']
-  /** Read here when absent. */
   readonly state?: LevelState
 }
 
@@ -250,7 +240,7 @@ function shardShare(record: BucketRecord, name: string): ShardShare {
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
 
-/** The counted usage in this hour of the children that share their charges of a resource with an entity. */
+/** Usage counted in this hour, of children that are charged to `parent`. */
 async function consumers(
   {entities, configs, usage}: NamespaceRepository,
   parent: string,
@@ -280,10 +270,7 @@ function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): Cap
 
 const CONCURRENT_EXPLANATIONS = 4
 
-/**
- * Explains the average request of an entity on each resource that it has a bucket or limits of its own for, worst first.
- * Resources without limits are left out. Throws when the namespace contains nothing of the entity.
- */
+/** Worst first, without resources that have no limits. Throws if the namespace holds nothing of the entity. */
 export async function explainAll(
   namespace: NamespaceRepository,
   entity: string,
@@ -313,7 +300,6 @@ async function resourcesOf({buckets, configs}: NamespaceRepository, entity: stri
 const isWithoutLimits = (error: unknown): boolean =>
   error instanceof ZaelError && error.code === nothingApplies('', '').code
 
-/** What refuses now first, then what was refused lately, then where the least is left. */
 function compareSeverity(a: Explanation, b: Explanation): number {
   return severityOf(b) - severityOf(a) || leftOf(a) - leftOf(b)
 }
@@ -324,7 +310,6 @@ function severityOf({disabled, admitted, refused}: Explanation): number {
   return refused.requests + refused.byParent > 0 ? 1 : 0
 }
 
-/** The smallest fraction of a capacity that is left. */
 function leftOf({limits}: Explanation): number {
   return Math.min(...limits.map(({available, capacity}) => (capacity > 0 ? available / capacity : 0)), 1)
 }

@@ -30,10 +30,8 @@ export interface BucketRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
-  /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
   readonly level: Demand['level']
-  /** A limit that the entity lacks is an error. */
   readonly isStrict: boolean
   readonly deadline: Deadline
 }
@@ -43,7 +41,6 @@ interface BucketQueuesOptions {
   readonly settings: LimiterSettings
   readonly limits: LimitSource
   readonly entities: EntityCache
-  /** Whether requests for one bucket share a write. */
   readonly merge: boolean
 }
 
@@ -52,13 +49,13 @@ export class BucketQueues {
   readonly refusals: RefusalTally
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
-  /** Keys of the queues without work, those not used for longest first: only these are dropped when there are too many. */
+  /** Keys of queues without work, least recently used first. Only these may be dropped. */
   readonly #idle = new Set<string>()
-  /** The bucket last seen of each resource: most entities have the same limits. */
+  /** The last bucket seen per resource: most entities have the same limits. */
   readonly #lastOfResource: Lru<BucketRecord>
   readonly #changing = new Set<string>()
   readonly #background = new Set<Promise<void>>()
-  /** What an abandoned request was charged is returned; `settled` waits for that. */
+  /** Refunds an abandoned request's charge; `settled` waits for it. */
   readonly #finish = (abandoned: PendingRequest) => void this.run(abandoned.finished())
 
   constructor(options: BucketQueuesOptions) {
@@ -107,10 +104,7 @@ export class BucketQueues {
     }
   }
 
-  /**
-   * The queue of one bucket item. Use it before anything else happens: one without work may be dropped, and there must
-   * not be two with work for one item, since they would overwrite each other's marks.
-   */
+  /** Use it synchronously: idle queues may be dropped, and two busy ones of an item overwrite each other's marks. */
   at(address: BucketAddress): BucketQueue {
     const key = queueKey(address)
     const known = this.#queues.get(key)
@@ -142,10 +136,7 @@ export class BucketQueues {
     return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
   }
 
-  /**
-   * Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. Throws when the
-   * deadline has passed.
-   */
+  /** No call if the shard is known to refuse. A missing shard falls back to shard 0. Throws after the deadline. */
   ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): QueueAnswer | Promise<QueueAnswer> {
     const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
@@ -161,23 +152,21 @@ export class BucketQueues {
     })
   }
 
-  /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
   correct({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
     return this.at(address).correct(deltas, {isBypassed, incarnation, periods})
   }
 
-  /** As `correct`, but the write waits a moment for others, and is tried as often as that of a refund. */
   correctSoon({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
     return this.at(address).correctSoon(deltas, {isBypassed, incarnation, periods})
   }
 
-  /** Has corrections that wait for others written now: of all queues, or of those of some holdings. */
+  /** Writes pending settlements now: of all queues, or of those with the given holdings. */
   hurry(holdings?: readonly Holding[]): void {
     const queues = holdings?.map(({address}) => this.find(address)) ?? this.#queues.values()
     for (const queue of queues) queue?.hurry()
   }
 
-  /** Returns everything that holdings hold; never fails. */
+  /** Never rejects. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {
       const {heldMilli, requests} = holding
@@ -188,7 +177,7 @@ export class BucketQueues {
     await Promise.all(returns)
   }
 
-  /** Tracks work that no request waits for and whose failure is ignored; `settled` waits for it. */
+  /** Tracks background work and ignores its failure; `settled` waits for it. */
   run(work: Promise<unknown>): Promise<void> {
     const done: Promise<void> = work.then(
       () => {},
@@ -198,7 +187,6 @@ export class BucketQueues {
     return done.finally(() => this.#background.delete(done))
   }
 
-  /** Resolves when nothing is under way: no write, no refund, no split. */
   async settled(): Promise<void> {
     for (;;) {
       const running = [...this.#queues.values()].flatMap(queue => queue.running ?? [])
@@ -226,7 +214,7 @@ export class BucketQueues {
     if (shouldGrow(load).grow) this.#changeShards(address, () => shards.grow(address, shardCount))
   }
 
-  /** At most one repair or split of a bucket at a time, in the background; what is still needed comes up again. */
+  /** At most one repair or split of a bucket runs at a time; further ones are triggered again later. */
   #changeShards({entity, resource}: BucketAddress, work: () => Promise<unknown>): void {
     const key = JSON.stringify([entity, resource])
     if (this.#changing.has(key)) return
@@ -234,7 +222,7 @@ export class BucketQueues {
     void this.run(work().finally(() => this.#changing.delete(key)))
   }
 
-  /** For one more queue, as far as there are idle ones: more than the cache may hold can have work at the same time. */
+  /** Drops idle queues only: more queues than the cache size may have work at once. */
   #makeRoom(): void {
     for (const key of this.#idle) {
       if (this.#queues.size < this.#options.settings.cacheSize) return
@@ -250,16 +238,13 @@ export class BucketQueues {
   }
 }
 
-/**
- * Which shards are known to refuse a request, without a call. Each is looked up once, when first asked about. Make a new
- * one after every call: its answer, and those to concurrent requests, may have shown more.
- */
+/** Shards known to refuse a request without a call. Lookups are cached: create a new one after every call. */
 export class KnownRefusals implements Demand {
   readonly asked: Amounts
   amounts: Amounts
   readonly level: Demand['level']
   readonly isStrict: boolean
-  /** `null` for a shard that is not known to refuse. */
+  /** `null`: not known to refuse. `undefined`: not looked up yet. */
   readonly #byShard: (Refused | null | undefined)[]
 
   constructor(
@@ -267,7 +252,7 @@ export class KnownRefusals implements Demand {
     readonly request: BucketRequest,
     readonly shardCount: number,
   ) {
-    // Of the right length from the start: an array that grows takes room for many more.
+    // Preallocated: a growing array reserves room for many more.
     this.#byShard = new Array(shardCount)
     this.asked = request.amounts
     this.amounts = request.amounts
@@ -284,7 +269,6 @@ export class KnownRefusals implements Demand {
     return refused
   }
 
-  /** The refusal of the bucket, if every shard refuses and all of them together hold too little. */
   byAll(): Refusal | undefined {
     const records: BucketRecord[] = []
     let source: AppliedLimits['source'] | undefined
@@ -294,7 +278,7 @@ export class KnownRefusals implements Demand {
       if (!refused) return undefined
       records.push(refused.record)
       source ??= refused.source
-      // A split that this process has not noticed otherwise: the other shards may hold enough.
+      // This process may have missed a split: the other shards may hold enough.
       count = Math.max(count, refused.record.shardCount)
     }
     const nowMs = this.queues.services.table.clock()
@@ -305,9 +289,9 @@ export class KnownRefusals implements Demand {
 
 export class EntityCache {
   readonly #families: Lru<Family>
-  /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. Every answer shows it anew. */
+  /** Cascade by entity and resource, if it differs from the entity's other buckets. Every response shows it again. */
   readonly #policies: Lru<boolean>
-  /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
+  /** By entity and resource, unless 1. Never expires: the states of refusing shards are remembered as well. */
   readonly #shardCounts: Lru<number>
 
   constructor(options: {clock: () => number; ttlMs: number; maxEntries: number}) {
@@ -316,26 +300,24 @@ export class EntityCache {
     this.#shardCounts = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
   }
 
-  /** Entries of the fullest of its caches. */
   get size(): number {
     return Math.max(this.#families.size, this.#policies.size, this.#shardCounts.size)
   }
 
-  /** Of a resource that was not seen yet, the family is supposed to be that of another one. */
+  /** Assumes that an unseen resource has the family of the entity's other buckets. */
   family(entity: string, resource: string): Family | undefined {
     const family = this.#families.get(entity)
     const cascade = family && this.#policies.get(`${entity}#${resource}`)
     return cascade === undefined ? family : {...family, parent: family?.parent, cascade}
   }
 
-  /** The family of a bucket. A shard that a move has not reached yet still names the parent before it. */
+  /** A shard that a move has not reached yet still names the previous parent. */
   familyOf(record: BucketRecord): Family {
     const known = this.#families.get(record.entity)
     const isOutdated = known && isOlderGeneration(record.parentGeneration, known.parentGeneration)
     return isOutdated ? {...known, cascade: record.cascade} : record
   }
 
-  /** 1 as long as nothing else was seen. */
   shardCount(entity: string, resource: string): number {
     return this.#shardCounts.get(`${entity}#${resource}`) ?? 1
   }
@@ -343,7 +325,7 @@ export class EntityCache {
   notice(record: BucketRecord): void {
     const {entity, resource, shardCount} = record
     this.noticeFamily(record)
-    // Only shard 0 shows that there are fewer shards; the others may be behind.
+    // Only shard 0 proves that there are fewer shards; the others may be behind.
     const before = this.shardCount(entity, resource)
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
     if (count !== before) this.setShardCount(entity, resource, count)
@@ -366,7 +348,7 @@ export class EntityCache {
   }
 }
 
-/** Marks that no other process makes: a random stem and a counter. */
+/** Marks unique across processes: a random stem and a counter. */
 export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
   const stem = Buffer.from(randomBytes(6)).toString('base64url')
   const slot = (randomBytes(1)[0] as number) % MARK_SLOTS

@@ -29,17 +29,16 @@ import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 
 const ATTEMPTS = 5
 
-/** Admits requests that no single shard could: reads all shards and takes a part from each. */
+/** Admits requests that no single shard can: reads all shards and takes a part from each. */
 export class ShardGatherer {
   readonly #queues: BucketQueues
-  /** The last gather of each bucket that has one under way. */
   readonly #tails = new Map<string, Promise<void>>()
 
   constructor(queues: BucketQueues) {
     this.#queues = queues
   }
 
-  /** Gathers of one bucket run one after the other: concurrently they would only make each other fail. */
+  /** Serialises gathers of one bucket: concurrent ones would only make each other fail. */
   async gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
     const key = `${request.entity}#${request.resource}`
     const mine = (this.#tails.get(key) ?? Promise.resolve()).then(() => this.#gather(request, count))
@@ -58,22 +57,19 @@ export class ShardGatherer {
   async #gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
     const {deadline} = request
     deadline.check()
-    // Asked again after the wait in line: the gather before has read all shards, and may have shown that they hold too little.
+    // Check again after queueing: the previous gather read all shards and may have shown that they hold too little.
     const known = this.#queues.knownRefusals(request).byAll()
     if (known) return known
     const gathered = await this.#readAndTake(request, count)
     if ('holdings' in gathered) {
-      // Given up meanwhile: what was taken goes back before the reason is thrown.
+      // The caller gave up meanwhile: refund before throwing the reason.
       if (deadline.isOver) void this.#queues.refund(gathered.holdings)
       deadline.check()
     }
     return gathered
   }
 
-  /**
-   * Where a single shard is enough after all, its queue decides, which lets requests share a write; otherwise each gives
-   * what it can, in one transaction. Losing to competitors every time is a refusal, not a failure.
-   */
+  /** Asks one shard if it suffices, else takes parts in a transaction. Losing every race is a refusal, not an error. */
   async #readAndTake(request: BucketRequest, expectedCount: number): Promise<Grant | Refusal> {
     const {entity, resource, level} = request
     const {table, limits, shards, settings} = this.#queues.services
@@ -87,7 +83,7 @@ export class ShardGatherer {
       ])
       const seenAtMs = performance.now()
       for (const {record} of seen.values()) requireSupported(record)
-      // As for a single bucket: limits from before the shards were read never replace theirs (decision 25).
+      // As for a single bucket: limits read before the shards never replace theirs (decision 25).
       const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
       const atMs = Math.max(table.clock(), ...[...seen.values()].map(({record}) => record.state.refilledAtMs))
       const applied = isChange ? await limits.limitsOf(entity, resource, {after: seenAtMs, atMs}) : cached
@@ -95,14 +91,14 @@ export class ShardGatherer {
         throw new ResourceDisabled(entity, resource, applied.disabledAt, seen.size > 0)
       const real = Math.max(0, ...[...seen.values()].map(({record}) => record.shardCount))
       if (real > count && real <= settings.maxShards) {
-        // Split meanwhile: without all of its shards a bucket seems smaller than it is.
+        // Split meanwhile: with shards missing, a bucket seems smaller than it is.
         count = real
         continue
       }
       const [first] = seen.values()
       if (!first) return this.#askFirst(request)
       if (applied.isBypassed) {
-        // No shard has to hold anything; those that refused have not followed the switch yet.
+        // No shard needs tokens; the shards that refused have not followed the switch yet.
         const grant = await this.#askOne(request, first, sinceMs, applied)
         if (grant) return grant
         if (attempt >= ATTEMPTS)
@@ -111,7 +107,7 @@ export class ShardGatherer {
       }
       const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
       if ((seen.size < count || isBehind) && !isFilled) {
-        // Without all of them a request for the whole capacity could never be admitted. One that is behind gains too much.
+        // Without all shards, a request for the whole capacity never fits. A shard that is behind gains too much.
         await shards.fill({entity, resource, shard: count - 1})
         isFilled = true
         continue
@@ -135,7 +131,7 @@ export class ShardGatherer {
         if (grant) return grant
       }
       if (!parts) {
-        // A single shard cannot tell what was bought on the others.
+        // Only all shards together show the top-ups.
         const tooLarge = impossibility(
           request,
           amounts,
@@ -150,7 +146,7 @@ export class ShardGatherer {
       if (!parts || attempt >= ATTEMPTS) {
         for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
-        // The wait is true only for shards that have the limits in force.
+        // The wait is exact only for shards that have the limits in force.
         const told = await Promise.all(
           [...plans.values()].map(async plan => {
             const isOutdated = changesLimits(plan) || !hasLimits(plan.seen, applied)
@@ -160,14 +156,13 @@ export class ShardGatherer {
             return plannedRecord(inLine)
           }),
         )
-        // A period that begins with the first use has not begun: its schedule may allow more by then.
+        // A period that starts with the first use has not started: its schedule may allow more by then.
         return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, level)
       }
       await pause(attempt, {...table.backoff, baseMs: 5})
     }
   }
 
-  /** There is no bucket any more: the first shard creates it. */
   async #askFirst(request: BucketRequest): Promise<Grant | Refusal> {
     const {entity, resource} = request
     this.#queues.at({entity, resource, shard: 0}).forget()
@@ -192,7 +187,7 @@ export class ShardGatherer {
     return answer.admitted ? grantOf(answer) : undefined
   }
 
-  /** Writes the limits in force to one shard; another client that was faster has done so, or is seen by the next request. */
+  /** Writes the limits in force to a shard. Ignores a lost race: the winner did so, or the next request notices. */
   async #bringInLine(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
     const {table, settings, nextMark} = this.#queues.services
     const mark = nextMark()
@@ -206,7 +201,7 @@ export class ShardGatherer {
     this.#queues.at(plan.seen.record).forget(isWritten ? mark : undefined)
   }
 
-  /** Takes from several shards or from none; `undefined` when another client wrote in between. */
+  /** Takes from several shards or from none; `undefined` if another client wrote in between. */
   async #takeParts(
     {entity, resource, requests}: BucketRequest,
     plans: ReadonlyMap<number, BucketPlan>,
@@ -216,7 +211,6 @@ export class ShardGatherer {
     const {table, settings, nextMark} = this.#queues.services
     const nowMs = table.clock()
     const marks = new Map<number, WriteMark>()
-    // One of the shards counts the request for all of them.
     const [countingShard] = parts.keys()
     const counted = (shard: number) => (shard === countingShard ? requests : 0)
     const items = [...parts].map(([shard, taken]): TransactItem => {
@@ -233,12 +227,12 @@ export class ShardGatherer {
     try {
       if (!(await writeTogether(table, items, seen))) return undefined
     } catch (error) {
-      // It may have been applied: what is known of the shards may no longer hold.
+      // The transaction may have been applied: the known states may be wrong.
       for (const shard of marks.keys()) this.#queues.at({entity, resource, shard}).forget()
       throw error
     }
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
-    // What the queues know is from before the transaction, perhaps from another period of a quota.
+    // The queues know the state before the transaction, maybe from an earlier quota period.
     for (const [shard, mark] of marks) {
       const written = charged.find(record => record.shard === shard)
       this.#queues.at({entity, resource, shard}).forget(mark, written)
@@ -258,19 +252,18 @@ export class ShardGatherer {
     const {nowMs: openedMs} = [...plans.values()][0] as BucketPlan
     const opened = opener && sessionsOpenedAt(opener, openedMs)
     if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
-    // What a soft limit is asked for is taken where the request is counted.
+    // Soft limits are charged at the shard that counts the request.
     const record = charged.find(({shard}) => shard === countingShard) as BucketRecord
     return {holdings, record, shards: charged}
   }
 }
 
-/** As for a single bucket: only a strict request demands that the entity has all limits. */
 function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: AppliedLimits): Amounts {
   if (level === 'entity' && isStrict) return amounts
   return knownAmounts(amounts, new Set(limits.map(({name}) => name)))
 }
 
-/** What is left of a bypass that has ended does not admit any more. */
+/** Drops the stamp of an ended bypass, so that it does not admit. */
 const enforced = (record: BucketRecord): BucketRecord => ({...record, bypassUntilMs: undefined})
 
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)

@@ -21,14 +21,12 @@ import {ShardGatherer} from './gather.js'
 
 const ONLY_SHARD = [0] as const
 
-/** Shards asked one by one before all of them are read together. */
 const SHARDS_TRIED = 3
 
 interface NamespaceLimiterOptions {
   readonly table: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
-  /** Whether requests for one bucket share a write. */
   readonly merge: boolean
   readonly random: () => number
   readonly defaultLimits: readonly Limit[]
@@ -38,9 +36,8 @@ export interface EntityRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
-  /** 0 when more is taken for a request that was counted before. */
+  /** 0 when a lease takes more for a request already counted. */
   readonly requests: 0 | 1
-  /** A limit that the entity lacks is an error. */
   readonly isStrict: boolean
   readonly deadline: Deadline
 }
@@ -48,21 +45,15 @@ export interface EntityRequest {
 export interface CacheEntries {
   readonly queues: number
   readonly resources: number
-  /** What answers have shown of entities. */
   readonly seen: number
-  /** Records of entities that were read. */
   readonly entities: number
   readonly configs: number
-  /** Buckets with refusals that are not written yet. */
   readonly refusals: number
 }
 
 export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
-/**
- * Admits requests within one namespace: an entity together with its parent, or neither. Both are asked concurrently as
- * soon as the parent is known; when one refuses, the charge of the other is returned. A parent's own parent is not asked.
- */
+/** Charges an entity and its parent (never a grandparent), or neither: if one refuses, the other is refunded. */
 export class NamespaceLimiter {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
@@ -95,7 +86,7 @@ export class NamespaceLimiter {
     return {queues, resources, seen, entities: this.limits.size, configs, refusals: refusals.waiting}
   }
 
-  /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
+  /** Returns the entity's grant and, if shared, the parent's; or the refusal, which is not thrown. */
   acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const expected = this.#expectedParent(request)
     const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
@@ -104,9 +95,8 @@ export class NamespaceLimiter {
     return refusal ? exceeded([refusal]) : this.#acquireOwn(request, own)
   }
 
-  /** For an entity of which no parent is known that shares the charge. */
   async #acquireOwn(request: EntityRequest, known: KnownRefusals): Promise<EntityAnswer> {
-    // As in `#admit`, of which most requests need no more.
+    // Same as `#admit`, inlined: most requests need no more.
     const [first, ...others] = this.#someShards(known.shardCount)
     const answer = await this.queues.ask(first, known.request, known)
     const own = answer.admitted ? grantOf(answer) : await this.#admitElsewhere(known.request, answer, others)
@@ -117,7 +107,6 @@ export class NamespaceLimiter {
 
   async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: string): Promise<EntityAnswer> {
     const known = [own, this.queues.knownRefusals(atLevel(request, 'parent', expected))]
-    // Neither is charged when one of them is known to refuse.
     const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
@@ -129,7 +118,7 @@ export class NamespaceLimiter {
       if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
       throw error
     })
-    // A parent that the entity has left, or that is not charged any more, refuses nothing.
+    // A parent that the entity left, or that is no longer charged, must not refuse.
     // Planted fault: a parent that an entity has left refuses
     if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
       return this.acquire(request)
@@ -142,7 +131,7 @@ export class NamespaceLimiter {
     return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
   }
 
-  /** The bucket that was charged names another parent than was known, or one that was not known yet. */
+  /** The charged bucket names another parent than expected, or the first one known. */
   #chargeLate(request: EntityRequest, own: Grant, parent: string): Promise<EntityAnswer> {
     const late = this.queues.knownRefusals(atLevel(request, 'parent', parent))
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
@@ -154,7 +143,7 @@ export class NamespaceLimiter {
     )
   }
 
-  /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */
+  /** The refusal a request would get, without making it; `undefined` if it would be admitted or nothing is known. */
   async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
     const expected = this.#expectedParent(request)
     const levels = levelsOf(request, expected).map(level => this.#refusalUnlessUnknown(level))
@@ -172,7 +161,6 @@ export class NamespaceLimiter {
     return family !== undefined && chargedParent(family) !== asked
   }
 
-  /** Admits at one level: tries a few shards at random, then all of them together. */
   async #admit(known: KnownRefusals): Promise<Grant | Refusal> {
     const [first, ...others] = this.#someShards(known.shardCount)
     const answer = await this.queues.ask(first, known.request, known)
@@ -190,7 +178,7 @@ export class NamespaceLimiter {
       refused = answer
     }
     const {record, amounts, nowMs, source} = refused
-    // A bucket that would have to be created first names its parent here only, whose wait counts as well.
+    // Only the refusal names the parent of a bucket not created yet; the parent's wait counts as well.
     this.#entities.noticeFamily(record)
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
@@ -198,7 +186,7 @@ export class NamespaceLimiter {
     try {
       return await deadline.until(gathering)
     } finally {
-      // An abandoned gather goes on and returns what it takes; closing waits for it.
+      // An abandoned gather continues and refunds what it takes; closing waits for it.
       if (deadline.isOver) void this.queues.run(gathering)
     }
   }
@@ -213,7 +201,6 @@ export class NamespaceLimiter {
     return tried as [number, ...number[]]
   }
 
-  /** Waits for all levels; a failure or refusal of one returns what the others took. */
   async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<EntityAnswer> {
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
@@ -223,14 +210,14 @@ export class NamespaceLimiter {
     const refunds = grants.map(grant => this.queues.refund(grant.holdings))
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason
-    // Who comes back after the wait, perhaps through another process, must not find the charge still there.
+    // A caller that retries after the wait, maybe in another process, must not find the charge still there.
     if (refunds.length > 0) await request.deadline.until(Promise.all(refunds)).catch(() => {})
     const refusals = answers.filter(answer => 'statuses' in answer)
     // A level that was charged and refunded would admit: it adds no wait.
     return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
   }
 
-  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out in time. */
+  /** Adds the wait of the level not asked. The refusal stands even if that wait is not known in time. */
   async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
     const parent = this.#expectedParent(request)
     const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
@@ -249,11 +236,7 @@ export class NamespaceLimiter {
     })
   }
 
-  /**
-   * What a level would answer that was not asked because the other one refused already: without its wait the retry-after
-   * would not be true. Based on what was seen there a moment ago, otherwise it is read: another process may have charged
-   * it since. `undefined` when it would admit. Throws `RequestTooLarge` when it never could.
-   */
+  /** The refusal of a level not asked; `undefined` if it would admit. Throws `RequestTooLarge` if it never could. */
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
@@ -265,7 +248,6 @@ export class NamespaceLimiter {
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 
-  /** What the limits in force could never hold is not a matter of waiting. */
   async #checkCapacity(
     entity: string,
     resource: string,
@@ -305,7 +287,7 @@ function levelsOf(request: EntityRequest, parent: string | undefined): BucketReq
   return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
 }
 
-/** Field by field, which is faster than spreading: this is done for every request. */
+/** Field by field is faster than spreading; runs for every request. */
 function atLevel(
   {resource, amounts, requests, isStrict, deadline}: EntityRequest,
   level: BucketRequest['level'],
@@ -321,7 +303,7 @@ function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
   return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
 }
 
-/** Refuses by what is configured, and not because the table could not be asked. */
+/** Whether the configuration refuses, as opposed to an outage. */
 function isDecision(error: unknown): boolean {
   return error instanceof RequestTooLarge || error instanceof ResourceDisabled
 }

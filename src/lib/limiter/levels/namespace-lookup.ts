@@ -22,7 +22,7 @@ export class NamespaceLookup {
     this.#table = table
     this.#settings = settings
     this.#options = options
-    // What a migration has yet to copy is not absent for as long as the cache keeps it.
+    // During a migration, records not yet copied look absent: don't cache absence.
     const keepsAbsent = () => !this.#isMigrating
     const {configCheckMs: ttlMs, cacheSize: maxEntries} = settings
     this.#cache = new ConfigCache({clock: table.clock, ttlMs, maxEntries, keepsAbsent})
@@ -32,17 +32,16 @@ export class NamespaceLookup {
     return this.#found
   }
 
-  /** The one that is in use or being looked up; when the lookup fails the last one, whose work may be under way. */
+  /** If the lookup fails, the last limiter found: its work may be under way. */
   get current(): Promise<NamespaceLimiter | undefined> {
     return this.#namespace?.catch(() => this.#found) ?? Promise.resolve(this.#found)
   }
 
-  /** The one in use, if there is nothing to wait for. */
   get atHand(): NamespaceLimiter | undefined {
     return this.#isLookingUp || this.#isDue(this.#table.clock()) ? undefined : this.#found
   }
 
-  /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
+  /** Repeats the lookup every `configCheckMs`: a deleted namespace must not be written to. */
   open(): Promise<NamespaceLimiter> {
     const nowMs = this.#table.clock()
     if (!this.#namespace || this.#isDue(nowMs)) {
@@ -66,7 +65,7 @@ export class NamespaceLookup {
 
   #isDue(nowMs: number): boolean {
     if (this.#options.namespaceId !== undefined) return false
-    // A clock that was set back must not put the next lookup off.
+    // A clock set back must not delay the next lookup.
     return nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
   }
 
@@ -76,14 +75,14 @@ export class NamespaceLookup {
       if (known && isUnavailability(error)) return known.table.namespace
       throw error
     })
-    // After a lookup that failed as well: refusals that are not written yet are with the one that was in use before.
+    // After a failed lookup too: the previous limiter still holds unwritten refusals.
     if (this.#found?.table.namespace === namespace) return this.#found
     const {defaultLimits = [], merge = true, random = Math.random} = this.#options
     const table = {...this.#table, namespace}
     return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
-  /** The layout of the table is checked once: a migration never takes it back. Whether one is under way may change. */
+  /** Checks the table layout once: a migration never reverts it. Whether a migration is running may change. */
   async #namespaceId(isAgain: boolean): Promise<string> {
     const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId

@@ -19,28 +19,27 @@ import type {AppliedLimits} from '../request/limit-source.js'
 import {knownAmounts} from '../request/pending-request.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 
-/** What an acquire would answer. */
+/** The decision an acquire would get now. */
 export interface CheckResult {
   readonly admitted: boolean
-  /** 0 when admitted, `null` when never. */
+  /** 0 if admitted, `null` if never. */
   readonly retryAfterMs: number | null
-  /** A switch lets the entity pass whatever its limits: the request would be counted, and nothing taken. */
+  /** A switch bypasses the limits: the request would be counted, and nothing taken. */
   readonly bypassed: boolean
   readonly statuses: readonly RefusalStatus[]
-  /** What was asked for and is not configured, so that it does not count. */
+  /** Requested limits that are not configured, so they don't count. */
   readonly unlimited: readonly string[]
 }
 
 export interface Availability {
   available(): Record<string, number>
-  /** With `isStrict`, throws for a limit that the entity lacks. */
   check(amounts: Amounts, isStrict: boolean): CheckResult
 }
 
 interface Level {
   readonly level: RefusalStatus['level']
   readonly applied: AppliedLimits
-  /** All shards, brought up to now and in line with the limits in force. */
+  /** All shards, refilled to now and updated to the limits in force. */
   readonly records: readonly BucketRecord[]
   readonly isStored: boolean
 }
@@ -83,7 +82,7 @@ export async function readAvailability(
   }
 }
 
-/** The level of the entity, and that of the parent that it shares with, as its bucket says: there a move is known first. */
+/** The entity and the parent it is charged with, as its bucket says: a move shows there first. */
 async function readLevels(
   limiter: NamespaceLimiter,
   entity: string,
@@ -112,7 +111,7 @@ async function readLevel(
   const known = await limits.limitsOf(entity, resource)
   const seenFromMs = performance.now()
   const shards = await readRealShards(table, entity, resource, settings.maxShards)
-  // The stamp of a bucket tells of a switch that was thrown since the configuration was read.
+  // A bucket's stamp shows a switch thrown since the configuration was read.
   const isKnown = [...shards.values()].every(({isDisabled = false}) => isDisabled === (known.disabledAt !== undefined))
   const applied = isKnown ? known : await limits.limitsOf(entity, resource, {after: seenFromMs})
   if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
@@ -129,18 +128,16 @@ export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonl
   return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
 }
 
-/** A bucket as a request would find it: bypassed if its switch is, or else as long as the last one lasts. */
+/** The bucket as a request would find it: bypassed by the switch in force, or until the last stamp expires. */
 export function asSwitched(record: BucketRecord, isBypassed: boolean | undefined, nowMs: number): BucketRecord {
   return isBypassed ? {...record, bypassUntilMs: nowMs + STAMP_MS} : record
 }
 
-/** Asking for a limit that does not apply is a mistake, not a refusal. */
 export function checkKnown(entity: string, resource: string, amounts: Amounts, known: readonly string[]): void {
   const unknown = [...amounts.keys()].filter(name => !known.includes(name))
   if (unknown.length > 0) throw unknownLimit(entity, resource, unknown, known)
 }
 
-/** A bucket that has not been used yet is full. */
 export function untouched(
   whose: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>,
   inForce: readonly Limit[],
@@ -173,7 +170,7 @@ export interface CapacityOfLimit {
   readonly available: number
 }
 
-/** How much of a resource is left, for all entities that have used it. */
+/** Remaining tokens of a resource, for all entities that have used it. */
 export interface ResourceCapacity {
   readonly resource: string
   readonly entities: ReadonlyArray<{

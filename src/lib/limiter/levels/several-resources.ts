@@ -7,12 +7,12 @@ import type {AcquireRequest} from '../request/options.js'
 import type {Deadline} from '../request/pending-request.js'
 import type {EntityRequest, NamespaceLimiter} from './namespace-limiter.js'
 
-/** Resources in one request. The same bound as in the Python system. */
+/** The same bound as in the Python system. */
 const MOST_RESOURCES = 16
 
 export type ResourcePart = Pick<EntityRequest, 'entity' | 'resource' | 'amounts'>
 
-/** The resources of a request; the main one first. */
+/** The main resource comes first. */
 export type RequestParts = readonly [ResourcePart, ...ResourcePart[]]
 
 export function partsOfRequest<Name extends string>(
@@ -33,10 +33,7 @@ export function partsOfRequest<Name extends string>(
   return [main, ...others.map(([resource, consume]) => part(resource, consume as Consumption))]
 }
 
-/**
- * Charges all resources or none. All are asked at once; when one refuses or fails, the charges of the others are returned.
- * When one of them is known to refuse, none is asked.
- */
+/** Charges all resources or none: refunds if one refuses or fails, and asks none if one is known to refuse. */
 export async function acquireTogether(
   limiter: NamespaceLimiter,
   parts: RequestParts,
@@ -57,12 +54,11 @@ export async function acquireTogether(
   const refunds = charged.map(grants => limiter.queues.refund(grants.flatMap(grant => grant.holdings)))
   const failure = outcomes.find(outcome => outcome.status === 'rejected')
   if (failure) throw failure.reason
-  // A caller that comes back after the wait must not find the charges still there.
+  // A caller that retries after the wait must not find the charges still there.
   await deadline.until(Promise.all(refunds)).catch(() => {})
   return together(refusals)
 }
 
-/** One refusal for all: the longest wait counts. */
 function together(refusals: readonly RateLimitExceeded[]): RateLimitExceeded {
   if (refusals.length === 1) return refusals[0] as RateLimitExceeded
   const statuses = refusals.flatMap(refusal => refusal.statuses)

@@ -35,18 +35,15 @@ export interface LimitStepInput {
   readonly address: BucketAddress
   readonly requests: readonly PendingRequest[]
   readonly inForce: LimitsInForce
-  /** Where the configuration bypasses the limits: until this instant without another look at it, in epoch ms. */
   readonly bypassUntilMs?: number | undefined
   readonly settings: LimiterSettings
   readonly nowMs: number
-  /** The state may refuse. */
   readonly isCertain: boolean
-  /** No part of a credit may be lost to concurrent writers; given up only after many rounds. */
+  /** Lose no part of a credit to concurrent writers; given up only after many rounds. */
   readonly isExact: boolean
 }
 
 interface LimitPlan {
-  /** `undefined` when there is nothing to write. */
   readonly step: QueueStep | undefined
   readonly impossible: ReadonlyMap<PendingRequest, Error>
 }
@@ -57,11 +54,10 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   const possible: PendingRequest[] = []
   let isUndecided = false
   for (const request of input.requests) {
-    // Given up while the configuration was read.
     if (request.isAbandoned) continue
     const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs))
     if (!reason) possible.push(request)
-    // An operator may have bypassed the limits since, raised them or topped a quota up: the next step reads the bucket again.
+    // An operator may have bypassed or raised the limit, or topped up the quota: the next step rereads the bucket.
     else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
     else impossible.set(request, reason)
   }
@@ -89,7 +85,7 @@ export function impossibility(
   return undefined
 }
 
-/** The most that a limit can ever hold: its schedule may allow more at times. */
+/** A schedule may allow more than the base capacity. */
 function largestCapacity(limit: Limit): bigint {
   const {capacityMilli} = rateOf(limit)
   const scheduled = (limit.schedule ?? []).map(entry =>
@@ -110,7 +106,7 @@ export function topUpsOf(records: readonly BucketRecord[], atMs: number): Map<st
 /** More than can be bought. */
 const UNKNOWN_TOP_UP = 10n ** 30n
 
-/** What may have been bought: of several shards, only those that are gathered tell together. */
+/** Top-ups that may exist: one of several shards does not show those of the others. */
 function possibleTopUps(state: KnownState, nowMs: number): Map<string, bigint> {
   if (!state.exists) return new Map()
   const {record} = state.seen
@@ -118,7 +114,7 @@ function possibleTopUps(state: KnownState, nowMs: number): Map<string, bigint> {
   return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
 }
 
-/** The first write of a bucket: full, less what fits; where limits are bypassed, everything does, and takes nothing. */
+/** Creates a full bucket, less the fitting requests. Under a bypass all fit and take nothing. */
 function planCreation(
   residue: ReadonlyMap<string, Residue>,
   requests: readonly PendingRequest[],
@@ -129,7 +125,7 @@ function planCreation(
   const balances = new Map<string, bigint>()
   for (const limit of inForce.applied.limits) {
     const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, !isBypassed)
-    // The write adds to tokens that were returned after the bucket had gone: together they must not exceed the capacity.
+    // The write adds to tokens refunded after the bucket was gone: together they must not exceed the capacity.
     const left = residue.get(limit.name)?.tokensMilli ?? 0n
     const tokensMilli = left > 0n ? full.tokensMilli - left : full.tokensMilli
     limits.set(limit.name, {...full, tokensMilli})
@@ -146,7 +142,7 @@ function planCreation(
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
     bypassUntilMs,
   }
-  // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
+  // A schedule window may hold less than requested: neither a bucket nor a session starts with a refusal.
   if (fitting.length === 0 && residue.size === 0)
     return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
   // Planted fault: the first request is not charged
@@ -155,7 +151,7 @@ function planCreation(
   return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
 }
 
-/** Refill, changed limits or switch and consumption in one write, on condition that the bucket is as it was seen. */
+/** Refills, changes limits or switch, and consumes in one write, on condition that the bucket is unchanged. */
 function planRewrite(
   seen: SeenBucket,
   requests: readonly PendingRequest[],
@@ -166,10 +162,10 @@ function planRewrite(
   const isBypassed = bypassUntilMs !== undefined
   const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed})
   const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, plannedTokens(used))
-  // A session opens with its first use only.
+  // A session opens only with its first use.
   const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
   const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
-  // What has expired and is full need not be kept: it would be made anew the same. Debts are.
+  // A full expired bucket need not be kept: it would be recreated the same. Debts are kept.
   const isKept = isBucketExpired(record, nowMs) && !isFull(used)
   if (fitting.length === 0 && !changesLimits(plan) && !isKept && isSwitched) {
     return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
@@ -187,22 +183,21 @@ function planRewrite(
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
   const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
-  // A certain state refuses the others at once: they need not wait for the write.
+  // A certain state refuses the others at once, without waiting for the write.
   if (!isCertain) return {...step, leftOver: others}
   return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
 }
 
-/** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
+/** Whether limits, switch or family differ, or may differ, from the configuration. */
 export function differsFrom(seen: SeenBucket, inForce: LimitsInForce): boolean {
   return seen.record.validUntilMs !== undefined || !isInLine(seen, inForce)
 }
 
-/** Whether a bucket has exactly these limits, the same switch, and its family. */
 export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): boolean {
   return isSameFamily(seen.record, family) && hasLimits(seen, applied)
 }
 
-/** Whether a bucket has exactly these limits, and the same switch. */
+/** Whether limits and switch match exactly. */
 export function hasLimits(
   {record, incomplete}: SeenBucket,
   {limits, disabledAt, isBypassed = false}: AppliedLimits,
@@ -218,7 +213,6 @@ export function hasLimits(
   })
 }
 
-/** Whether a bucket already has the limits, family and expiry that the configuration asks for. */
 export function isUpToDate(
   seen: SeenBucket,
   {applied, family}: LimitsInForce,
@@ -239,7 +233,7 @@ export function isUpToDate(
   )
 }
 
-/** Epoch seconds after which the table may drop a shard, or `null`: never. */
+/** Epoch seconds after which the table may drop a shard; `null`: never. */
 export function expiryOf(
   shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
   {source}: AppliedLimits,
@@ -250,7 +244,7 @@ export function expiryOf(
   return shardExpiry(shard, {source, limits, multiplier: bucketTtlMultiplier, nowMs})
 }
 
-/** Whether an expiry is there if one is wanted, and far enough away that it need not be renewed yet. */
+/** Whether the expiry is present if wanted, with at least half its time left. */
 function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, nowMs: number): boolean {
   if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
   const nowSeconds = nowMs / 1000

@@ -32,10 +32,10 @@ import {type Correction, type CorrectOptions, owedInDoubt, ridersOf, WaitingCorr
 /** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
 
-/** From this round on a short random wait keeps competing clients from colliding in step. */
+/** From this round on, short random waits keep competing clients from colliding in step. */
 const FIRST_WAITING_ROUND = 3
 
-/** About two round trips: after a longer wait the tokens are gone and the queue has grown. */
+/** About two round trips: after a longer wait, the tokens are gone and the queue has grown. */
 const LONGEST_WAIT_MS = 8
 
 interface Deferred {
@@ -45,13 +45,10 @@ interface Deferred {
 
 const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
 
-/** Callers that were answered together and ask again at once have asked by then: they share the next write. */
+/** Yield once, so that resumed callers join the next batch. */
 const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.nextTick(resolve))
 
-/**
- * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
- * batched into the next, in order. A request that finds the queue idle is sent at once.
- */
+/** Serialises this process's writes to a bucket item: one in flight, the rest batched into the next, in order. */
 export class BucketQueue {
   readonly #services: QueueServices
   readonly #address: BucketAddress
@@ -76,22 +73,18 @@ export class BucketQueue {
     this.#writes = new BucketWrites(services, address, this.#bucket)
   }
 
-  /** The work in progress, if any; it may go on after the last answer. */
   get running(): Promise<void> | undefined {
     return this.#running
   }
 
-  /** The last state that was seen, unless it is too old to tell a wait by: others may have written since. */
   get recentState(): KnownState | undefined {
     return this.#bucket.isFresh(this.#now()) ? this.#bucket.state : undefined
   }
 
-  /** The instant at which this process decides about the bucket, in epoch ms. */
   get decisionMs(): number {
     return this.#bucket.timeAt(this.#now())
   }
 
-  /** A refusal that needs no call, for a limited time: corrections of other clients are not known. */
   knownRefusal(demand: Demand): Refused | undefined {
     const nowMs = this.#now()
     return this.#isCurrent(nowMs) ? this.#bucket.refusal(demand, nowMs) : undefined
@@ -105,14 +98,14 @@ export class BucketQueue {
     this.#start()
   }
 
-  /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
+  /** Charges, or refunds if negative, whatever the balance; resolves when written. */
   correct(deltas: Amounts, options: CorrectOptions = {}): Promise<void> {
     return this.#corrections.add(deltas, options)
   }
 
-  /** As `correct`, but waits a moment for others to share the write with, and is repeated when it has certainly failed. */
+  /** Like `correct`, but batched with others for a moment, and retried if it certainly failed. */
   correctSoon(deltas: Amounts, options: CorrectOptions): Promise<void> {
-    // What waits for others keeps the queue, which is idle meanwhile.
+    // Pending settlements keep the queue while it is idle.
     this.#services.onBusy(this.key)
     let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, options)
     const attempt = () => {
@@ -123,12 +116,11 @@ export class BucketQueue {
     return insist(attempt, this.#services.table.backoff)
   }
 
-  /** Has the corrections that wait for others written now. */
   hurry(): void {
     this.#corrections.hurry()
   }
 
-  /** Returns what was charged; never fails. */
+  /** Refunds a charge; never rejects. */
   async giveBack(
     amounts: Amounts,
     requests: number,
@@ -139,7 +131,6 @@ export class BucketQueue {
     await insist(attempt, this.#services.table.backoff).catch(() => {})
   }
 
-  /** Writes the refusals of the bucket that wait for a write, unless one comes anyway. */
   writeRefusals(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#refusalWriters.push({resolve, reject})
@@ -147,22 +138,19 @@ export class BucketQueue {
     })
   }
 
-  /** Learns a state that was read apart from the queue, not before `sinceMs`. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     this.#bucket.learnRecord(record, sinceMs, this.#now())
   }
 
-  /** Has the next request compare the bucket with the configuration. */
   noteDoubt(): void {
     this.#bucket.noteDoubt()
   }
 
-  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue, `written` the item after it. */
   forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#bucket.forget(mark, written)
   }
 
-  /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
+  /** Whether the state may refuse without a call. Pending settlements may refund tokens. */
   #isCurrent(nowMs: number): boolean {
     return this.#corrections.isEmpty && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
   }
@@ -180,7 +168,7 @@ export class BucketQueue {
     return this.#services.table.clock()
   }
 
-  /** Requests that might be refused are decided by a balance in which everything counts that was accepted. */
+  /** Requests that might be refused need a balance that includes all accepted settlements. */
   #mayRefuse(): boolean {
     const requests = this.#requests
     if (!this.#corrections.hasSoon || requests.length === 0) return false
@@ -219,10 +207,7 @@ export class BucketQueue {
     this.#finish(requests)
   }
 
-  /**
-   * Writes requests and corrections together (decision 40). Where the table has not taken that, the corrections are written
-   * alone, and false says that requests still wait.
-   */
+  /** Batches requests and settlements (decision 40). If not applied, settles alone; false: requests are pending. */
   async #writeTogether(step: WriteStep): Promise<boolean> {
     const [requests, corrections] = [this.#takeRequests(), this.#corrections.take({all: true})]
     this.#isCorrecting = true
@@ -232,12 +217,12 @@ export class BucketQueue {
       if (outcome.applied) {
         // Planted fault: corrections that were written with a request are written again
         for (const {resolve} of corrections) resolve()
-        // Leases book them first: the answers to the requests show balances that have them already (L6).
+        // Leases book them first: the answers show balances that include them (L6).
         await afterMicrotasks()
         this.#settle(step, seen)
       } else await this.#correct(outcome.isInDoubt ? owedInDoubt(corrections) : corrections)
     } catch (error) {
-      // A write that the table does not accept as it is: each of its parts alone may be.
+      // The table rejected the combined write: its parts may be accepted alone.
       if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#correct(corrections)
       else {
         for (const {reject} of corrections) reject(error)
@@ -251,11 +236,10 @@ export class BucketQueue {
     return open.length === 0
   }
 
-  /** One write of all requests and corrections, where both wait and the bucket is in its usual state. */
   #stepWithRiders(): WriteStep | undefined {
     const bucket = this.#bucket
     if (this.#corrections.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
-    // Without the slot, a return that is lost on its first try could not be told from one that was applied.
+    // Without the slot, a refund lost on its first try could not be told from an applied one.
     if (!bucket.isSlotKnown) return undefined
     const clockMs = this.#now()
     const requests = this.#requests.filter(isOpen)
@@ -301,7 +285,7 @@ export class BucketQueue {
       const isFirstVisit = round === 0 && !state && !bucket.lastRecord
       const isRead = isFirstVisit && (await this.#readFirst())
       const isCertain = round > 0 || bucket.isFresh(this.#now())
-      // Seen, but never compared with the configuration: a process that decides once would not notice a change.
+      // Never compared with the configuration: a process that decides once would miss a change.
       if ((round > 0 || isRead) && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now()))
         bucket.noteDoubt()
       const inForce = bucket.isCheckDue(this.#now()) ? await this.#limits.check() : this.#limits.compareAtHand()
@@ -316,7 +300,7 @@ export class BucketQueue {
     }
   }
 
-  /** One literal: with every copy of it (`...`) an admitted request takes a quarter more processor time. */
+  /** One literal: with every spread, an admitted request takes a quarter more CPU time. */
   #stepInput(
     requests: readonly PendingRequest[],
     clockMs: number,
@@ -330,7 +314,7 @@ export class BucketQueue {
     return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended}
   }
 
-  /** Reads a bucket that was never seen, where a write would probably only show it; the write that follows demands what was read. */
+  /** Reads an unseen bucket if a write would probably be wasted; the write that follows requires the state read. */
   async #readFirst(): Promise<boolean> {
     const {table, settings, firstVisits, nextMark} = this.#services
     const {entity, resource, shard} = this.#address
@@ -342,12 +326,12 @@ export class BucketQueue {
       this.#bucket.learnGlance(Item, nextMark(), this.#now())
       return true
     } catch {
-      // A write shows the bucket as well, and says what is wrong.
+      // A write shows the bucket too, and reports the error.
       return false
     }
   }
 
-  /** Whether a write has admitted none of the requests, and a read would have told that another one is needed. */
+  /** Whether the write admitted none, and a read would have shown that another write is needed. */
   #hasOnlyShown(requests: readonly PendingRequest[]): boolean {
     if (requests.some(request => request.isSettled)) return false
     return !this.#bucket.state?.exists || this.#bucket.wouldAdmitAny(requests, this.#now())
@@ -384,7 +368,7 @@ export class BucketQueue {
     const {inForce, bypassUntilMs, clockMs} = await this.#limits.read(state)
     const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
     if (await refuseDisabled({...this.#writes.item, state}, requests, inForce.applied)) return
-    // Until a write has brought it in line: this one may be lost or overtaken by another client's.
+    // In doubt until a write updates it: this one may be lost or overtaken by another client's.
     if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
@@ -399,7 +383,7 @@ export class BucketQueue {
   #settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
     if (!outcome.applied) return
     if (!record) {
-      // Charged and gone again: the charge is void, and the next step decides anew.
+      // Charged and gone: the charge is void, and the next step decides again.
       this.#bucket.forget()
       return
     }
@@ -408,14 +392,12 @@ export class BucketQueue {
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }
 
-  /** A session that this write has opened is announced to the other shards. */
   #noteOpened(record: BucketRecord, {kind, nowMs}: WriteStep): void {
     if (record.shardCount === 1 || kind === 'consume' || kind === 'bypass') return
     const opened = sessionsOpenedAt(record, nowMs)
     if (opened.size > 0) this.#services.onOpened(record, opened, nowMs)
   }
 
-  /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
   #admit({admits, isBypassed = false}: WriteStep, record: BucketRecord, chargedAtMs: number | undefined): void {
     const {incarnation, state} = record
     const address = this.#address
@@ -435,10 +417,9 @@ export class BucketQueue {
   }
 }
 
-/** Tries to make a correction that nobody waits for, the first included. */
 const ATTEMPTS = 10
 
-/** Repeats a correction that has certainly not been made; throws the last error. */
+/** Retries a settlement that certainly was not applied; throws the last error. */
 function insist(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
   const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
   return retrying(attempt, {...backoff, attempts: ATTEMPTS, retryable})

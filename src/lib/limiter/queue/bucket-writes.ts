@@ -11,7 +11,7 @@ import {asCharged, type KnownBucket} from './known-bucket.js'
 import type {WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 
-/** What became of a write; `record` is undefined when there is no bucket. */
+/** `record` is undefined if there is no bucket. */
 export interface SeenOutcome {
   readonly outcome: WriteOutcome
   readonly record: BucketRecord | undefined
@@ -42,13 +42,12 @@ export class BucketWrites {
     return {table, address: this.#address, ttlMultiplier: settings.bucketTtlMultiplier, read: () => this.#read(), write}
   }
 
-  /** Sends one write; refusals that wait are counted with it. */
   async send(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
     const {table, settings, nextMark, refusals} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
     const mark = nextMark()
     const {lastRecord} = bucket
-    // A write that will hardly be applied counts nothing: what it took along would have to be taken back.
+    // A write unlikely to be applied takes no refusals along: they would have to be taken back.
     const ride = write.isProbe ? undefined : refusals.ride(address, write)
     try {
       const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
@@ -60,7 +59,7 @@ export class BucketWrites {
       const isFound = outcome.applied && outcome.isFound
       return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
-      // The write may have been applied: the state may no longer hold.
+      // The write may have been applied: the state may be wrong.
       ride?.fail(error)
       bucket.forget()
       throw error
@@ -74,7 +73,7 @@ export class BucketWrites {
   }
 }
 
-/** A bucket item as it is now, `undefined` when there is none. `timeoutMs` bounds all attempts together, as of a write. */
+/** `timeoutMs` bounds all attempts together, as for a write. */
 async function readBucket(
   {transport, name, namespace, backoff}: NamespaceTable,
   {entity, resource, shard}: BucketAddress,

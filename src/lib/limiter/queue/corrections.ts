@@ -13,7 +13,6 @@ import {requestCount} from '../request/pending-request.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
 import {type Correction, chargesOf} from './riders.js'
 
-/** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
 const MOST_TRIES = 20
 
 interface CorrectedItem {
@@ -25,7 +24,7 @@ interface CorrectedItem {
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
-/** Writes all waiting corrections, in one call unless they concern different incarnations of the bucket, or counters only. */
+/** Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. */
 export async function writeCorrections(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
   const counted = corrections.filter(({isBypassed}) => isBypassed)
   const taken = corrections.filter(({isBypassed}) => !isBypassed)
@@ -44,7 +43,7 @@ function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, Q
   return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)
 }
 
-/** Charges go with the first group: they are written whatever the incarnation. */
+/** Charges join the first group: they are written whatever the incarnation. */
 function byIncarnation(corrections: readonly Correction[]): Correction[][] {
   const groups = new Map<string, Correction[]>()
   for (const correction of corrections.filter(returnsTokens)) {
@@ -58,14 +57,14 @@ function byIncarnation(corrections: readonly Correction[]): Correction[][] {
 const returnsTokens = ({amounts, requests}: Correction): boolean =>
   requests < 0 || [...amounts.values()].some(milli => milli < 0n)
 
-/** What concerns a bucket or limit that is gone is dropped. */
+/** Drops settlements of a bucket or limit that is gone. */
 async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
   const {table, address, bucket} = item
   const isBypassed = corrections.every(correction => correction.isBypassed)
   let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
   let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
-  // Dropped from the cache: a return that is lost on its first try could not be told from one that was applied.
+  // Not cached: a refund lost on its first try could not be told from an applied one.
   // Planted fault: a return to a bucket that is not cached is written without a look at it
   if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -76,7 +75,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
       else if (deltas.has(name)) deltas.set(name, charges)
     }
     const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
-    // Charges are set off against returns only where these go: a write without a change shows whether they do.
+    // Charges offset refunds only if these are applied: a write without a change shows whether they are.
     const isSetOff = returning !== undefined && !isBypassed && chargesOf(corrections).size > 0
     if (changes.size === 0 && requests === 0 && !isSetOff) return
     const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
@@ -90,11 +89,11 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     if (outcome.applied) return isBypassed ? undefined : settleOverflow(item, changes)
     const stored = outcome.item && decodeBucket(outcome.item)
     if (stored?.kind !== 'bucket') return
-    // To a quota that may have been reset since, nothing is returned.
+    // Never refund to a quota that may have been reset.
     const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
     // Planted fault: a return in doubt is repeated
     if (returning && (outcome.isInDoubt || isOther)) {
-      // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
+      // Don't repeat a refund that may be applied, nor refund to another bucket. Charges remain due.
       // Planted fault: what is charged afterwards is dropped with a return in doubt
       deltas = chargesOf(corrections)
       requests = 0
@@ -105,7 +104,6 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
   throw new Throttled('UpdateItem', new Error('the bucket changes faster than it can be read'))
 }
 
-/** Takes out the periods that are over in the bucket as it was last seen; returns the names of their limits. */
 function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | undefined): string[] {
   if (!record || periods.size === 0) return []
   const {limits, refilledAtMs} = record.state
@@ -114,7 +112,7 @@ function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | un
   return lapsed.map(([name]) => name)
 }
 
-/** Limits of which something is returned that were no quotas when it was taken: their allowance has not given it. */
+/** Refunded limits that became quotas after the charge: the quota's allowance did not give the tokens. */
 function becameQuotas(corrections: readonly Correction[], record: BucketRecord | undefined): string[] {
   const isQuota = (name: string) => record?.state.limits.get(name)?.kind?.quota !== undefined
   return corrections.flatMap(({amounts, periods, isBypassed}) =>
@@ -124,11 +122,7 @@ function becameQuotas(corrections: readonly Correction[], record: BucketRecord |
   )
 }
 
-/**
- * Tokens were charged just now, whatever the balance and without a refill: if the bucket had overflowed by then, a rewrite
- * moves its refill instant, so that the overflow does not come back (decision 10). A competing refill or an outage is
- * ignored: the charge is written.
- */
+/** Moves the refill instant of an overflowed bucket, so that the overflow stays lost (decision 10). Best effort. */
 async function settleOverflow({table, bucket, write}: CorrectedItem, taken: Amounts): Promise<void> {
   const {state} = bucket
   const nowMs = table.clock()
@@ -139,10 +133,7 @@ async function settleOverflow({table, bucket, write}: CorrectedItem, taken: Amou
   await write({update, basis: {kind: 'revision', revision: state.seen.record.limitsRevision}}).catch(() => {})
 }
 
-/**
- * The expiry that a charge after the fact needs, in epoch seconds: expiry must not forgive a debt, so the bucket is kept
- * until the debt could be repaid. `undefined` when the stored one will do.
- */
+/** Epoch seconds to keep a bucket in debt: expiry must not forgive it. `undefined`: the stored expiry suffices. */
 function expiryForDebt({table, bucket, ttlMultiplier}: CorrectedItem, deltas: Amounts): number | undefined {
   const record: BucketRecord | undefined = bucket.state?.exists ? bucket.state.seen.record : undefined
   if (record?.ttlSeconds === undefined) return undefined

@@ -13,16 +13,16 @@ import {type Demand, leaveOutMissing, type Refused} from '../request/pending-req
 
 export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
-  /** There is no bucket, or only counters that a refund left behind. */
+  /** No bucket, or only counters that a refund left behind. */
   | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
 
 export interface SeenLoad {
   readonly record: BucketRecord
-  /** Write units, by all clients together; `undefined` until two readings are far enough apart. */
+  /** Write units by all clients; `undefined` until two readings are far enough apart. */
   readonly unitsPerSecond: number | undefined
-  /** Other clients than zael use it. */
+  /** Clients other than zael use it. */
   readonly isShared: boolean
-  /** Largest amounts that this process has asked for since the rate was last measured. */
+  /** Largest amounts this process requested since the rate was last measured. */
   readonly largestRequestMilli: Amounts
 }
 
@@ -54,22 +54,22 @@ export class KnownBucket {
     return this.#state
   }
 
-  /** When the state was seen, on the clock of `performance`: limits read after that are newer than those it has. */
+  /** On the `performance` clock. Limits read later are newer than the bucket's. */
   get seenAtMs(): number {
     return this.#seenAtMs
   }
 
-  /** The bucket as it was last seen, also after the state was forgotten: its limits seldom change. */
+  /** The last bucket seen, kept after `forget`: its limits seldom change. */
   get lastRecord(): BucketRecord | undefined {
     return this.#lastRecord
   }
 
-  /** The mark that this process's slot showed when the item was last seen. An old value proves less, but never too much. */
+  /** The mark last seen in this process's slot. An old value proves less, but never too much. */
   get slotMark(): string | undefined {
     return this.#slotMark
   }
 
-  /** Whether the slot was seen at all, by an answer that was true when it was given. */
+  /** Whether a consistent answer has shown the slot. */
   get isSlotKnown(): boolean {
     return this.#isSlotKnown
   }
@@ -78,12 +78,12 @@ export class KnownBucket {
     return this.#gauge.needsRepair
   }
 
-  /** The instant to decide at, which is later than that of the clock where a client's clock has brought the bucket further. */
+  /** The instant to decide at: later than the clock if another client's clock moved the bucket ahead. */
   timeAt(clockMs: number): number {
     return this.#time.at(clockMs)
   }
 
-  /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
+  /** Learns the state from the answer to a write; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
     this.#isSlotKnown = true
@@ -99,7 +99,7 @@ export class KnownBucket {
     return {record, unitsPerSecond, isShared: this.#gauge.isShared(nowMs), largestRequestMilli}
   }
 
-  /** Learns what an eventually consistent read has shown: enough to plan a write that demands it, never to refuse. */
+  /** Learns an eventually consistent read: enough to plan a write that requires it, never to refuse. */
   learnGlance(item: Item | undefined, {slot}: WriteMark, nowMs: number): void {
     this.#slotMark = markIn(item, slot)
     this.#seenAtMs = performance.now()
@@ -109,7 +109,7 @@ export class KnownBucket {
     this.#time.follow(this.#lastRecord, nowMs)
   }
 
-  /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */
+  /** Learns a state read outside the queue, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
     if (this.#state && this.#state.atMs > sinceMs) return
     this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
@@ -118,10 +118,7 @@ export class KnownBucket {
     this.#lastRecord = record
   }
 
-  /**
-   * Forgets the state, and what is in the slot: a write that may have been applied has left its mark there. `mark` is that of
-   * one that was applied and not sent by the queue, `written` the bucket after it.
-   */
+  /** Forgets state and slot, which may hold an uncertain write's mark. `mark`, `written`: a write outside the queue. */
   forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined
     this.#isSlotKnown = mark !== undefined
@@ -146,17 +143,16 @@ export class KnownBucket {
     this.#copiedUntilMs = copiedUntilMs
   }
 
-  /** The limits differ from those in force. */
   noteDoubt(): void {
     this.#isDoubtful = true
   }
 
-  /** There is no bucket, but a charge of unknown outcome may still arrive, and finds the one that is created next. */
+  /** There is no bucket, but a charge of unknown outcome may still arrive and find the next one created. */
   noteAttempt(basis: WriteBasis): void {
     if (basis.kind === 'refill') this.#latestAttemptMs = basis.latestMs
   }
 
-  /** The refill instant of a bucket that is created now: after that of attempts that may still arrive. */
+  /** Refill instant of a new bucket: after all attempts that may still arrive. */
   createdAtMs(nowMs: number): number {
     return Math.max(nowMs, this.#latestAttemptMs + 1)
   }
@@ -169,7 +165,7 @@ export class KnownBucket {
     if (!this.#state?.exists) return false
     const {record} = this.#state.seen
     const nowMs = this.timeAt(clockMs)
-    // A bypass lasts for a limited time: the configuration need not be asked before.
+    // A bypass is time-limited: the configuration need not be read earlier.
     if (isBypassedAt(record, nowMs)) return false
     return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
   }
@@ -181,20 +177,17 @@ export class KnownBucket {
     return !needsLimits(record, sum, nowMs) && shardWouldAdmit(record, sum, nowMs)
   }
 
-  /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
+  /** Whether the state may refuse without a call: refunds by others are unknown. */
   isFresh(nowMs: number): boolean {
     if (!this.#state) return false
     const {denyCacheMs} = this.#settings
     const ageMs = nowMs - this.#state.atMs
-    // A clock that was set back must not keep a refusal alive for longer than its time.
+    // A clock set back must not extend a refusal.
     // Planted fault: refusals are remembered for a minute
     return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
   }
 
-  /**
-   * From the second decision of this process on the limits are checked. The first takes them as they are stored, unless
-   * the configuration is cached and differs.
-   */
+  /** The first decision uses the stored limits unless a cached configuration differs; later ones check them. */
   isCheckDue(nowMs: number): boolean {
     if (this.#isDoubtful) return true
     if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
@@ -202,20 +195,20 @@ export class KnownBucket {
     return ageMs < 0 || ageMs >= this.#settings.configCheckMs || nowMs >= this.#copiedUntilMs
   }
 
-  /** Drops the limits that the bucket lacks; which these are is known once the configuration was read. */
+  /** Drops limits that the bucket lacks, once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
     if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
     leaveOutMissing(demand, this.#state.seen.record.state.limits)
   }
 
-  /** A refusal that needs no call: even the largest balance consistent with the state is too small. */
+  /** A refusal without a call: even the largest balance consistent with the state is too small. */
   refusal(demand: Demand, clockMs: number): Refused | undefined {
     if (!this.#state?.exists) return undefined
     const {record} = this.#state.seen
     if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
     this.narrow(demand, clockMs)
     const {amounts} = demand
-    // The usual case first: what is stored is enough.
+    // The common case: the stored balance suffices.
     if (holds(record, amounts)) return undefined
     const nowMs = this.timeAt(clockMs)
     if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
@@ -225,7 +218,7 @@ export class KnownBucket {
     return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
   }
 
-  /** The wait is told from `nowMs` on: by the clock, as other processes may not know yet that the bucket is ahead (L2). */
+  /** The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). */
   refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
     return {admitted: false, amounts, record, nowMs, source: this.#source}
   }
@@ -242,7 +235,7 @@ export function shareOfRecord(record: BucketRecord): BucketState {
   return shareOfBucket(record.state, record.shard, record.shardCount)
 }
 
-/** Whether the table may drop the item at any moment: it must be renewed before it is used. */
+/** The table may drop the item at any moment: renew it before use. */
 export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
   return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
 }
@@ -251,19 +244,19 @@ export function shardWouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: n
   return wouldAdmit(shareOfRecord(record), amounts, nowMs)
 }
 
-/** Whether the stored balances, without the refill since, cover the amounts. */
+/** Ignores the refill since. */
 function holds({state}: BucketRecord, amounts: Amounts): boolean {
   for (const [name, milli] of amounts) if ((state.limits.get(name)?.tokensMilli ?? 0n) < milli) return false
   return true
 }
 
-/** Whether one of the limits was soft, and has to be confirmed as such before it can refuse. */
+/** A lapsed soft limit must be confirmed before it can refuse. */
 function hasLapsedSoftness({state}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
   for (const name of amounts.keys()) if ((state.limits.get(name)?.kind?.softUntilMs ?? Infinity) <= nowMs) return true
   return false
 }
 
-/** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */
+/** Whether only the configuration can decide: a limit is not in the bucket, or could never hold the amount. */
 export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amounts, nowMs: number): boolean {
   for (const [name, milli] of amounts) {
     const limit = state.limits.get(name)
@@ -274,7 +267,7 @@ export function needsLimits({state, bypassUntilMs}: BucketRecord, amounts: Amoun
   return false
 }
 
-/** A state in which a charge was found later, as the bucket that was charged: it may have been filled anew since. */
+/** A charge found later, with the incarnation that was charged: the bucket may have been reset since. */
 export function asCharged(
   record: BucketRecord | undefined,
   basis: WriteBasis,
@@ -285,38 +278,29 @@ export function asCharged(
   return {...record, incarnation: basis.kind === 'absence' ? nonce : before?.incarnation}
 }
 
-/** Clocks that are kept right differ by less; an instant further ahead is waited for. */
+/** Synchronised clocks differ by less; an instant further ahead is waited for. */
 const MOST_AHEAD_MS = 60_000
 
-/**
- * At the end of every minute, for so long, time passes at half speed in buckets that are ahead. So they come back to the
- * clocks once the client is gone: processes that live for one request, and clients that do not follow, wait for that. All
- * processes do it at the same time: else each would bring forward what the others bring back. A client that is still there
- * moves the bucket on, and has an advantage in this time only.
- */
+/** For so long each minute, buckets ahead run at half speed, in all processes at once, to return to the clocks. */
 const RETURN_MS = 10_000
 const MINUTE_MS = 60_000
 
-/** An instant to which a clock ahead of this process's has brought a bucket, and when this process has seen it there. */
+/** An instant to which a faster clock moved the bucket, and when this process saw it. */
 interface SeenAhead {
   readonly bucketMs: number
   readonly clockMs: number
-  /** On the clock of `performance`, which is never set. */
+  /** On the monotonic `performance` clock. */
   readonly steadyMs: number
-  /** The calendar of its limits changes the rules here: it is followed up to this instant only. */
+  /** Not followed beyond this instant: the limits' calendar changes the rules there. */
   readonly boundaryMs: number
   readonly incarnation: string | undefined
 }
 
-/**
- * The instant at which one bucket is decided about: that of this process's clock, or, if a client whose clock is ahead has
- * refilled the bucket, the one that the bucket has reached by that clock at least (decision 29). So the time since is
- * credited by whoever comes first, not by that client alone, and never later than what the clock furthest ahead shows.
- */
+/** The instant to decide at: this clock's, or a faster client's if that moved the bucket (decision 29). */
 class BucketTime {
   #ahead: SeenAhead | undefined
 
-  /** A clock that is set gains nothing: what has passed is the least of what it and the steady clock of this process tell. */
+  /** Setting a clock gains nothing: elapsed time is the lesser of the wall clock's and the monotonic clock's. */
   at(clockMs: number): number {
     if (!this.#ahead) return clockMs
     const {bucketMs, clockMs: seenMs, steadyMs, boundaryMs} = this.#ahead
@@ -334,21 +318,21 @@ class BucketTime {
     }
   }
 
-  /** One that was reset or created anew begins with the time of its writer: what it was ahead by would be credited again. */
+  /** A reset or new bucket starts at its writer's time: following on would credit the lead again. */
   #isOther({incarnation, state}: BucketRecord): boolean {
     if (!this.#ahead) return false
     return incarnation !== this.#ahead.incarnation || state.refilledAtMs < this.#ahead.bucketMs
   }
 }
 
-/** What a bucket that is ahead has been brought back by an instant, in ms since the epoch. */
+/** Total ms since the epoch by which a bucket that is ahead was slowed down. */
 function returnedBy(clockMs: number): number {
   const minutes = Math.floor(clockMs / MINUTE_MS)
   const inReturnMs = Math.max(0, clockMs - minutes * MINUTE_MS - (MINUTE_MS - RETURN_MS))
   return Math.ceil((minutes * RETURN_MS + inReturnMs) / 2)
 }
 
-/** Sessions, softness and bypasses have instants of their own, which are compared with clocks. */
+/** Not for sessions, soft limits and bypasses: their instants are compared with clocks. */
 function isFollowed({state, bypassUntilMs}: BucketRecord, clockMs: number): boolean {
   if (state.refilledAtMs > clockMs + MOST_AHEAD_MS || bypassUntilMs !== undefined) return false
   return !hasOwnInstants(state)

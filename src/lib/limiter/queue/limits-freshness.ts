@@ -7,13 +7,12 @@ import type {QueueServices} from './queue-services.js'
 
 interface LimitsRead {
   readonly inForce: LimitsInForce
-  /** Where they are bypassed: until this instant without another look at the configuration, in epoch ms. */
+  /** If bypassed: epoch ms until which the configuration need not be read again. */
   readonly bypassUntilMs: number | undefined
-  /** When they were read, in epoch ms. */
   readonly clockMs: number
 }
 
-/** Compares one bucket with the configuration, and reads the limits that are to be written to it (decision 25). */
+/** Compares a bucket with the configuration and reads the limits to write to it (decision 25). */
 export class LimitChecks {
   readonly #services: QueueServices
   readonly #address: BucketAddress
@@ -25,7 +24,7 @@ export class LimitChecks {
     this.#bucket = bucket
   }
 
-  /** Before the first check is due: a configuration that is cached and differs casts doubt on the bucket. */
+  /** Before the first check is due: a cached configuration that differs casts doubt on the bucket. */
   compareAtHand(): undefined {
     const bucket = this.#bucket
     const {state} = bucket
@@ -34,7 +33,6 @@ export class LimitChecks {
     if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
   }
 
-  /** Limits that have not changed need no write. Resolves to those in force. */
   async check(): Promise<LimitsInForce> {
     const bucket = this.#bucket
     const {state} = bucket
@@ -52,16 +50,16 @@ export class LimitChecks {
     const {seenAtMs} = this.#bucket
     const [sinceMs, readAtMs] = [performance.now(), this.#now()]
     const atMs = this.#limitsMs()
-    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
+    // Limits read before the bucket was seen may be older than its own and never replace them (decision 25).
     const newest = {after: seenAtMs, atMs}
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
     let inForce = await limits.inForce(address, mayBeOld ? newest : {atMs})
     if (!mayBeOld && differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, newest)
-    // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
+    // A missing or unstamped bucket does not show whether the switch was lifted since it was read.
     const isStamped = state.exists && state.seen.record.isDisabled
     if (inForce.applied.disabledAt !== undefined && !isStamped)
       inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
-    // How long a bypass is stamped counts from the read of the configuration.
+    // The stamp of a bypass expires relative to the configuration read.
     if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
     const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
     const clockMs = this.#now()
@@ -73,10 +71,7 @@ export class LimitChecks {
     return this.#services.table.clock()
   }
 
-  /**
-   * The instant whose limits apply, in epoch ms. A client whose clock is ahead may have ended limits that were copied for a
-   * boost: they stay ended, since limits that come and go would be full each time.
-   */
+  /** Epoch ms. A boost that a faster clock ended stays ended: limits that come and go would be full each time. */
   #limitsMs(): number {
     const {state} = this.#bucket
     return Math.max(this.#now(), state?.exists ? state.seen.record.state.refilledAtMs : 0)

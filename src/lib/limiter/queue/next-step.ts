@@ -57,13 +57,12 @@ export interface WriteStep {
   readonly update: (mark: WriteMark) => BucketUpdate
   readonly basis: WriteBasis
   readonly admits: readonly PendingRequest[]
-  /** They are counted, and nothing is taken. */
   readonly isBypassed?: boolean
   readonly nowMs: number
-  /** As the bucket was last seen, it refuses: the write asks whether it still does. */
+  /** The last seen state refuses: the write checks whether it still does. */
   readonly isProbe?: boolean
   readonly refused?: RefuseStep
-  /** To be judged by the state that the answer shows, at the instant of the decision. */
+  /** Judged by the state in the answer, at the instant of the decision. */
   readonly leftOver?: readonly PendingRequest[]
 }
 
@@ -72,7 +71,7 @@ interface ApplyLimitsStep {
   readonly state: KnownState
 }
 
-/** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
+/** After `forget`, the next step reads the item by writing. */
 export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
 
 interface UnsupportedStep {
@@ -80,9 +79,9 @@ interface UnsupportedStep {
   readonly record: BucketRecord
 }
 
-/** The rates that a bucket probably has, undivided. */
+/** Predicted, undivided rates of an unread bucket. */
 export interface SupposedBucket {
-  /** Empty when nothing is known of this bucket or of others of its resource. */
+  /** Empty if neither this bucket nor others of its resource are known. */
   readonly rates: ReadonlyMap<string, KindedRate>
   readonly shardCount: number
 }
@@ -93,11 +92,10 @@ export interface StepInput {
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'isCheckDue' | 'needsPressureRepair'>
   readonly requests: readonly PendingRequest[]
-  /** The instant of the decision. */
+  /** The instant of the decision: later than `clockMs` if another client's clock moved the bucket ahead. */
   readonly nowMs: number
-  /** What the clock of this process shows. The decision is at a later instant where a client's clock has brought the bucket there. */
   readonly clockMs: number
-  /** What a bucket of unknown state is supposed to be like; a write that rests on it fails where it is not. */
+  /** Predicted state of an unread bucket; a write based on it fails if it is wrong. */
   readonly supposed: () => SupposedBucket
   /** The state may refuse. */
   readonly isCertain: boolean
@@ -111,11 +109,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
   const {record} = state.seen
   if (record.unsupported) {
-    // Without bounds the write only shows the bucket as it is by now.
+    // Without bounds, the write only shows the current bucket.
     const room = {bounds: [], shardCount: record.shardCount}
     return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, room)
   }
-  // The configuration tells whether the switch still stands.
+  // The configuration decides whether the switch still stands.
   if (record.isDisabled)
     return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
@@ -130,14 +128,14 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts, nowMs)))
     return {kind: 'apply-limits', state}
 
-  // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
+  // Under contention, a batch that waits for all its tokens loses to every smaller one: take what is stored.
   const amounts = sumAmounts(requests)
   const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)
   const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
   const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
   if (isWorthTaking && room.length > 0) return consume(input, stored.fitting, {bounds: room, ...known})
-  // Not where a reset could be due: nothing of an allowance is given up.
+  // Not if a reset could be due: never forgo part of an allowance.
   const mayForgo = isWorthTaking && isContended && !hasKinds(share)
   const forgoes = mayForgo ? boundsOfSmallGain(share, nowMs) : []
   if (forgoes.length > 0) {
@@ -157,10 +155,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   return {...consume(input, requests, unseenRoom(input)), isProbe: true}
 }
 
-/**
- * Requests and corrections in one write. `undefined` unless that is the usual write of a bucket that was seen: all that is
- * asked for and charged is stored, and nothing has overflowed.
- */
+/** `undefined` unless it is the usual write: all requested and charged tokens are stored, nothing overflowed. */
 export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | undefined {
   const {bucket, requests, nowMs} = input
   const {state} = bucket
@@ -175,7 +170,6 @@ export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | un
   return consume(input, requests, room, riders)
 }
 
-/** Counts on a bucket whose limits are bypassed; the configuration tells whether that goes on when the time is up. */
 function countBypassed(
   {table, bucket, requests, nowMs, clockMs}: StepInput,
   state: KnownState & {readonly exists: true},
@@ -185,7 +179,7 @@ function countBypassed(
   const amounts = sumAmounts(requests)
   const cannotCount = ([name]: readonly [string, bigint]) => {
     const limit = record.state.limits.get(name)
-    // In a window that another shard has opened, what is counted before it starts here would count as taken.
+    // If another shard opened the window, usage counted before it starts here would count as taken.
     return !limit || hasWindowToStart(limit, record.state.refilledAtMs, nowMs)
   }
   if (isOutdated || [...amounts].some(cannotCount)) return {kind: 'apply-limits', state}
@@ -194,7 +188,7 @@ function countBypassed(
   return {kind: 'bypass', update, basis: basisOf(record), admits: requests, isBypassed: true, nowMs}
 }
 
-/** Takes from the stored balance, which the write itself checks; refused, its answer shows the state. */
+/** Takes from the stored balance, checked by the write itself; if refused, its answer shows the state. */
 function consume(
   {table, address, bucket, nowMs}: StepInput,
   admits: readonly PendingRequest[],
@@ -211,7 +205,7 @@ function consume(
 
 export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
 
-/** For a bucket whose state is not known. Unless it is as supposed and has not overflowed, the write only shows it. */
+/** For an unread bucket. Unless it is as predicted and has not overflowed, the write only shows it. */
 function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand {
   const {rates, shardCount} = supposed()
   const names = takenNames(sumAmounts(requests))
@@ -240,7 +234,7 @@ function storedTokens({state}: BucketRecord, nowMs: number): Map<string, bigint>
   return tokensMilli
 }
 
-/** Whether the calendar, a session or another client asks for a write that brings the bucket forward. */
+/** Whether the calendar, a session or another client requires a write that updates the bucket. */
 function isStale({validUntilMs, state}: BucketRecord, share: BucketState, nowMs: number): boolean {
   if (validUntilMs !== undefined) return validUntilMs <= nowMs || !isCurrentAt(share, nowMs)
   return hasKinds(state) && (isScheduled(state.limits) || !isCurrentAt(share, nowMs))
@@ -251,17 +245,17 @@ function isScheduled(limits: ReadonlyMap<string, KindedRate>): boolean {
   return false
 }
 
-/** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
+/** Each limit takes 15 of the 300 operators and some 150 of the 4,096 characters of an expression. */
 const MOST_LIMITS_IN_BOUNDS = 12
 
-/** Bounds within which the bucket is full whatever others have written, if it is full as it was seen and holds enough. */
+/** Bounds within which the bucket is full whatever others wrote, if it was full when seen and holds enough. */
 function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
   const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
 
-/** The expiry of a full bucket that is used now, in epoch seconds; `null` for one that gets none, `undefined` if it has none. */
+/** Epoch seconds for a full bucket used now; `null`: it gets none, `undefined`: it has none. */
 function renewedExpiry(
   record: BucketRecord,
   share: BucketState,

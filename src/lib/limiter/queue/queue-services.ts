@@ -18,29 +18,25 @@ export interface QueueServices {
   readonly refusals: RefusalTally
   readonly firstVisits: FirstVisits
   readonly nextMark: () => WriteMark
-  /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
+  /** Predicted state of an unread bucket, from its last seen record and the limits it must have. */
   readonly supposed: (
     address: BucketAddress,
     last: BucketRecord | undefined,
     applied: AppliedLimits | undefined,
   ) => SupposedBucket
   readonly onSeen: (address: BucketAddress, seen: SeenLoad) => void
-  /** The queue with this key was idle and has work: it must not be dropped. */
   readonly onBusy: (key: string) => void
   readonly onIdle: (key: string) => void
-  /** A write has opened sessions of a bucket with several shards: their lengths in ms, and when. */
+  /** A write opened sessions of a bucket with several shards; `opened` has their lengths in ms. */
   readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void
 }
 
 const MOST_RESOURCES = 1000
 
-/** First visits in vain, less the others, from which on buckets are read first; and the most that count. */
+/** First writes wasted, less useful ones, from which on buckets are read first; and the maximum of this count. */
 const [ENOUGH_IN_VAIN, MOST_IN_VAIN] = [4, 8]
 
-/**
- * Whether a bucket that this process has never seen is read before it is written. A write that only shows that the bucket
- * is missing, or has to be refilled, costs as much as ten eventually consistent reads (decision 37).
- */
+/** Reads unseen buckets first if writes are wasted: one costs ten eventually consistent reads (decision 37). */
 export class FirstVisits {
   readonly #inVain: Lru<number>
 
@@ -48,7 +44,6 @@ export class FirstVisits {
     this.#inVain = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: MOST_RESOURCES})
   }
 
-  /** Whether the first writes of most buckets of the resource were in vain of late. */
   readFirst(resource: string): boolean {
     return (this.#inVain.get(resource) ?? 0) >= ENOUGH_IN_VAIN
   }
@@ -68,7 +63,7 @@ interface ShardRepairOptions {
   readonly table: NamespaceTable
   readonly counts: ShardCounts
   readonly maxShards: number
-  /** What was known of shards 0 to `count` was computed with another share. */
+  /** Known states of shards 0 to `count` were computed with another share. */
   readonly onShardsChanged: (bucket: Omit<BucketAddress, 'shard'>, count: number) => void
 }
 
@@ -79,7 +74,7 @@ export class ShardRepair {
     this.#options = options
   }
 
-  /** Creates the shards that are missing, from tokens of the others; false when the bucket has no such shard. */
+  /** Creates missing shards from tokens of the others; false if the bucket has no such shard. */
   async fill(address: BucketAddress): Promise<boolean> {
     const {table, counts, maxShards, onShardsChanged} = this.#options
     const {entity, resource, shard} = address
@@ -90,13 +85,11 @@ export class ShardRepair {
     return shard < counts.shardCount(entity, resource)
   }
 
-  /** Sets a stored number of shards that is above the maximum to the shards that exist. */
   async repairCount(address: BucketAddress): Promise<void> {
     const {table, maxShards} = this.#options
     this.#setCount(address, await asOutage(healShardCount(table, address.entity, address.resource, maxShards)))
   }
 
-  /** Doubles `count` shards. */
   async grow(address: BucketAddress, count: number): Promise<void> {
     this.#setCount(address, await splitBucket(this.#options.table, address.entity, address.resource, count))
   }
@@ -108,7 +101,7 @@ export class ShardRepair {
   }
 }
 
-/** Competitors that were faster every time are an outage to callers: requests end in a decision, not in a conflict. */
+/** To callers, losing every race is an outage: requests end in a decision, not in a conflict. */
 function asOutage<T>(work: Promise<T>): Promise<T> {
   return work.catch(error => {
     throw error instanceof TransactionCancelled ? new Throttled('acquire', error) : error

@@ -23,7 +23,7 @@ import {basisOf} from './next-step.js'
 
 export interface Refusal {
   readonly statuses: readonly RefusalStatus[]
-  /** Until all limits hold enough at once: longer than the longest of the statuses, where a schedule takes away meanwhile. */
+  /** Until all limits hold enough at once: longer than any status's wait if a schedule lowers a limit meanwhile. */
   readonly retryAfterMs: number
 }
 
@@ -38,7 +38,7 @@ export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
 ): Refusal {
-  // A shard that is behind gains less once it learns the number of shards: no wait may count on more.
+  // A shard that is behind gains less once it learns the shard count: no wait may assume more.
   const count = Math.max(...records.map(({shardCount}) => shardCount))
   const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
@@ -50,7 +50,7 @@ export function explainRefusal(
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
     const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
-    // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
+    // Soft limits never count as exceeded: even a lapsed one must be renewed before it refuses.
     const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
@@ -70,10 +70,10 @@ export function explainRefusal(
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
   })
-  // Nothing exceeded means that competitors were faster on every try: there is room by now.
+  // Nothing exceeded: competitors won every race, and there is room by now.
   // Planted fault: every refusal names 1 ms
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
-  // Rates of plain limits only grow, so the longest wait is the answer; this is where most refusals end.
+  // Rates of plain limits only grow, so the longest wait is exact; most refusals end here.
   if (isPlain) return {statuses, retryAfterMs: longestMs}
   const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
   const isAlone = hard.size <= 1 || !statuses.some(status => status.exceeded)
@@ -81,14 +81,13 @@ export function explainRefusal(
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }
 
-/** The shards of a bucket, as stored and as refilled by now; plain, if none of their limits has a kind. */
 interface BucketShares {
   readonly shares: readonly BucketState[]
   readonly refilled: readonly BucketState[]
   readonly isPlain: boolean
 }
 
-/** Finite for everything that the bucket can hold at all, even if some of its shards are missing or their shares too small. */
+/** Finite for every amount the bucket can hold, even if shards are missing or their shares too small. */
 function waitFor(
   {shares, refilled, isPlain}: BucketShares,
   name: string,
@@ -115,10 +114,7 @@ interface DisabledBucket {
   readonly write: (write: GuardedWrite) => Promise<unknown>
 }
 
-/**
- * Refuses all requests if a switch does; false when none does. A bucket that the switch has missed is stamped, for the
- * processes that read no configuration.
- */
+/** False if no switch refuses. Stamps a bucket that the switch missed, for processes that read no configuration. */
 export async function refuseDisabled(
   {table, address, state, write}: DisabledBucket,
   requests: readonly PendingRequest[],
@@ -129,7 +125,7 @@ export async function refuseDisabled(
     const {record} = state.seen
     const access = {access: 'disabled', readAtMs: table.clock()} as const
     const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
-    // The refusal stands without it.
+    // The refusal stands without the stamp.
     await write({update, basis: basisOf(record)}).catch(() => {})
   }
   const {entity, resource} = address

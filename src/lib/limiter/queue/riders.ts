@@ -3,19 +3,18 @@ import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 
-/** Limits that may be corrected in the write of requests: an expression has at most 300 operators. */
+/** Limits settled in a request write: an expression has at most 300 operators. */
 const MOST_LIMITS = 8
 
-/** Corrections that share the write of requests, added up. */
+/** Settlements batched into a request write, added up. */
 export interface Riders {
-  /** In millitokens. Charges into debt do not ride: what is charged must be there. */
+  /** In millitokens. Excludes charges into debt: the balance must cover these. */
   readonly charges: Amounts
   readonly returns: Returns | undefined
-  /** Change of the number of admitted requests. */
   readonly requests: number
 }
 
-/** `undefined` where one of the corrections may not go to the bucket as it was seen, or would not be written whole. */
+/** `undefined` if a settlement may not go to the bucket as seen, or would not be written whole. */
 export function ridersOf(corrections: readonly Correction[], record: BucketRecord): Riders | undefined {
   const {state, incarnation, validUntilMs} = record
   const charges = chargesOf(corrections)
@@ -42,49 +41,42 @@ export function ridersOf(corrections: readonly Correction[], record: BucketRecor
   return {charges, returns, requests}
 }
 
-/** What is owed of corrections that may have been written: a return is not repeated, a charge is. */
+/** Settlements due after an uncertain write: charges are repeated, refunds are not. */
 export function owedInDoubt(corrections: readonly Correction[]): Correction[] {
   return corrections.map(correction => ({...correction, amounts: chargesOf([correction]), requests: 0}))
 }
 
-/** A charge or return after the fact, waiting in a queue. */
+/** A settlement: a charge or refund after the decision, pending in a queue. */
 export interface Correction {
   readonly amounts: Amounts
-  /** Change of the number of admitted requests. */
+  /** Change of the admitted request count. */
   readonly requests: number
-  /** Nothing was taken: only the counters are corrected, in whatever bucket is there. */
+  /** Nothing was taken: correct only the counters, in whatever bucket exists. */
   readonly isBypassed: boolean
-  /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation: string | undefined
-  /** The periods of quotas that the tokens were taken in: nor do they go to a later one. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
 
 export interface CorrectOptions {
-  /** Change of the number of admitted requests. */
   readonly requests?: number
-  /** Nothing was taken: only the counters are corrected. */
   readonly isBypassed?: boolean
-  /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation?: string | undefined
   readonly periods?: ReadonlyMap<string, QuotaPeriod>
 }
 
-/** What is charged, apart from what others return in the same write. */
 export function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
   return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(amounts)})))
 }
 
-/** What is returned, as positive amounts, apart from what others are charged. */
 function returnsOf(corrections: readonly Correction[]): Map<string, bigint> {
   return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(negateAmounts(amounts))})))
 }
 
 const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, milli]) => milli > 0n))
 
-/** How long a correction that may be written soon waits for others of its bucket, in ms; what a crash loses is no older. */
+/** How long a `soon` settlement waits for others of its bucket; bounds what a crash loses. */
 const LONGEST_WAIT_MS = 50
 
 export class WaitingCorrections {
@@ -113,16 +105,16 @@ export class WaitingCorrections {
     return this.#soon.length > 0
   }
 
-  /** To be written now, together with all that waits for company; resolves when it is written. */
+  /** Writes now, together with all `soon` settlements; resolves when written. */
   add(amounts: Amounts, options: CorrectOptions): Promise<void> {
     const written = pushTo(this.#due, amounts, options)
     this.hurry()
     return written
   }
 
-  /** To be written with the next correction that is, and within the longest wait; resolves when it is written. */
+  /** Writes with the next due settlement, or after the longest wait; resolves when written. */
   addSoon(amounts: Amounts, options: CorrectOptions): Promise<void> {
-    // Not unreferenced: a process that ends by itself writes what it has accepted.
+    // Not unref'd: a process that ends normally writes what it has accepted.
     this.#timer ??= setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
     return pushTo(this.#soon, amounts, options)
   }

@@ -3,21 +3,21 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Level} from '../../core/limits/resolve.js'
 import {type HeaderFields, type LimitBalances, quotaHeaders} from './headers.js'
 
-/** Where one limit of a refused request stands. Counts are whole tokens. */
+/** The status of one limit of a refused request. Counts are whole tokens. */
 export interface RefusalStatus extends LimitStatus {
   readonly entity: string
   readonly resource: string
-  /** Whether the limit is the caller's own or its parent's. */
+  /** Whether the limit is the entity's own or its parent's. */
   readonly level: 'entity' | 'parent'
-  /** `undefined` when all shards together were too small. */
+  /** `undefined` if all shards together held too little. */
   readonly shard: number | undefined
-  /** Where the limit is configured; `undefined` when the refusal needed no read of the configuration. */
+  /** Where the limit is configured; `undefined` if the refusal needed no configuration read. */
   readonly source: Level | 'default' | undefined
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
 }
 
-/** Stated where no wait can be computed, in ms: neither a header nor JSON has an infinite number. */
+/** Stated if no wait can be computed: neither headers nor JSON have infinity. */
 const LONGEST_STATED_WAIT_MS = 86_400_000
 
 const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
@@ -36,9 +36,9 @@ export function longestWait(statuses: readonly RefusalStatus[]): RefusalStatus |
 
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
-  /** Every limit that was asked for, of the entity and of its parent. */
+  /** Every requested limit, of the entity and of its parent. */
   readonly statuses: readonly RefusalStatus[]
-  /** Waiting this long with no competitors admits the request. Positive and finite. */
+  /** Without contention, waiting this long guarantees admission. Positive and finite. */
   readonly retryAfterMs: number
 
   constructor(asked: readonly RefusalStatus[], waitMs: number) {
@@ -56,7 +56,7 @@ export class RateLimitExceeded extends ZaelError {
     this.retryAfterMs = retryAfterMs
   }
 
-  /** For the body of an HTTP 429. The keys are shared with other clients of the table. */
+  /** The body of an HTTP 429. Other clients of the table use the same keys. */
   toJSON(): object {
     return {
       error: 'rate_limit_exceeded',
@@ -80,7 +80,7 @@ export class RateLimitExceeded extends ZaelError {
     }
   }
 
-  /** What is left of every limit that was asked for: of the entity or its parent, whichever makes it wait longer. */
+  /** Balance of every requested limit: of the entity or its parent, whichever waits longer. */
   get limits(): LimitBalances {
     return Object.fromEntries(
       tighterStatuses(this.statuses).map(status => {
@@ -91,7 +91,7 @@ export class RateLimitExceeded extends ZaelError {
     )
   }
 
-  /** HTTP fields of a 429: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
+  /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     const asked = tighterStatuses(this.statuses.filter(status => status.requested > 0))
     const seconds = Math.max(1, Math.ceil(this.retryAfterMs / 1000))
@@ -104,7 +104,6 @@ export class RateLimitExceeded extends ZaelError {
   }
 }
 
-/** Each limit once: of the entity or of its parent, whichever makes the request wait longer, or else holds less. */
 function tighterStatuses(statuses: readonly RefusalStatus[]): RefusalStatus[] {
   const tighter = new Map<string, RefusalStatus>()
   for (const status of statuses) {
@@ -114,7 +113,7 @@ function tighterStatuses(statuses: readonly RefusalStatus[]): RefusalStatus[] {
   return [...tighter.values()]
 }
 
-/** Milliseconds until a limit is full again, rounded up; `null` when it never will be. */
+/** In ms, rounded up; `null`: never. */
 function fullAfter({capacity, available, refillAmount, refillPeriodSeconds}: RefusalStatus): number | null {
   if (refillAmount <= 0) return null
   return Math.ceil((Math.max(0, capacity - available) * refillPeriodSeconds * 1000) / refillAmount)
@@ -130,7 +129,7 @@ export class RequestTooLarge extends ZaelError {
   readonly resource: string
   /** The limit that is too small. */
   readonly limit: string
-  /** Whole tokens asked for. */
+  /** Whole tokens requested. */
   readonly requested: number
   /** Whole tokens that the limit can hold. */
   readonly capacity: number
@@ -150,17 +149,13 @@ export class RequestTooLarge extends ZaelError {
   }
 }
 
-/** A switch refuses every request of the entity for the resource: waiting does not help. An HTTP service answers 403. */
+/** A switch refuses every request of the entity for the resource; waiting does not help. Respond with HTTP 403. */
 export class ResourceDisabled extends ZaelError {
   readonly entity: string
   readonly resource: string
-  /** Where it was switched off. */
+  /** Where the switch is set. */
   readonly level: Level
-  /**
-   * There is a bucket at which it can be counted.
-   *
-   * @internal
-   */
+  /** @internal */
   readonly hasBucket: boolean
 
   constructor(entity: string, resource: string, level: Level, hasBucket = false) {
@@ -174,7 +169,7 @@ export class ResourceDisabled extends ZaelError {
     this.hasBucket = hasBucket
   }
 
-  /** For the body of an HTTP 403. */
+  /** The body of an HTTP 403. */
   toJSON(): object {
     const {entity, resource, level, message} = this
     return {error: 'resource_disabled', message, entity_id: entity, resource, level}
@@ -202,12 +197,11 @@ export function unknownLimit(
   )
 }
 
-/** Names that were warned of; beyond this many, new ones are not: they may come from users of the service. */
+/** Bounds the warned names: they may come from users of the service. */
 const MOST_WARNINGS = 1000
 
 const warned = new Set<string>()
 
-/** Warns of a limit that was asked for and is not configured; each name once per process, by `process.emitWarning`. */
 export function warnUnlimited(
   name: string,
   {entity, resource}: {readonly entity: string; readonly resource: string},
@@ -220,7 +214,7 @@ export function warnUnlimited(
   )
 }
 
-/** The table could not be reached in time, and the policy for that is to block. */
+/** The table was unavailable, and the policy is to block. */
 export class RateLimiterUnavailable extends ZaelError {
   constructor(cause: unknown) {
     const why = cause instanceof Error ? `: ${cause.message}` : ''
@@ -231,7 +225,7 @@ export class RateLimiterUnavailable extends ZaelError {
   }
 }
 
-/** The lease was committed or rolled back before. */
+/** The lease was already committed or rolled back. */
 export class LeaseEnded extends ZaelError {
   constructor(how: string) {
     super('conflict', 'lease.ended', `The lease has already been ${how}.`, {hint: 'Acquire a new one.'})

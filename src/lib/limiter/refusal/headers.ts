@@ -1,30 +1,30 @@
 /** HTTP header fields by name. */
 export type HeaderFields = Record<string, string>
 
-/** What is left of one limit, in whole tokens. */
+/** Balance of one limit, in whole tokens. */
 export interface LimitBalance {
-  /** Whose limit it is: that of the entity or of its parent, whichever is tighter. */
+  /** The owner of the tighter limit: the entity or its parent. */
   readonly entity: string
   readonly level: 'entity' | 'parent'
   readonly capacity: number
-  /** Negative in debt. In a bucket that is split into shards: estimated from the shards that were charged. */
+  /** Negative in debt. For a bucket with several shards, estimated from the charged shards. */
   readonly available: number
-  /** Until the limit is full again if nothing is taken meanwhile, in ms; `null` when it never will be. */
+  /** Until the limit is full again without further use, in ms; `null`: never. */
   readonly fullAfterMs: number | null
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
 }
 
-/** What is left per limit; a limit that nothing is known of is absent. */
+/** Balances by limit; unknown limits are absent. */
 export type LimitBalances<Name extends string = string> = {readonly [Limit in Name]?: LimitBalance}
 
-/** One limit in the terms of the IETF draft "RateLimit header fields for HTTP" (version 09). */
+/** One limit as in the IETF draft "RateLimit header fields for HTTP" (version 09). */
 interface Quota {
   readonly name: string
   readonly available: number
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
-  /** Until the request can be admitted (refused), or until the limit is full again; `null`: never. */
+  /** Until the refused request fits, or until the limit is full again; `null`: never. */
   readonly resetMs: number | null
 }
 
@@ -34,7 +34,7 @@ export function balanceHeaders(limits: LimitBalances): HeaderFields {
   )
 }
 
-/** `RateLimit` and `RateLimit-Policy`. All numbers are whole, as the draft asks; seconds are rounded up. */
+/** All numbers are whole, as the draft requires; seconds are rounded up. */
 export function quotaHeaders(quotas: readonly Quota[]): HeaderFields {
   if (quotas.length === 0) return {}
   const reset = (ms: number | null) => (ms === null || !Number.isFinite(ms) ? '' : `;t=${Math.ceil(ms / 1000)}`)

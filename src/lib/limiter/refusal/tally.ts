@@ -9,32 +9,26 @@ import type {NamespaceTable} from '../../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 
-/** A bucket that only refuses is written to at most this often, in ms; what a crash loses is no older. */
+/** Between writes to a bucket that only refuses; bounds what a crash loses. */
 const FLUSH_INTERVAL_MS = 10_000
 
-/** Refusals wait at least this long for a write that comes anyway, in ms. */
+/** Refusals wait at least this long for another write to piggyback on. */
 const SHORTEST_WAIT_MS = 1000
 
-/**
- * Requests that a parent refused are counted there. At the child's bucket they wait for a write that comes anyway, unless
- * there are so many of them: a parent may have thousands of children.
- */
+/** A child's bucket is written only for this many refusals by its parent, which may have thousands of children. */
 const WORTH_A_WRITE_BY_PARENT = 10
 
-/** Limits counted in one write, and the longest update that they are added to: DynamoDB takes 4,096 characters. */
+/** Limits per write, and the longest update they are added to: DynamoDB allows 4,096 characters. */
 const LIMITS_PER_WRITE = 8
 const LONGEST_UPDATE = 3500
 
-/** Buckets that are written to at a time for the sake of refusals: requests must not wait behind thousands of them. */
+/** Concurrent writes for refusals only: requests must not queue behind thousands of them. */
 const FLUSHES_IN_FLIGHT = 16
 
-/** Buckets written ahead of time for each refused request that finds too many waiting: more than it can add itself. */
+/** Buckets flushed early per refused request if too many are pending: more than one request can add. */
 const MOST_HASTENED = 4
 
-/**
- * Buckets beyond the size of the caches whose refusals may be on their way. Only if the table does not take them for so
- * long that there are more, those of the oldest are lost.
- */
+/** Pending buckets beyond the cache size. If the table takes no more for so long, the oldest refusals are lost. */
 const MOST_LATE = 10_000
 
 interface BucketName {
@@ -49,7 +43,7 @@ interface AskedLimit extends BucketName {
   readonly exceeded: boolean
 }
 
-/** Counts that are added to in place, which is done for every refusal; once a write has taken them they stay as they are. */
+/** Updated in place for every refusal; unchanged once a write has taken them. */
 interface MutableCounts extends RefusalCounts {
   requests: number
   byParent: number
@@ -57,7 +51,7 @@ interface MutableCounts extends RefusalCounts {
   readonly limits: Map<string, {requests: number; tokens: bigint}>
 }
 
-/** Refusals of one bucket that are not written yet. Instants are those of `performance`. */
+/** Unwritten refusals of one bucket. Instants are on the `performance` clock. */
 interface Waiting {
   readonly bucket: BucketName
   counts: MutableCounts
@@ -80,20 +74,16 @@ function countLimit({limits}: MutableCounts, name: string, requests: number, tok
 interface RefusalTallyOptions {
   /** Epoch ms. */
   readonly clock: () => number
-  /** Buckets that refusals wait for; beyond that, those that have waited longest are written ahead of time. */
+  /** Maximum pending buckets; beyond that, the oldest are flushed early. */
   readonly cacheSize: number
   readonly flush: (bucket: BucketName) => Promise<unknown>
 }
 
-/**
- * Counts the requests that this process refuses, per bucket and limit. They are added to the next write of the bucket that
- * comes anyway; when none comes, they are written for their own sake, seldom. Refusals of a write whose outcome stays
- * unknown are lost: they are never counted twice.
- */
+/** Refusals piggyback on the bucket's next write or are flushed. An uncertain write loses them: none counts twice. */
 export class RefusalTally {
   readonly #options: RefusalTallyOptions
   readonly #waiting = new Map<string, Waiting>()
-  /** Those whose turn has not been brought forward, in the order in which they began to wait. */
+  /** Not flushed early yet, oldest first. */
   readonly #patient = new Set<Waiting>()
   readonly #flushed: Lru<number>
   readonly #due = new Set<Waiting>()
@@ -109,7 +99,7 @@ export class RefusalTally {
     this.#flushed = new Lru({clock: () => performance.now(), ttlMs: FLUSH_INTERVAL_MS, maxEntries})
   }
 
-  /** Requests that were refused and are in no bucket for all that is known: waiting, on their way, or lost. */
+  /** Refusals not known to be in a bucket: pending, in flight or lost. */
   get uncounted(): number {
     let sum = this.#riding + this.#lost
     for (const {counts} of this.#waiting.values()) sum += sizeOf(counts)
@@ -120,11 +110,10 @@ export class RefusalTally {
     return this.#waiting.size
   }
 
-  /** Counts a refused request of an entity: at every bucket that had too little, once per limit that did not fit. */
   note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}): void {
     const lastAtMs = this.#options.clock()
     const misfits = statuses.filter(({exceeded}) => exceeded)
-    // Nothing exceeded: competitors were faster every time, and no limit is to blame.
+    // Nothing exceeded: competitors won every race, and no limit is to blame.
     const blamed = misfits.length > 0 ? misfits : statuses.slice(0, 1)
     const [first] = blamed
     if (first && blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
@@ -170,7 +159,7 @@ export class RefusalTally {
     return Math.max(1, Math.ceil((waiting?.counts.limits.size ?? 0) / LIMITS_PER_WRITE))
   }
 
-  /** Takes what waits for a bucket along with a write to one of its shards; `undefined` when nothing does. */
+  /** Adds pending refusals to a write of one of the bucket's shards; `undefined` if none are pending. */
   ride(bucket: BucketName, write: GuardedWrite): RefusalRide | undefined {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return undefined
@@ -196,7 +185,6 @@ export class RefusalTally {
     this.#remove(waiting)
   }
 
-  /** Writes everything that waits, now; gives up when the table cannot be reached. */
   async flush(): Promise<void> {
     this.#stopTimer()
     await forEachConcurrently(each([...this.#waiting.values()]), FLUSHES_IN_FLIGHT, async next => {
@@ -282,7 +270,6 @@ export class RefusalTally {
     }
   }
 
-  /** The timer keeps no process alive. */
   #wakeAt(atMs: number): void {
     if (atMs >= this.#timerAtMs) return
     this.#stopTimer()
@@ -318,7 +305,6 @@ export class RefusalRide implements GuardedWrite {
     return this.#isLeftBehind ? this.#update(mark) : update
   }
 
-  /** In doubt, the write may have been applied: it is not counted again. */
   settle(outcome: WriteOutcome): void {
     if (this.#isLeftBehind) this.#end('not-counted')
     else if (outcome.applied) this.#end('counted')
@@ -353,21 +339,17 @@ async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
   yield* elements
 }
 
-/** Tries while other clients change the bucket; then the refusals wait for the next time. */
 const MOST_TRIES = 5
 
 interface RefusingItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: {readonly lastRecord: Pick<BucketRecord, 'limitsRevision'> | undefined}
-  /** Takes the refusals that wait along. */
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
-/** Writes the refusals that wait for a bucket and nothing else; those of a bucket that is gone are given up. */
 export async function writeRefusals(item: RefusingItem, refusals: RefusalTally): Promise<void> {
   const {table, address, bucket} = item
-  // What is refused meanwhile waits for the next time.
   let [writes, tries] = [refusals.writesFor(address), MOST_TRIES]
   while (writes > 0 && tries > 0 && refusals.isWaiting(address)) {
     const seen = {limitsRevision: bucket.lastRecord?.limitsRevision}

@@ -1,22 +1,22 @@
 import type {Consumption} from '../../core/limits/limit.js'
 import type {Level} from '../../core/limits/resolve.js'
 
-/** The limit that refused a request; where several did, the one that makes it wait longest. */
+/** The limit that refused a request; if several did, the one with the longest wait. */
 export interface RefusingLimit {
-  /** The resource whose limit it is: the first of the request, or one of `also`. */
+  /** The request's resource, or one of `also`. */
   readonly resource: string
-  /** `undefined` when a switch refuses all requests. */
+  /** `undefined` if a switch refuses all requests. */
   readonly limit: string | undefined
-  /** Whose bucket it is: the entity's own or its parent's. */
+  /** Whether the limit is the entity's own or its parent's. */
   readonly level: 'entity' | 'parent'
-  /** Where the limit is configured or the switch is set; `undefined` when the refusal needed no read of the configuration. */
+  /** Where the limit or switch is configured; `undefined` if the refusal needed no configuration read. */
   readonly source: Level | 'default' | undefined
 }
 
 /**
- * Why, where the outcome alone does not tell. Of an admission: `bypassed` (by a switch; counted, and nothing taken) or `unavailable`
- * (the table was out of reach and the policy let it through; nothing charged). Of a refusal: `exceeded`, `too-large` or
- * `disabled`. Of a failure: `unavailable` (the policy blocks), `aborted` (by the signal), `closed`, or `error`.
+ * Why, if the outcome does not say. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
+ * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `too-large` or `disabled`.
+ * Failed: `unavailable` (the policy blocks), `aborted` (by the signal), `closed` or `error`.
  */
 export type DecisionReason =
   | 'bypassed'
@@ -28,19 +28,19 @@ export type DecisionReason =
   | 'closed'
   | 'error'
 
-/** What became of one request, as `onDecision` is told. Frozen. */
+/** One decision, as passed to `onDecision`. Frozen. */
 export interface DecisionEvent {
-  /** `failed`: there was no decision, and `acquire` and `tryAcquire` throw `error`. */
+  /** `failed`: no decision was made; `acquire` and `tryAcquire` throw `error`. */
   readonly outcome: 'admitted' | 'refused' | 'failed'
-  /** `undefined` for what was admitted and charged as usual. */
+  /** `undefined` for a request that was admitted and charged as usual. */
   readonly reason: DecisionReason | undefined
   /** `undefined` unless refused. */
   readonly refusedBy: RefusingLimit | undefined
-  /** Waiting this long with no competitors admits a refused request; `null`: waiting never helps, or it was not refused. */
+  /** Without contention, waiting this long admits a refused request. `null`: waiting never helps, or not refused. */
   readonly retryAfterMs: number | null
-  /** What `acquire` throws. */
+  /** The error `acquire` throws; `undefined` if admitted. */
   readonly error: unknown
-  /** The limiter's: its name, or its id where the limiter was given that. */
+  /** The limiter's namespace: its name, or its id if only that was given. */
   readonly namespace: string
   readonly entity: string
   readonly resource: string
@@ -50,12 +50,9 @@ export interface DecisionEvent {
   readonly also: Readonly<Record<string, Consumption>> | undefined
   /** Time spent waiting for admission, in ms; 0 without `waitMs`. */
   readonly waitedMs: number
-  /** From the call to the answer, in ms, waits included. */
+  /** From the call to the decision, in ms, waits included. */
   readonly durationMs: number
-  /**
-   * Calls that the limiter has sent to the table since it told of the decision before. Requests share calls, so that of
-   * requests at the same time only the sum is exact; it includes returned tokens, splits and counted refusals.
-   */
+  /** Table calls since the last event, refunds, splits and refusal counts included. Shared by concurrent requests. */
   readonly calls: number
 }
 

@@ -4,33 +4,32 @@ import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {Admitted} from './pending-request.js'
 
-/** What a lease holds of one bucket item; returned tokens go back exactly there. */
+/** A lease's tokens in one bucket item; refunds go back exactly there. */
 export interface Holding {
   readonly address: BucketAddress
-  /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
+  /** The charged bucket. One that was created or reset since did not give these tokens. */
   readonly incarnation: string | undefined
-  /** Only counted, not taken from the balances: a bypass admitted it. Corrections change no balance either. */
+  /** Admitted by a bypass: counted, not taken from the balances. Settlements change no balance either. */
   readonly isBypassed: boolean
-  /** The periods of the quotas that were charged: what a later one holds is not theirs. */
+  /** The quota periods that were charged; refunds never go to a later one. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
-  /** Written and not returned, in millitokens. */
   heldMilli: Amounts
-  /** Requests that the item has counted for this; 1 or 0. */
+  /** Requests the item counted for this: 1 or 0. */
   requests: number
 }
 
-/** An admitted request at one level: the entity's own or its parent's. */
+/** An admitted request at one level: the entity's or its parent's. */
 export interface Grant {
   readonly holdings: Holding[]
   record: BucketRecord
-  /** All shards after the charge, where several were charged together. */
+  /** All shards after the charge, if several were charged together. */
   shards?: readonly BucketRecord[] | undefined
-  /** What the shards hold after corrections by this lease; absent as long as there were none. */
+  /** The shards' balances after settlements of this lease; absent if there were none. */
   shares?: readonly BucketState[] | undefined
   accepted?: Accepted
 }
 
-/** In millitokens; returns are negative. */
+/** Settlements accepted but not written, in millitokens; refunds are negative. */
 interface Accepted {
   readonly charges: Amounts
   readonly returns: Amounts
@@ -61,7 +60,7 @@ export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>
   grant.accepted = {charges, returns}
 }
 
-/** What a grant has taken from the balances, over all items, in millitokens: all that it holds but what was only counted. */
+/** Millitokens taken from the balances, over all items; bypassed holdings are only counted. */
 export function takenBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
 }
@@ -70,19 +69,18 @@ export function isCharged({holdings}: Grant, name: string): boolean {
   return holdings.some(({heldMilli}) => heldMilli.has(name))
 }
 
-/** What a grant holds, over all items, in millitokens. */
 export function heldBy({holdings}: Grant): Map<string, bigint> {
   return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
 }
 
-/** What a grant will hold once all that was accepted is written, over all items, in millitokens. */
+/** Millitokens held once all accepted settlements are written, over all items. */
 export function heldSoonBy(grant: Grant): Map<string, bigint> {
   const {charges, returns} = grant.accepted ?? {}
   if (!charges || !returns) return heldBy(grant)
   return sumAmounts([{amounts: heldBy(grant)}, {amounts: charges}, {amounts: returns}])
 }
 
-/** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
+/** Charges go to the first item; refunds go to the items that gave the tokens, so that no shard starves. */
 export function partsOf({holdings}: Grant, amounts: Amounts): {holding: Holding; deltas: Map<string, bigint>}[] {
   const parts = holdings.map(holding => ({holding, deltas: new Map<string, bigint>()}))
   for (const [name, milli] of amounts) {

@@ -11,11 +11,11 @@ import {keys} from '../../schema/keys.js'
 export interface AppliedLimits {
   readonly source: Level | 'default'
   readonly limits: readonly Limit[]
-  /** Whether requests are charged to the parent too, where the configuration decides instead of the entity. */
+  /** Whether the parent is charged too, if the configuration decides instead of the entity. */
   readonly cascade?: boolean | undefined
   readonly disabledAt?: Level | undefined
   readonly isBypassed?: boolean | undefined
-  /** From this instant on, in epoch ms, others apply: these were copied for a boost. */
+  /** Epoch ms from which other limits apply: these were copied for a boost. */
   readonly copiedUntilMs?: number | undefined
 }
 
@@ -25,9 +25,9 @@ export interface LimitsInForce {
 }
 
 interface AskedLimits {
-  /** As `CachedReadOptions` has it: nothing older counts. */
+  /** As in `CachedReadOptions`: older reads don't count. */
   readonly after?: number | undefined
-  /** Those of this instant, in epoch ms; of now unless it is given. */
+  /** The instant whose limits to return, in epoch ms. Default: now. */
   readonly atMs?: number | undefined
 }
 
@@ -58,7 +58,6 @@ export class LimitSource {
     return this.#entities.size
   }
 
-  /** Both at once; throws when no limits are configured. */
   async inForce({entity, resource}: EntityAndResource, asked: AskedLimits = {}): Promise<LimitsInForce> {
     const [applied, record] = await Promise.all([
       this.limitsOf(entity, resource, asked),
@@ -67,14 +66,14 @@ export class LimitSource {
     return {applied, family: familyOf(record, applied.cascade)}
   }
 
-  /** The limits in force; throws when there are none. */
+  /** Throws if no limits are configured. */
   async limitsOf(entity: string, resource: string, asked: AskedLimits = {}): Promise<AppliedLimits> {
     const applied = this.#applied(await this.#options.resolver.resolve(entity, resource, asked), {entity, resource})
     if (applied) return applied
     throw nothingApplies(entity, resource)
   }
 
-  /** The limits in force if no call is needed to know them, and if there are any; throws when zael cannot honour them. */
+  /** The limits in force, if there are any and no call is needed. Throws if zael cannot honour them. */
   atHand({entity, resource}: EntityAndResource, atMs?: number): AppliedLimits | undefined {
     const resolution = this.#options.resolver.peek(entity, resource, atMs)
     return resolution && this.#applied(resolution, {entity, resource})
@@ -92,7 +91,6 @@ export class LimitSource {
     return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
   }
 
-  /** An entity need not have a record to be limited. */
   async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {
     const cached = this.#entities.get(entity)
     if (cached && cached.readFromMs > after) return cached.record

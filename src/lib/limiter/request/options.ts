@@ -8,59 +8,50 @@ import type {ConnectionOptions, TableSeams} from '../../repository/table/open-ta
 import type {OnUnavailable} from '../../schema/config-record.js'
 import type {DecisionEvent} from './decision-event.js'
 
-/**
- * When corrections of a lease are written: `now`, while the caller waits, or `soon`, within 50 ms and together with others
- * of the same bucket. A crash loses what was not written by then.
- */
+/** `now`: settle while the caller waits. `soon`: batched within 50 ms; a crash loses unwritten settlements. */
 export type Settle = 'now' | 'soon'
 
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions extends ConnectionOptions {
-  /** Tenant to work in; `default` unless said otherwise. */
+  /** Tenant to work in. Default: `default`. */
   readonly namespace?: string
-  /** The opaque id of the namespace, for deployments that use one without registering it. */
+  /** The namespace's opaque id, for deployments that use one without registering it. */
   readonly namespaceId?: string
 
-  /** What to do when the table cannot be reached in time: refuse with an error, or let through unmetered. Otherwise as stored at system level, otherwise `block`. */
+  /** If the table is unavailable: `block` throws, `allow` admits unmetered. Default: the system setting, or `block`. */
   readonly onUnavailable?: OnUnavailable
-  /** How long a decision may take, in ms; 3,000 unless said otherwise. */
+  /** Time limit per decision, in ms. Default: 3,000. */
   readonly timeoutMs?: number
-  /** How long a refusal may rest on what is already known, in ms; 1,000 unless said otherwise, 0: never. */
+  /** How long a refusal may use a cached state, in ms. 0: never. Default: 1,000. */
   readonly denyCacheMs?: number
-  /** How long configurations and entities are cached, in ms; 60,000 unless said otherwise. */
+  /** How long configurations and entities are cached, in ms. Default: 60,000. */
   readonly configCacheMs?: number
-  /**
-   * Whether a request for a limit that is not configured throws. Otherwise that limit does not count: the decision lists
-   * it as `unlimited`, and the process warns once per name.
-   */
+  /** Throw for a limit that is not configured. Default: skip it, list it as `unlimited` and warn once per name. */
   readonly strict?: boolean
-  /** When corrections of leases are written; `now` unless said otherwise. */
+  /** When settlements of leases are written. Default: `now`. */
   readonly settle?: Settle
-  /** Limits where nothing is configured at any level. */
+  /** Limits to use if none are configured at any level. */
   readonly defaultLimits?: readonly Limit[]
-  /** Idle buckets expire after this many times they take to fill up, seven days at least; 7 unless said otherwise, 0: never. */
+  /** Idle expiry, in multiples of the fill time, at least seven days. 0: never. Default: 7. */
   readonly bucketTtlMultiplier?: number
-  /** Most shards a hot bucket is split into; 32 unless said otherwise. */
+  /** Maximum shards of a hot bucket. Default: 32. */
   readonly maxShards?: number
-  /**
-   * Most entries of each cache: about as many entities as the process remembers; 10,000 unless said otherwise. Others
-   * are decided about just the same, with calls for what is not known any more.
-   */
+  /** Entries per cache, about one per entity. Entities beyond that cost extra calls. Default: 10,000. */
   readonly cacheSize?: number
   /**
-   * Told of every decision of `acquire`, `tryAcquire` and `withLease`, before its caller is. Must be quick. What it throws or
-   * rejects with changes no decision: the process warns, once per limiter (`ZAEL_ON_DECISION`).
+   * Called with every decision of `acquire`, `tryAcquire` and `withLease`, before its caller resumes. Must be fast.
+   * Errors change no decision; the process warns once per limiter (`ZAEL_ON_DECISION`).
    */
   readonly onDecision?: (event: DecisionEvent) => void
 }
 
-/** What tests replace. Users get these through `zael/testing`. */
+/** Replaced in tests; users get these through `zael/testing`. */
 export interface LimiterSeams extends TableSeams {
   /** Whether concurrent requests for one bucket share a write; for comparison only. */
   readonly merge?: boolean
 }
 
-/** Which bucket: an entity's, for a resource. */
+/** Identifies a bucket: an entity's, for a resource. */
 export interface BucketName {
   readonly entity: string
   readonly resource: string
@@ -70,36 +61,31 @@ export interface BucketName {
 export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
   readonly consume: Consumption<Name>
-  /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`; at most 15. */
+  /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`. At most 15. */
   readonly also?: Readonly<Record<string, Consumption<Name>>>
-  /** Instead of the limiter's. */
+  /** Overrides the limiter's option. */
   readonly onUnavailable?: OnUnavailable
-  /** Instead of the limiter's. */
+  /** Overrides the limiter's option. */
   readonly strict?: boolean
-  /** Instead of the limiter's. */
+  /** Overrides the limiter's option. */
   readonly settle?: Settle
-  /** How long each decision may take, in ms; instead of the limiter's. */
+  /** Time limit per decision, in ms. Overrides the limiter's option. */
   readonly timeoutMs?: number
-  /**
-   * How long to wait for admission, in ms; 0 unless said otherwise. A request whose wait is known to be longer is refused
-   * at once.
-   */
+  /** How long to wait for admission, in ms. A longer known wait is refused at once. Default: 0. */
   readonly waitMs?: number
   /** Called before each wait with its length in ms. */
   readonly onWait?: (retryAfterMs: number) => void
-  /** Cancels the request; tokens already taken are returned. */
+  /** Cancels the request; charged tokens are refunded. */
   readonly signal?: AbortSignal
 }
 
 export interface LimiterSettings {
-  /** How long a refusal may rest on what is already known, in ms; 0: never. */
   readonly denyCacheMs: number
   readonly configCheckMs: number
-  /** Lifetime of an idle bucket in times it takes to fill up, seven days at least; 0: unlimited. */
   readonly bucketTtlMultiplier: number
   readonly maxShards: number
   readonly cacheSize: number
-  /** Bound of one write including its retries, in ms. */
+  /** Bounds one write including its retries. */
   readonly writeTimeoutMs: number
 }
 
@@ -118,7 +104,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {
     denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
-    // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
+    // A check may use reads this old and comes this often: a change takes both, one cache period at most.
     configCheckMs: (checkMs('configCacheMs', configCacheMs) ?? 60_000) / 2,
     bucketTtlMultiplier: checkWhole('bucketTtlMultiplier', bucketTtlMultiplier, 0) ?? LIFETIME_MULTIPLIER,
     maxShards: checkWhole('maxShards', maxShards, 1) ?? 32,
@@ -127,7 +113,6 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   }
 }
 
-/** Callers in JavaScript can pass anything. */
 export function checkSettle(settle: Settle | undefined): void {
   if (settle === undefined || settle === 'now' || settle === 'soon') return
   throw new InvalidInput('option.invalid', `settle must be "now" or "soon", not ${JSON.stringify(settle)}.`, {

@@ -7,24 +7,19 @@ import type {RefusalStatus} from '../refusal/errors.js'
 import type {AppliedLimits} from './limit-source.js'
 
 export interface Demand {
-  /** In full, also where the bucket lacks some of the limits. */
+  /** The full request, including limits that the bucket lacks. */
   readonly asked: Amounts
   amounts: Amounts
   readonly level: RefusalStatus['level']
-  /** A limit that the entity lacks is an error. */
   readonly isStrict: boolean
 }
 
-/**
- * A bucket is charged only for the limits it has; only a strict request demands that the entity has all. Starts from what
- * was asked: a limit that was missing a moment ago may have been added.
- */
+/** Charges only limits that the bucket has, unless strict. Starts from `asked`: a missing limit may have been added. */
 export function leaveOutMissing(demand: Demand, limits: {has(name: string): boolean}): void {
   if (demand.level === 'entity' && demand.isStrict) return
   demand.amounts = knownAmounts(demand.asked, limits)
 }
 
-/** The amounts of limits that exist; the same map when all do. */
 export function knownAmounts(asked: Amounts, limits: {has(name: string): boolean}): Amounts {
   for (const name of asked.keys())
     if (!limits.has(name)) return new Map([...asked].filter(([each]) => limits.has(each)))
@@ -34,19 +29,19 @@ export function knownAmounts(asked: Amounts, limits: {has(name: string): boolean
 export interface Admitted {
   readonly admitted: true
   readonly address: BucketAddress
-  /** What was charged; less than asked for where the bucket lacks a limit. */
+  /** The charge; less than asked if the bucket lacks a limit. */
   readonly amounts: Amounts
   readonly requests: number
   readonly isBypassed: boolean
   readonly record: BucketRecord
-  /** The instant of the charge, where others may have written between it and the record. */
+  /** Set if others may have written between the charge and `record`. */
   readonly chargedAtMs?: number | undefined
 }
 
 export interface Refused {
   readonly admitted: false
   readonly amounts: Amounts
-  /** The state that refuses: after the charges of requests that were admitted in the same batch. */
+  /** The refusing state, after the charges admitted in the same batch. */
   readonly record: BucketRecord
   readonly nowMs: number
   readonly source: AppliedLimits['source'] | undefined
@@ -54,11 +49,11 @@ export interface Refused {
 
 export type QueueAnswer = Admitted | Refused
 
-/** The shard that was asked no longer belongs to the bucket; never shown to callers. */
+/** The shard no longer belongs to the bucket; never reaches callers. */
 export class ShardGone extends Error {}
 
 export class PendingRequest implements Demand {
-  /** The caller has given up; a charge that is written all the same must be returned. */
+  /** The caller gave up; a charge written anyway must be refunded. */
   isAbandoned = false
   isSettled = false
   amounts: Amounts
@@ -73,7 +68,6 @@ export class PendingRequest implements Demand {
   constructor(
     readonly asked: Amounts,
     readonly level: Demand['level'],
-    /** How many requests an admission counts as: 0 when it only takes more for one that was counted. */
     readonly requests: 0 | 1 = 1,
     readonly isStrict = false,
     onAbandoned?: (request: PendingRequest) => void,
@@ -103,7 +97,6 @@ export class PendingRequest implements Demand {
     this.#onAbandoned?.(this)
   }
 
-  /** Adds work that follows an abandoned request: the return of its tokens. */
   cleanUp(work: Promise<void>): void {
     this.#cleanup = work
   }
@@ -113,7 +106,7 @@ export class PendingRequest implements Demand {
     if (this.#whenDone) for (const resolve of this.#whenDone) resolve()
   }
 
-  /** Resolves when the queue and the clean-up are done; for an abandoned request that is later than the answer. */
+  /** Resolves after the queue and the clean-up; for an abandoned request, that is after the answer. */
   async finished(): Promise<void> {
     if (!this.#isDone) {
       this.#whenDone ??= []
@@ -131,7 +124,6 @@ export function requestCount(pending: Iterable<{readonly requests: number}>): nu
 }
 
 export class Deadline {
-  /** Made when they are needed: most callers wait for one request. */
   #requests: PendingRequest[] | undefined
   #waits: Set<(reason: Error) => void> | undefined
   readonly #timeoutMs: number
@@ -139,20 +131,20 @@ export class Deadline {
   #timer: NodeJS.Timeout | undefined
   #reason: Error | undefined
 
-  /** Time counts from the first wait on: what is decided at once needs no timer. */
+  /** The timer starts with the first wait: immediate decisions need none. */
   constructor(timeoutMs: number, signal?: AbortSignal) {
     this.#timeoutMs = timeoutMs
     this.#unwatch = signal && onAbort(signal, () => this.#expire(new Aborted('acquire', false, signal.reason)))
   }
 
-  /** Abandons the request when the deadline passes, which it has not. */
+  /** Abandons the request at the deadline, which must not have passed. */
   watch(request: PendingRequest): void {
     if (this.#requests) this.#requests.push(request)
     else this.#requests = [request]
     this.#start()
   }
 
-  /** Waits for work, but no longer than until the deadline; the work itself goes on. */
+  /** Stops waiting at the deadline; the work itself continues. */
   until<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#waits ??= new Set()

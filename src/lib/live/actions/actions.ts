@@ -14,10 +14,7 @@ import type {ActionQuestion, ActionTarget, BucketActions} from '../state/actions
 import {askBoost, boostDraft, changedMeanwhile} from './boost-action.js'
 import {type ActionSource, askBlock, askUnblock} from './switch-action.js'
 
-/**
- * What `zael watch --actions` may change: what commands change, by the functions that do it for the commands, in the same
- * name. Everything is read anew for each question, and again when it is done. The signal ends requests in flight.
- */
+/** Uses the commands' own functions and principal. Reads everything anew to ask, and again to act. */
 export function bucketActions(stack: StackContext, settings: Settings, signal: AbortSignal): BucketActions {
   const {principal, table} = stack
   const {transport, backoff} = untilAborted(table, signal)
@@ -41,7 +38,7 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
       explained(async () => {
         const question = await ask[kind](await source(), target, text ?? '')
         const {command, lines} = question
-        /** A switch that somebody else has thrown since may call for another command. */
+        /** Somebody may have thrown a switch since; that may call for another command. */
         const stillAsked = async () => {
           const now = kind === 'block' || kind === 'unblock' ? await ask[kind](await source(), target) : question
           if (now.command.join(' ') !== command.join(' ')) throw changedMeanwhile(target)

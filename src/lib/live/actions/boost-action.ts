@@ -13,7 +13,6 @@ import type {ConfigChange} from '../../repository/limits/change-options.js'
 import type {ActionQuestion, ActionTarget} from '../state/actions.js'
 import {type ActionSource, NO_PROGRESS} from './switch-action.js'
 
-/** Twice what applies now to the limit of the row, for an hour; the text is edited before it is used. */
 export async function boostDraft(
   {namespace, nowMs}: ActionSource,
   {entity, resource, limit}: ActionTarget,
@@ -23,7 +22,6 @@ export async function boostDraft(
   return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'
 }
 
-/** `zael limits set … --for`, for the entity and the resource of the row. */
 export async function askBoost(
   {namespace, nowMs, where}: ActionSource,
   target: ActionTarget,
@@ -58,10 +56,10 @@ export async function askBoost(
   }
 }
 
-/** What a question shows of a change. The windows of a boost depend on the hour in which they are made, and mean the same. */
+/** Compared as text: the windows of a boost depend on the hour it is made in, but mean the same. */
 const shownIn = ({before, after}: ConfigChange): string[][] => [before.map(limitText), after.map(limitText)]
 
-/** In the form in which values until an end are given: without windows, of which one may be open. */
+/** Temporary limits have no windows: uses the values in force now, perhaps those of an open window. */
 function doubled(limit: Limit, nowMs: number): Limit {
   const present = plainAt(limit, nowMs)
   return {
@@ -71,7 +69,7 @@ function doubled(limit: Limit, nowMs: number): Limit {
   }
 }
 
-/** Separated by spaces, except inside of double quotes, which belong to crons. */
+/** Splits at spaces, except inside double quotes, which crons need. */
 const wordsOf = (text: string): string[] => text.match(/(?:"[^"]*"|\S)+/g) ?? []
 
 function boostWords(words: readonly string[]): {

@@ -9,10 +9,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget} from '../state/actions.js'
 
-/**
- * `zael entity disable`, for all resources; only for that of the row where the entity has a switch of its own for it, which
- * counts more.
- */
+/** For all resources; only for the row's if the entity has its own switch there, which takes precedence. */
 export async function askBlock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
   const {access, trace} = await namespace.configs.resolve(entity, resource)
@@ -36,10 +33,7 @@ export async function askBlock(source: ActionSource, {entity, resource}: ActionT
   }
 }
 
-/**
- * Lifts what disables the bucket: `zael entity clear` where it is a switch of the entity, so that nothing of it stays, and
- * `zael entity enable` for this resource where it is that of the resource.
- */
+/** Clears the entity's switch; if the resource's switch disables the bucket, enables the entity for the resource. */
 export async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
   const {access, trace} = await namespace.configs.resolve(entity, resource)
@@ -122,5 +116,5 @@ export interface ActionSource {
   readonly where: string
 }
 
-/** For changes that would draw their progress on stderr: the live view has the whole screen. It is no terminal. */
+/** Discards progress output: the live view owns the screen. */
 export const NO_PROGRESS = new Writable({write: (_chunk, _encoding, done) => done()})

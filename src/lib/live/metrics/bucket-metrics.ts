@@ -5,16 +5,16 @@ import {statusAt} from '../model/status.js'
 import {resourcesAt} from '../model/totals.js'
 import type {PollResult} from '../poll/poller.js'
 
-/** Resources that are told apart, those with most buckets first; the names may come from users of the service. */
+/** Those with most buckets are kept: users of the service may choose the names. */
 const MOST_RESOURCES = 200
 
 interface MeasuredStack {
   readonly namespace: string
-  /** Age of the oldest record of the stream that the aggregator has not seen, in ms; `undefined`: unknown. */
+  /** Age of the oldest stream record that the aggregator has not seen; `undefined`: unknown. */
   readonly lagMs: number | undefined
 }
 
-/** What polls have read, as metrics: by resource and limit, never by entity. Listed in docs/observing.md. */
+/** By resource and limit, never by entity. docs/observing.md lists the metrics. */
 export function bucketMetrics(
   {readings, known, lastPoll}: Pick<PollResult, 'readings' | 'known' | 'lastPoll'>,
   nowMs: number,
@@ -105,7 +105,7 @@ function statusSamples(
     const byStatus = counts.get(resource) ?? new Map<string, number>()
     counts.set(resource, byStatus.set(status, (byStatus.get(status) ?? 0) + 1))
   }
-  // All of them, also those with no bucket: a series that comes and goes cannot be compared.
+  // Includes statuses without buckets: a series that comes and goes cannot be compared.
   const statuses = ROW_STATUSES.filter(status => status !== 'gone')
   return [...named].flatMap(resource =>
     statuses.map(status => of({resource, status}, counts.get(resource)?.get(status) ?? 0)),
@@ -132,7 +132,7 @@ export interface MetricSample {
   readonly value: number
 }
 
-/** A metric in Prometheus's text format. Every one of zael's is a gauge: buckets come and go. */
+/** Always a gauge: buckets come and go. */
 export interface MetricFamily {
   readonly name: string
   readonly help: string
@@ -156,6 +156,6 @@ function labelText(labels: MetricSample['labels']): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
 
-/** A terminal that it is printed on must not act on a name either. */
+/** Escapes control characters too: the text may be printed on a terminal. */
 const escaped = (value: string): string =>
   printableLines(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')

@@ -12,7 +12,7 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Reads `PORT`, `HOST:PORT` or `[IPv6]:PORT`; without a host only this machine is served. */
+/** Accepts `PORT`, `HOST:PORT` or `[IPv6]:PORT`. Default host: 127.0.0.1. */
 export function listenAddress(text: string): ListenAddress {
   const [, bracketed, plain, digits = ''] = /^(?:(?:\[([^\]]+)\]|([^:[\]\s]+)):)?(\d{1,5})$/.exec(text) ?? []
   const port = Number(digits)
@@ -112,7 +112,7 @@ export async function printMetrics(stack: StackContext, request: WatchRequest, p
   process.stdout.write(text)
 }
 
-/** Serves the metrics until a signal or `--for` ends it; resolves to the exit code. The first read must succeed. */
+/** Resolves to the exit code when a signal or `--for` ends it. Throws if the first read fails. */
 export async function runMetricsServer(
   stack: StackContext,
   request: WatchRequest,
@@ -122,7 +122,7 @@ export async function runMetricsServer(
   const over = new AbortController()
   const startedAt = performance.now()
   try {
-    // Until this is done a signal ends the process at once: there is no scrape to finish.
+    // Until then a signal ends the process at once: there is no scrape to finish.
     const source = await withinTime(request.forMs, async () => {
       const opened = await metricsSource(stack, request, place, over.signal)
       await opened()

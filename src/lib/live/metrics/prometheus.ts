@@ -8,16 +8,16 @@ import {needScope} from '../open.js'
 import {BucketPoller} from '../poll/poller.js'
 import {bucketMetrics, expositionText} from './bucket-metrics.js'
 
-/** A scrape that the table does not answer in this time fails, in ms; Prometheus gives up after ten seconds itself. */
+/** Below the 10 s after which Prometheus gives up. */
 const LONGEST_READ_MS = 9000
 
-/** How long the lag of the aggregator is remembered, in ms: on AWS it takes several calls, and changes once a minute. */
+/** On AWS, reading the lag takes several calls, and it changes once a minute. */
 const LAG_MS = 60_000
 
-/** Reads the metrics of a stack. Reads that are asked for at the same time, or sooner than `intervalMs` after one, are one. */
+/** Concurrent reads, and reads within `intervalMs` of the last, share one result. */
 export type MetricsSource = () => Promise<string>
 
-/** Nothing is read before it is asked for; a read costs no more than a poll of the live view. `ended` ends the one under way. */
+/** Reads on demand, at most the cost of one poll. `ended` aborts the read in flight. */
 export async function metricsSource(
   stack: StackContext,
   {scope, intervalMs}: Pick<WatchRequest, 'scope' | 'intervalMs'>,
@@ -56,7 +56,7 @@ function unanswered(table: string, cause: Error): ZaelError {
   })
 }
 
-/** How far the aggregator is behind, in ms; `undefined` where that cannot be read, or there is none. */
+/** `undefined`: unknown, or no aggregator. */
 function rememberedLag(stack: StackContext, ourVersion: string): (signal: AbortSignal) => Promise<number | undefined> {
   let known: {readonly lagMs: number | undefined; readonly readAtMs: number} | undefined
   return async signal => {

@@ -4,7 +4,7 @@ import {type Reading, ROW_STATUSES, type RowStatus} from './model.js'
 
 export type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
 
-/** Names match as a whole and by case; the beginning of a status matches too, because it may still be being typed. */
+/** Names match whole and by case. A prefix of a status matches too: the user may still be typing. */
 const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
   status: wanted => {
     const typed = wanted.toLowerCase()
@@ -21,7 +21,6 @@ const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
       bucket.resource === wanted,
 }
 
-/** A filter in parts. `field`: empty for a part of a name. */
 interface TypedFilter {
   readonly isInverted: boolean
   readonly field: string
@@ -37,10 +36,8 @@ function partsOf(filter: string): TypedFilter {
   return {isInverted, field: field.toLowerCase(), wanted, text}
 }
 
-/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
 export function parseFilter(filter: string): BucketFilter {
   const {isInverted, field, wanted, text} = partsOf(filter)
-  // Still being typed.
   if (wanted === '') return () => true
   const matches = FIELDS[field]?.(wanted) ?? partOfName(text)
   return (reading, status) => matches(reading, status) !== isInverted
@@ -52,7 +49,7 @@ function partOfName(text: string): BucketFilter {
   return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }
 
-/** Why a filter can match nothing; `undefined` for a good one. The beginning of a status is good as well. */
+/** `undefined`: the filter is valid. A prefix of a status is valid too. */
 export function filterProblem(filter: string): string | undefined {
   const {field, wanted} = partsOf(filter)
   try {

@@ -4,7 +4,6 @@ import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../../
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
 
-/** Called for each limit of a bucket; amounts in tokens. */
 type VisitLevel = (
   name: string,
   level: number,
@@ -15,17 +14,16 @@ type VisitLevel = (
 ) => void
 
 interface Shape {
-  /** Limit names, sorted. */
   readonly names: readonly string[]
   readonly counts: readonly number[]
 }
 
-/** The shares of a bucket, limit by limit, as plain numbers to save memory: there may be ten thousand buckets. */
+/** Plain numbers, to save memory: there may be ten thousand buckets. */
 interface Shares {
   readonly shape: Shape
   /** Per share: refilledAtMs, fullAtMs, tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder. */
   readonly numbers: readonly number[]
-  /** By index: shares for which plain numbers would not be exact until they are full. */
+  /** By index: shares that plain numbers would not refill exactly. */
   readonly large: ReadonlyMap<number, Rate & Balance> | undefined
 }
 
@@ -34,7 +32,7 @@ const FIELDS = 7
 const shapes = new Map<string, Shape>()
 const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
 
-/** The levels of a bucket at an instant, over all shards, by limit name; equal to those of `viewBucket`. */
+/** Sums over all shards, sorted by limit name; equal to those of `viewBucket`. */
 export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
   const levels: LimitLevel[] = []
   visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
@@ -43,7 +41,6 @@ export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
   return levels
 }
 
-/** The same without an object per limit, for loops over all buckets. */
 export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
   if (!isPlain(bucket)) {
     for (const {name, level, capacity, debt, refillPerSecond, soft} of viewBucket(bucket, nowMs).limits)
@@ -68,13 +65,13 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
   }
 }
 
-/** Whether all limits are plain rates. Quotas and schedules need the calendar: they are computed as everywhere else. */
+/** Quotas and schedules need the calendar, so `viewBucket` computes them. */
 function isPlain(bucket: ShardedBucket): boolean {
   if (sharesOfBucket.has(bucket)) return true
   return bucket.shards.every(shard => shard.kind === 'ghost' || !hasKinds(shard.record.state))
 }
 
-/** Equal to `refill`. Big integers would take several times as long, and most limits fit into plain numbers. */
+/** Equal to `refill`, but several times as fast as with bigints. */
 function tokensAt(
   numbers: readonly number[],
   from: number,
@@ -111,7 +108,7 @@ function sharesOf(bucket: ShardedBucket): Shares {
   const large = new Map(all.flatMap(({limit}, at) => (isExact(limit) ? [] : [[at, limit] as const])))
   const found = {
     shape: shapeOf(sorted.map(([name, {length}]) => [name, length])),
-    // A copy has no spare capacity.
+    // The copy has no spare capacity.
     numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)).slice(),
     large: large.size === 0 ? undefined : large,
   }
@@ -130,10 +127,10 @@ function numbersOf(limit: Rate & Balance, refilledAtMs: number): number[] {
   return [refilledAtMs, fullAtMs, ...amounts, refillPeriodMs, Number(remainder)]
 }
 
-/** At least 1 ms: with no elapsed time, even a balance above a lowered capacity stays unchanged. */
+/** At least 1 ms: without elapsed time, even a balance above a lowered capacity stays unchanged. */
 const untilFullMs = (limit: Rate & Balance): number => Math.max(1, retryAfterMs(limit, limit, limit.capacityMilli))
 
-/** Whether all intermediate values are safe integers: then the quotient is not rounded past the next whole number. */
+/** With safe integers throughout, the division never rounds up to the next whole number. */
 function isExact(limit: Rate & Balance): boolean {
   const mostEarned = untilFullMs(limit) * Number(limit.refillAmountMilli) + limit.refillPeriodMs
   return Number.isSafeInteger(mostEarned) && Number.isSafeInteger(Number(limit.tokensMilli))

@@ -4,17 +4,16 @@ import {refusedPerSecond} from './request-counts.js'
 import {type BucketStatus, statusAt} from './status.js'
 import {type BucketConsumption, mostConsumed, totalConsumption} from './totals.js'
 
-/** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
+/** Numbers sort by size, names by code unit; `undefined` is last in either direction. */
 type SortValue = number | string | undefined
 
 interface Candidate extends BucketStatus {
   readonly reading: Reading
 }
 
-/** Before every fraction that is left. */
+/** Sorts before every fraction left, even in debt. */
 const FIRST = -1e9
 
-/** The most urgent come first: refusing, little left, much consumed, soon empty, many shards. */
 const SORT_VALUES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) => SortValue>> = {
   left: ({worst, status}) => worst && (status === 'over' ? FIRST + worst.left : worst.left),
   refused: ({reading}) => refusedValue(reading),
@@ -25,10 +24,9 @@ const SORT_VALUES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candida
   resource: ({reading}) => reading.bucket.resource,
 }
 
-/** Above every epoch in ms. */
+/** Above every epoch ms, so that rates sort before instants. */
 const AFTER_ALL_INSTANTS = 1e15
 
-/** The highest rate first, then the most recent refusal; `undefined` where nothing was refused. */
 function refusedValue({requests}: Reading): number | undefined {
   const rate = refusedPerSecond(requests) ?? 0
   if (rate > 0) return -1 - rate
@@ -37,9 +35,8 @@ function refusedValue({requests}: Reading): number | undefined {
 }
 
 export interface Ranked {
-  /** In the order of the selection, then by id. */
   readonly ids: string[]
-  /** The limit whose rate they are sorted by; `undefined`: sorted by something else, or no rate is known. */
+  /** The limit whose rate they are sorted by; `undefined`: another sort key, or no known rate. */
   readonly rateLimit: string | undefined
 }
 
@@ -48,11 +45,10 @@ type Rated = BucketConsumption & Pick<Reading, 'isGone'>
 interface RankedBucket {
   readonly id: string
   value: SortValue
-  /** `undefined`: they are sorted by something else. */
   readonly rated: Rated | undefined
 }
 
-/** Filters and sorts buckets. Keeps no reading. */
+/** Keeps no reading, to save memory. */
 export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): Ranked {
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
@@ -75,7 +71,7 @@ export function rank(readings: Iterable<Reading>, nowMs: number, selection: Sele
   return ranking(readings, nowMs, selection, find).ids
 }
 
-/** Rates of different limits cannot be compared, so all buckets are sorted by the limit with the highest total rate. */
+/** Rates of different limits are not comparable: sorts by the limit with the highest total rate. */
 function rateLimitOf(readings: readonly Rated[]): string | undefined {
   return mostConsumed(totalConsumption(readings.filter(({isGone}) => !isGone)))
 }

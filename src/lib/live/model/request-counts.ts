@@ -2,18 +2,18 @@ import {addressOf} from '../../repository/buckets/buckets.js'
 import type {CountedShard} from '../../repository/buckets/pages.js'
 import type {BucketCounts} from '../../schema/refusal-counts.js'
 
-/** Limiters write the refusals of a bucket that only refuses at most this often, so a shorter time shows nothing or a heap. */
+/** Limiters write to a bucket that only refuses at most this often; a shorter window would show bursts. */
 const WINDOW_MS = 10_000
 
-/** A refusal is recent for as long as the next one may take to become visible: that time, and a moment to be read. */
+/** Until the next refusal would be visible: `WINDOW_MS`, and time to read it. */
 const RECENT_MS = 12_000
 
-/** An instant further ahead is of a client whose clock is wrong; it says nothing about how long ago that was. */
+/** An instant further ahead comes from a client with a wrong clock. */
 const MAX_AHEAD_MS = 60_000
 
-/** Refused requests since the first reading; most buckets have one sample, as long as nothing changes. */
+/** Totals since the first reading. Readings without a change share one sample. */
 interface RefusalSample {
-  /** Epoch ms of the first and of the last reading with these counts. */
+  /** Epoch ms of the first and last reading with these counts. */
   readonly sinceMs: number
   readonly untilMs: number
   readonly own: number
@@ -29,20 +29,18 @@ interface RefusalRates {
   readonly byParent: number
 }
 
-/** The requests of a bucket, over all shards, since its items exist. */
 export interface RequestCounts {
-  /** Net. */
   readonly admitted: number
-  /** By its own limits; at a parent, also the requests of its children. */
+  /** By its own limits; at a parent, including its children's requests. */
   readonly refused: number
-  /** By its parent alone. */
+  /** Its own limits would have admitted these. */
   readonly refusedByParent: number
   /** Epoch ms; 0: never. */
   readonly lastRefusedAtMs: number
-  /** Over the last ten seconds, or the time between two readings if that is longer; `undefined` after the first reading. */
+  /** Over the last 10 s, or between two readings if longer; `undefined` after the first reading. */
   readonly refusedPerSecond: RefusalRates | undefined
   readonly shards: readonly ShardCounts[]
-  /** Oldest first: all of the window, and what was known at its start. */
+  /** Oldest first: those in the window, and the one at its start. */
   readonly samples: readonly RefusalSample[]
 }
 
@@ -78,7 +76,7 @@ export function nextRequestCounts(
     refused += counts.refused
     refusedByParent += counts.refusedByParent
     lastRefusedAtMs = Math.max(lastRefusedAtMs, counts.lastRefusedAtMs)
-    // What a shard has counted before it was first seen was counted before, or copied by another client.
+    // A shard seen for the first time counted these earlier, or another client copied them.
     if (!before) continue
     own += Math.max(0, counts.refused - (isNewItem(before, counts) ? 0 : before.refused))
     byParent += Math.max(0, counts.refusedByParent - (isNewItem(before, counts) ? 0 : before.refusedByParent))
@@ -97,7 +95,6 @@ export function nextRequestCounts(
 
 let first = NO_REQUESTS
 
-/** The first reading of buckets that count no requests; those that were read together share it. */
 function nothingCounted(readAtMs: number): RequestCounts {
   if (first.samples[0]?.untilMs !== readAtMs) {
     first = {...NO_REQUESTS, samples: [{sinceMs: readAtMs, untilMs: readAtMs, own: 0, byParent: 0}]}
@@ -105,13 +102,13 @@ function nothingCounted(readAtMs: number): RequestCounts {
   return first
 }
 
-/** An item that was created again counts from zero, and its last refusal is later. */
+/** A re-created item counts from zero, and its last refusal is later. */
 function isNewItem(before: BucketCounts, {refused, refusedByParent, lastRefusedAtMs}: BucketCounts): boolean {
   const isLess = refused < before.refused || refusedByParent < before.refusedByParent
   return isLess && (refused + refusedByParent === 0 || lastRefusedAtMs > before.lastRefusedAtMs)
 }
 
-/** Refusals are only added to: fewer of them in the same item are a stale answer of an eventually consistent read. */
+/** Refusals never decrease: a lower count of the same item is a stale, eventually consistent read. */
 function latest(before: BucketCounts | undefined, read: BucketCounts | undefined): BucketCounts | undefined {
   if (!before || !read) return read ?? before
   const isLess = read.refused < before.refused || read.refusedByParent < before.refusedByParent
@@ -124,7 +121,7 @@ function withinWindow(samples: readonly RefusalSample[]): RefusalSample[] {
   return samples.slice(Math.max(0, first))
 }
 
-/** Too little rather than too much: in the first seconds, what was refused is divided by the whole window. */
+/** Too low in the first seconds: divides by the whole window. */
 function ratesOf(samples: readonly RefusalSample[]): RefusalRates {
   const [from, to] = [samples[0], samples.at(-1)]
   if (!from || !to || (from.own === to.own && from.byParent === to.byParent)) return NO_RATES
@@ -132,7 +129,7 @@ function ratesOf(samples: readonly RefusalSample[]): RefusalRates {
   return {own: (to.own - from.own) / seconds, byParent: (to.byParent - from.byParent) / seconds}
 }
 
-/** Requests of an entity refused per second, by itself and by its parent; `null` until there are two readings. */
+/** By its own limits and its parent's; `null` until the second reading. */
 export function refusedPerSecond({refusedPerSecond: rates}: RequestCounts): number | null {
   return rates ? rates.own + rates.byParent : null
 }

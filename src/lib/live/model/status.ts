@@ -3,14 +3,12 @@ import {visitLevels} from './levels.js'
 import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
 
-/** A limit with less than this fraction of its capacity left is near exhaustion. */
 const NEAR_FRACTION = 0.2
-/** So is a limit that will be empty within this time. */
 const NEAR_MS = 60_000
 
 const SEVERITY: Readonly<Record<RowStatus, number>> = {
   ok: 0,
-  // On purpose: what nobody wants is worse.
+  // Deliberate, so ranked below failures.
   disabled: 1,
   overdrawn: 2,
   near: 3,
@@ -23,7 +21,7 @@ const NO_PARENTS: FindReading = () => undefined
 export interface LimitSummary {
   readonly name: string
   readonly status: RowStatus
-  /** Fraction of the capacity that is left; negative in debt. */
+  /** Fraction of the capacity; negative in debt. */
   readonly left: number
   readonly ratePerSecond: number | null
   readonly emptyInMs: number | null
@@ -35,7 +33,6 @@ export interface BucketStatus {
   readonly worst: LimitSummary | undefined
 }
 
-/** The status of its worst limit, unless a switch or its parent refuses, or requests were refused just before it was read. */
 export function statusAt(reading: Reading, nowMs: number, find: FindReading = NO_PARENTS): BucketStatus {
   const worst = worstLimitAt(reading, nowMs)
   if (reading.isGone) return {status: 'gone', refusedBy: undefined, worst}
@@ -55,16 +52,16 @@ function refusedByAt(
   const parent = chargedTo === undefined ? undefined : find(chargedTo)
   const isRefusing = parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
   if (isRefusing) return 'parent'
-  // The level may allow the next request already; the rate at which they come does not.
+  // The level may admit the next request already, but not the current request rate.
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
   const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
   if (more > less) return 'parent'
-  // What its own limits have refused was before the bypass.
+  // Its own limits refused before the bypass.
   return isBypassedAt(reading, nowMs) ? undefined : 'entity'
 }
 
-/** Whether the average request of a child fits into what its parent has left; it is charged for limits of both only. */
+/** A request is charged to the parent only for limits that both have. */
 function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
   if (isBypassedAt(parent, nowMs)) return true
   const asked = typicalByName(child, nowMs)
@@ -82,11 +79,10 @@ export function typicalByName({bucket, typical}: Reading, nowMs: number): Map<st
   return byName
 }
 
-/** A request takes from all shards that have tokens, so the debt of one does not hide the tokens of another. */
+/** A request takes from all shards, so one shard's debt does not hide another's tokens. */
 const hasTokens = (level: number, debt: number, tokens: number): boolean =>
   Math.round((level + debt) * 1000) >= tokens * 1000
 
-/** The limit in the worst state; `undefined` when the bucket has no usable limit. During a bypass none can refuse. */
 export function worstLimitAt(
   reading: Pick<Reading, 'bucket' | 'ratePerSecond' | 'typical' | 'bypassUntilMs'>,
   nowMs: number,
@@ -99,7 +95,7 @@ export function worstLimitAt(
     const tokens = typical[at++] ?? 1
     if (capacity <= 0) return
     const ratePerSecond = rates.get(name) ?? null
-    // What is admitted during a bypass is counted and takes nothing.
+    // Requests admitted during a bypass are counted but take no tokens.
     const untilEmptyMs = isBypassed ? null : emptyInMs(level, refillPerSecond, ratePerSecond)
     const left = level / capacity
     const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
@@ -116,7 +112,6 @@ function limitStatus(isSoft: boolean, isEmpty: boolean, isNear: boolean): RowSta
   return isEmpty ? 'over' : isNear ? 'near' : 'ok'
 }
 
-/** Of buckets that come one by one, the one with the worst status, then with the worst limit; the first by id among equals. */
 export class WorstBucket {
   readonly #nowMs: number
   readonly #find: FindReading | undefined
@@ -127,7 +122,6 @@ export class WorstBucket {
     this.#find = find
   }
 
-  /** `undefined`: none so far has a usable limit. */
   get reading(): Reading | undefined {
     return this.#worst?.reading
   }
@@ -151,7 +145,6 @@ function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number
   return (level / (ratePerSecond - refillPerSecond)) * 1000
 }
 
-/** Among equally full limits, the one with the higher rate is worse. */
 function isWorse(status: RowStatus, left: number, ratePerSecond: number | null, than: LimitSummary): boolean {
   if (status !== than.status) return SEVERITY[status] > SEVERITY[than.status]
   return left === than.left ? (ratePerSecond ?? 0) > (than.ratePerSecond ?? 0) : left < than.left

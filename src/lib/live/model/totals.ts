@@ -4,14 +4,14 @@ import {levelsAt, visitLevels} from './levels.js'
 import type {FindReading, Reading, ResourceRow, Totals} from './model.js'
 import {statusAt} from './status.js'
 
-/** Levels of parents that are followed: other clients can store a cycle of parents. */
+/** Bounded, because other clients can store a cycle of parents. */
 const MAX_PARENT_LEVELS = 8
 
 const TOP_CONSUMERS = 3
 
 export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
-/** Totals over all buckets at an instant; deleted buckets do not count. Keeps no reading. */
+/** Skips deleted buckets. Keeps no reading, to save memory. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
   const rated: BucketConsumption[] = []
@@ -33,7 +33,6 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
   return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond}
 }
 
-/** Number of buckets with a reading, whatever the filter; deleted buckets do not count. */
 export function liveCount(readings: ReadonlyMap<string, Reading>): number {
   let count = 0
   for (const {isGone} of readings.values()) if (!isGone) count++
@@ -48,10 +47,7 @@ function isInDebt({bucket}: Reading, nowMs: number): boolean {
   return hasDebt
 }
 
-/**
- * Consumption of all buckets in tokens per second, by limit. A request that is also charged to a parent counts once: with
- * the parent where its rate is known, otherwise with the child.
- */
+/** By limit. A request that is also charged to a parent counts once: at the parent if its rate is known. */
 export function totalConsumption(readings: Iterable<BucketConsumption>): Map<string, number> {
   const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
   const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
@@ -68,7 +64,7 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   for (const {id, chargedTo, ratePerSecond} of rated) {
     const parent = chargedTo === undefined ? undefined : parents.get(chargedTo)
     for (const [name, rate] of ratePerSecond) {
-      // A parent is charged for its child's direct requests, not for those that the child was charged for.
+      // A parent is charged for its child's own requests, not for those charged to the child.
       const counted = parent?.ratePerSecond.has(name) ? ofChildren(id, name, MAX_PARENT_LEVELS) : rate
       sums.set(name, (sums.get(name) ?? 0) + counted)
     }
@@ -76,14 +72,13 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   return sums
 }
 
-/** Refused requests per second. A parent has counted what it refused of its children, unless it is not watched. */
+/** A watched parent has counted the requests that it refused its children. */
 function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
   const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
   const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
   return own + (parent?.requests.refusedPerSecond ? 0 : byParent)
 }
 
-/** The limit with the highest rate, the first by name among equals; `undefined` when no rate is known. */
 export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
   let most: {readonly name: string; readonly rate: number} | undefined
   for (const [name, rate] of ratePerSecond) {
@@ -140,7 +135,7 @@ function plus(a: LimitLevel, b: LimitLevel): LimitLevel {
   }
 }
 
-/** Removes binary noise: sums of thousandths end in ...0000004. */
+/** Removes floating-point noise from sums of thousandths. */
 function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): LimitLevel {
   const round = (value: number) => Math.round(value * 1e6) / 1e6
   return {

@@ -10,17 +10,17 @@ import {bucketId, nextReading} from './reading.js'
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]
 
-/** A bucket found in an index. It is its own poll candidate, because each poll considers all of ten thousand. */
+/** Implements the candidate itself: each poll considers all of ten thousand. */
 class CatalogueEntry implements PollCandidate {
   readonly id: string
   readonly entity: string
   readonly resource: string
-  /** Shards to read. The index lags behind; shard 0 has the current count. */
+  /** Shards to read. The index lags; shard 0 has the current count. */
   numbers: readonly number[] = ONLY_FIRST
   /** Shards that were not found; only the index can bring them back. */
   absent: ReadonlySet<number> = NONE
   reading: Reading | undefined = undefined
-  /** Epoch ms of the last read, if it found only items without a state. */
+  /** Epoch ms of the last read, if no item had a state. */
   unreadableAtMs: number | undefined = undefined
 
   constructor(id: string, {entity, resource}: Omit<ShardAddress, 'shard'>) {
@@ -99,9 +99,7 @@ export class Catalogue {
     })
   }
 
-  /**
-   * Stores what was read of these buckets; returns how many of them exist. A deleted bucket stays for one more poll.
-   */
+  /** Returns how many of them exist. A deleted bucket stays for one more poll. */
   update(ids: readonly string[], stored: readonly CountedShard[], readAtMs: number): number {
     const found = byBucket(stored)
     let existing = 0
@@ -128,7 +126,6 @@ export class Catalogue {
     return existing
   }
 
-  /** By id; includes buckets that the last poll found deleted. */
   readings(): ReadonlyMap<string, Reading> {
     const readings = new Map(this.#gone)
     for (const [id, {reading}] of this.#entries) if (reading) readings.set(id, reading)
@@ -136,14 +133,14 @@ export class Catalogue {
   }
 }
 
-/** Whether anything was consumed between the last two readings; after a single reading, whether the bucket is not full. */
+/** After a single reading: whether the bucket is not full. */
 function isInUse({ratePerSecond, used}: Reading): boolean {
   if (ratePerSecond.size === 0) return (used.at(-1) ?? 0) > 0
   for (const rate of ratePerSecond.values()) if (rate !== 0) return true
   return false
 }
 
-/** Remembers absent shards too: reading a shard that does not exist costs as much as reading one that does. */
+/** Remembers absent shards too: reading one costs as much as reading an existing one. */
 function rememberShards(entry: CatalogueEntry, {shards, shardCount}: ShardedBucket): void {
   const present = shards.map(shard => addressOf(shard).shard)
   entry.numbers = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]

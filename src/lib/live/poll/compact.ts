@@ -3,7 +3,7 @@ import type {Rate} from '../../core/token-math.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import type {BucketRecord, Residue, StoredBucket} from '../../schema/bucket-record.js'
 
-/** Sets of shared fields to keep: names, capacities and rates repeat, balances do not. */
+/** Names, capacities and rates repeat between buckets; balances do not. */
 const MAX_SHARED = 10_000
 
 interface SharedFields
@@ -19,7 +19,7 @@ const OWN_FIELDS = 2
 /** Numbers per limit: tokensMilli, remainder, consumedMilli. */
 const LIMIT_FIELDS = 3
 
-/** The same bucket in a third of the memory. Others (several shards, quotas, switched, huge balances) stay as they are. */
+/** A third of the memory. Leaves buckets with several shards, quotas, switches or huge balances unchanged. */
 export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
@@ -31,13 +31,13 @@ export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   return isExact ? new CompactBucket(bucket, sharedFieldsOf(stored.record), numbers) : bucket
 }
 
-/** The same fields as those of a compact bucket, but all at hand: for one that is looked at now and not kept. */
+/** The fields of a compact bucket, computed once: for buckets that are not kept. */
 export function trimmedRecord(bucket: ShardedBucket): ShardedBucket {
   const {entity, resource, shardCount, shards} = compactRecord(bucket)
   return {entity, resource, shardCount, shards}
 }
 
-/** Rebuilds its record on every access: once per reading, and once per frame while it is visible. */
+/** Rebuilds its record on every access: once per reading, and once per frame while visible. */
 class CompactBucket implements ShardedBucket {
   readonly entity: string
   readonly shardCount: number
@@ -48,7 +48,7 @@ class CompactBucket implements ShardedBucket {
     this.entity = entity
     this.shardCount = shardCount
     this.#shared = shared
-    // A copy has no spare capacity.
+    // The copy has no spare capacity.
     this.#numbers = numbers.slice()
   }
 

@@ -25,7 +25,6 @@ interface DetailSource {
   readonly known: (id: string) => Reading | undefined
 }
 
-/** Loads the detail of a bucket. Parts that cannot be read are listed as problems; the rest is still returned. */
 export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
   const {entity, resource} = reading.bucket
   const table = untilAborted(source.table, signal)
@@ -58,7 +57,7 @@ async function loadParent({table, known}: DetailSource, {bucket}: Reading): Prom
   return found && nextReading(known(bucketId(found)), found, table.clock())
 }
 
-/** As stored now: with an empty cache, because the user may just have changed them. */
+/** With an empty cache: the user may just have changed the limits. */
 async function loadLimits(
   table: NamespaceTable,
   entity: string,

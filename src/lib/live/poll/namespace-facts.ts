@@ -6,15 +6,15 @@ import {attributes} from '../../schema/attributes.js'
 import {keys} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 
-/** They hardly ever change, and cost two reads. */
+/** The facts rarely change, and cost two reads. */
 const INTERVAL_MS = 30_000
 
 export class NamespaceFacts {
   readonly #table: NamespaceTable
   #loadedAtMs = Number.NEGATIVE_INFINITY
-  /** The currency of limits that are counted in money, by name; the same object until it changes. */
+  /** The same object until it changes. */
   units: UnitsByLimit = new Map()
-  /** Buckets that are not as their next request finds them; `undefined` before the first load. */
+  /** Shows buckets of ended boosts under the limits in force; `undefined` before the first load. */
   copies: EndedCopies | undefined
 
   constructor(table: NamespaceTable) {
@@ -33,10 +33,8 @@ export class NamespaceFacts {
   }
 }
 
-/** Records read in one poll, at half a read unit each. */
 const NAMES_PER_POLL = 20
 
-/** The names of entities on the screen. Each is read once: names hardly ever change. */
 export class EntityNames {
   readonly #table: NamespaceTable
   readonly #known = new Set<string>()
@@ -46,7 +44,7 @@ export class EntityNames {
     this.#table = table
   }
 
-  /** By entity; without those whose name is their id. The same object until a name is added. */
+  /** Without names equal to the id. The same object until a name is added. */
   get names(): ReadonlyMap<string, string> {
     return this.#names
   }

@@ -4,7 +4,7 @@ import {sharedIfIdle} from './reading.js'
 
 type Packed = Omit<Reading, 'id'>
 
-/** Readings by id, each in less than half of the memory that it has otherwise; it is put together again whenever it is asked for. */
+/** Takes less than half the memory; rebuilds a reading on every access. */
 export class PackedReadings implements ReadonlyMap<string, Reading> {
   readonly #values = new PackedValues()
   readonly #places = new Map<string, number>()

@@ -1,10 +1,8 @@
-/** Bytes that are allocated at once; a larger value gets a buffer of its own. */
 const BLOCK_BYTES = 1 << 20
 
-/** Texts that are kept once, the first ones that come: names repeat, ids do not. */
+/** Shares the first texts: names repeat, ids do not. */
 const MOST_SHARED = 10_000
 
-/** What the first byte of a value says about those that follow. */
 const Tag = {
   undefined: 0,
   null: 1,
@@ -15,26 +13,22 @@ const Tag = {
   latin1: 6,
   utf16: 7,
   shared: 8,
-  /** A text that this value has had before. */
+  /** A text that occurred earlier in the same value. */
   again: 9,
   array: 10,
   map: 11,
   object: 12,
-  /** Plus the number of bytes of an integer, 1 to 6. */
+  /** Plus the number of bytes, 1 to 6; `bigint` too. */
   integer: 16,
   bigint: 24,
 } as const
 
 const MOST_INTEGER_BYTES = 6
 
-/** Counts of 255 and more follow in four bytes. */
+/** Counts from 255 on follow in four bytes. */
 const LARGE_COUNT = 255
 
-/**
- * Keeps many values that look alike, each in a few hundred bytes outside the heap, where the collector does not look at them.
- * A value may have plain objects, arrays, maps and everything below; it is returned as an equal copy. Functions and
- * instances of classes are not copied, but kept as they are.
- */
+/** Stores values outside the heap and returns equal copies; keeps functions and class instances by reference. */
 export class PackedValues {
   readonly #blocks: Buffer[] = []
   #used = BLOCK_BYTES
@@ -245,7 +239,6 @@ function* flat(values: ReadonlyMap<unknown, unknown>): Generator<unknown, void> 
   for (const entry of values) yield* entry
 }
 
-/** How many bytes an integer takes; `undefined` for one that is too large. */
 function bytesOf(value: number): number | undefined {
   for (let bytes = 1; bytes <= MOST_INTEGER_BYTES; bytes++) {
     const bound = 2 ** (8 * bytes - 1)

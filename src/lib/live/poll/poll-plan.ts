@@ -4,10 +4,10 @@ import type {HealthLine, PollProblem} from '../model/model.js'
 
 /** Read units per poll. */
 export const POLL_UNITS = 50
-/** Of those, units for listing buckets from an index. */
+/** Part of `POLL_UNITS`, for listing buckets from an index. */
 const LISTING_UNITS = 10
 
-/** Fraction of the reads reserved for buckets that are neither visible nor active, so that every bucket is read in turn. */
+/** Reserved for buckets neither visible nor active, so that every bucket is read in turn. */
 const ROTATION_FRACTION = 0.25
 const ROTATION_FRACTION_WHILE_UNREAD = 0.5
 
@@ -15,18 +15,16 @@ const FIRST_PAGE = 100
 const MIN_PAGE = 20
 export const MAX_PAGE = 1000
 
-/** Read units of an eventually consistent read of up to 4 KB. */
+/** For an eventually consistent read of up to 4 KB. */
 export const MIN_UNITS_PER_SHARD = 0.5
 
-/** Pause between two listings of more than one page; a single page is listed with every poll. */
+/** Between listings of several pages; a single page is listed with every poll. */
 const LISTING_PAUSE_MS = 30_000
 
 export interface PollCandidate {
   readonly id: string
   readonly shards: number
-  /** Epoch ms; `undefined`: never. */
   readonly readAtMs: number | undefined
-  /** Something was consumed between its last two readings; or it was read once, and was not full. */
   readonly isActive: boolean
 }
 
@@ -43,10 +41,7 @@ export function affordableShards(listingUnits: number, unitsPerShard: number): n
   return Math.max(1, Math.floor((POLL_UNITS - listingUnits) / unitsPerShard))
 }
 
-/**
- * Which buckets to read: all, if they are affordable. Otherwise the one with the oldest reading, whatever it costs; then
- * those on the screen and those in use; and with the reserved fraction those with the oldest readings.
- */
+/** All if affordable. Otherwise the oldest reading at any cost, then visible and active buckets, then more old ones. */
 export function planReads(
   candidates: readonly PollCandidate[],
   focus: ReadonlySet<string>,
@@ -93,7 +88,6 @@ export class PollStats {
     this.#failingSinceMs = undefined
   }
 
-  /** Returns the problem, and the pause before the next poll: throttling doubles it each time. */
   recordFailure(
     error: unknown,
     nowMs: number,

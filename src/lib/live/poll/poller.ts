@@ -12,7 +12,7 @@ import {PackedReadings} from './packed-readings.js'
 import {affordableShards, isListingDue, MAX_PAGE, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
 import {bucketId, entityOf} from './reading.js'
 
-/** Buckets whose limits are looked up in one poll because a boost is over, at up to five read units each. */
+/** Buckets of ended boosts to resolve in one poll, at up to five read units each. */
 const COPIES_PER_POLL = 5
 
 export type PollResult = Pick<WatchData, 'readings' | 'known' | 'names'> & {readonly lastPoll: PollFacts}
@@ -29,7 +29,6 @@ interface Listing {
   endedAtMs: number | undefined
 }
 
-/** Reads the buckets of a scope, poll by poll: sequential requests, bounded cost, no writes. */
 export class BucketPoller {
   readonly #table: NamespaceTable
   readonly #scope: WatchScope
@@ -51,7 +50,6 @@ export class BucketPoller {
     this.#scope = scope
   }
 
-  /** Read units and calls of everything so far, including failed polls. */
   get cost(): Pick<CapacityTotals, 'read' | 'calls'> {
     return this.#meter.snapshot()
   }
@@ -78,10 +76,7 @@ export class BucketPoller {
     })
   }
 
-  /**
-   * Lists the whole index and reads every bucket once, a page at a time, whatever it costs. Only the readings are kept, and
-   * packed: a poll that follows knows nothing of them.
-   */
+  /** Reads every bucket once, page by page, at any cost. Keeps only packed readings; later polls do not know them. */
   async pollAll(signal: AbortSignal): Promise<PollResult> {
     return this.#counted(async () => {
       const readings = new PackedReadings()
@@ -180,16 +175,13 @@ export class BucketPoller {
 
 export interface SnapshotOptions {
   readonly signal: AbortSignal
-  /** Reads the same buckets a second time after this pause, in ms: rates need two readings. `undefined`: reads once. */
+  /** Reads the same buckets again after this pause: rates need two readings. `undefined`: reads once. */
   readonly againAfterMs?: number | undefined
-  /** Every bucket, whatever it costs; otherwise as many as a poll of the live view reads. */
+  /** Every bucket at any cost; otherwise as many as one poll of the live view. */
   readonly isWhole?: boolean | undefined
 }
 
-/**
- * Reads buckets of a scope once; the facts are those of all requests. Requests are retried as usual, because no later poll
- * would make up for a failed one.
- */
+/** Retries as usual: no later poll makes up for a failed one. The facts cover all requests. */
 export async function takeReadings(
   repository: NamespaceRepository,
   table: Table,

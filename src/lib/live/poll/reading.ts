@@ -9,16 +9,15 @@ import {nextRequestCounts} from '../model/request-counts.js'
 import {worstLimitAt} from '../model/status.js'
 import {compactRecord} from './compact.js'
 
-/** Readings closer together than this give no reliable rate. */
+/** Closer readings give no reliable rate. */
 const MIN_OBSERVATION_MS = 500
 
-/** Most of ten thousand buckets are idle; they share their maps of zeros, by the keys of the map. */
+/** Most buckets are idle; they share maps of zeros, by the keys of the map. */
 const idleRates = new Map<string, Reading['ratePerSecond']>()
 const idlePressures = new Map<string, Reading['writePressures']>()
 const NO_RATES: Reading['ratePerSecond'] = new Map()
 const NO_PRESSURES: Reading['writePressures'] = new Map()
 
-/** Values that many readings have are kept once: ids of parents, and short lists of figures. */
 const parentIds = new Map<string, string>()
 const figures = new Map<string, readonly (number | null)[]>()
 const MOST_SHARED = 10_000
@@ -32,9 +31,8 @@ function once<T>(known: Map<string, T>, key: string, value: T): T {
   return first ?? value
 }
 
-/** Unique within a namespace. */
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
-  // A text that is put together otherwise keeps its parts.
+  // `join` makes a flat string; concatenation would keep its parts in memory.
   [entity, resource].join('#')
 
 export const entityOf = (id: string): string => id.slice(0, id.indexOf('#'))
@@ -57,7 +55,7 @@ export function nextReading(
   const samples = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
   const used = samples.length === 1 ? shared(samples) : samples
   const {ratePerSecond, writePressure, writePressures, countedFrom} = rates
-  // Without spreading: there are a hundred thousand of these, and V8 keeps an object that was spread in twice the memory.
+  // No spread: V8 would take twice the memory, and there are a hundred thousand of these.
   return {
     id,
     bucket,
@@ -76,7 +74,7 @@ export function nextReading(
   }
 }
 
-/** All shards have the switch of the first. */
+/** All shards have the same switch. */
 function isSwitchedOff({shards}: ShardedBucket): boolean {
   const first = shards.find(shard => shard.kind === 'bucket')
   return first?.kind === 'bucket' && first.record.isDisabled === true
@@ -100,10 +98,7 @@ function recordsByShard({shards}: ShardedBucket): Records {
   return new Map(shards.flatMap(shard => (shard.kind === 'bucket' ? [[shard.record.shard, shard.record]] : [])))
 }
 
-/**
- * Detects a stale answer of an eventually consistent read. Every write raises the write counter, and an item that was
- * created again has a later refill time; so a lower counter without a later refill time is stale.
- */
+/** Every write raises the write counter; a re-created item has a later refill time. A lower counter alone is stale. */
 function newer(before: Records, current: StoredBucket): StoredBucket {
   const known = before.get(addressOf(current).shard)
   if (!known || current.kind === 'ghost') return current
@@ -130,7 +125,7 @@ function ratesSince(
   const pressures = new Map<number, number>()
   for (const record of recordsByShard(bucket).values()) {
     const known = before.get(record.shard)
-    // The shard existed last time but was not read, so its counter then is unknown.
+    // The shard existed last time but was not read, so its earlier counter is unknown.
     if (!known && record.shard < from.bucket.shardCount) continue
     // Counters of a new or re-created item start at zero.
     const isSame = known !== undefined && writesOf(record) >= writesOf(known)

@@ -19,27 +19,23 @@ export interface WatchOptions {
   readonly repository: NamespaceRepository
   readonly table: Table
   readonly scope: WatchScope
-  /** Ms between the end of a poll and the next one. */
   readonly intervalMs: number
-  /** Absent: the health panel shows only the state of the polls. */
   readonly health?: HealthSource | undefined
   readonly why?: WhySource | undefined
   readonly timers?: Timers
 }
 
-/** Health comes from half a dozen services, some of which bill each request. */
+/** Health comes from half a dozen services; some bill each request. */
 const HEALTH_INTERVAL_MS = 15_000
 
-/** Attempts per request: a failed poll is repeated soon anyway. */
+/** Per request: a failed poll is repeated soon anyway. */
 const POLL_ATTEMPTS = 2
 
-/** A detail costs a few read units, and little of it changes between polls. */
+/** A detail costs a few read units, and changes little between polls. */
 const DETAIL_INTERVAL_MS = 20_000
 
-/** An explanation costs several read units. */
 const WHY_INTERVAL_MS = 5000
 
-/** A watch over the buckets of a scope; reads nothing before `start`, and never writes. */
 export function openWatch(options: WatchOptions): Watch {
   return new RunningWatch(options)
 }
@@ -54,7 +50,6 @@ class RunningWatch implements Watch {
   #data: WatchData
   #focus: ReadonlySet<string> = new Set()
   #isPolling = false
-  /** The poll in flight; `stop` waits for it. */
   #pending: Promise<void> | undefined
   #pollTimer: unknown
   #healthLoad: PeriodicLoad<readonly HealthLine[]> | undefined
@@ -118,7 +113,7 @@ class RunningWatch implements Watch {
 
   setIntervalMs(intervalMs: number): void {
     this.#change({intervalMs})
-    // While throttled, the pause depends on the throttling.
+    // While throttled, the throttling sets the pause.
     if (!this.#isPolling && !this.#data.problem?.isThrottled) this.#schedule(intervalMs)
   }
 
@@ -202,7 +197,7 @@ class RunningWatch implements Watch {
     try {
       const result = await this.#poller.poll(this.#focus, this.#stopped.signal)
       this.#stats.recordSuccess()
-      // The levels are worth more than the currencies that they are in.
+      // Levels matter more than their currencies.
       await this.#poller.loadFacts(this.#stopped.signal).catch(() => {})
       this.#change({...result, units: this.#poller.currencies, problem: undefined})
     } finally {
@@ -224,7 +219,7 @@ class RunningWatch implements Watch {
     }
   }
 
-  /** The only place that schedules a poll; keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
+  /** The only place that schedules polls; keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
   #schedule(delayMs: number | undefined): void {
     this.#timers.clearTimeout(this.#pollTimer)
     const isScheduled = delayMs !== undefined && !this.#isStopped && !this.#data.isPaused
@@ -261,18 +256,13 @@ const NODE_TIMERS: Timers = {
 
 interface PeriodicLoadOptions<T> {
   readonly timers: Timers
-  /** Ms between a response and the next request. */
   readonly intervalMs: number
   readonly load: (signal: AbortSignal) => Promise<T>
   readonly onLoaded: (loaded: T) => void
-  /** Checked before every request except the first; while it is true, none is sent. */
   readonly isPaused: () => boolean
 }
 
-/**
- * Loads something now, and again after every interval until it is stopped. Each instance has its own signal, so a late
- * response to a stopped one is ignored, and nothing waits for it.
- */
+/** Each instance has its own signal: late responses to a stopped one are ignored, and nothing waits for them. */
 class PeriodicLoad<T> {
   readonly #options: PeriodicLoadOptions<T>
   readonly #stopped = new AbortController()
@@ -283,7 +273,6 @@ class PeriodicLoad<T> {
     void this.#load()
   }
 
-  /** Aborts the request in flight, without waiting for it. */
   stop(): void {
     this.#stopped.abort()
     this.#options.timers.clearTimeout(this.#timer)

@@ -32,7 +32,6 @@ function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
   return question ? ': failed' : ': not possible'
 }
 
-/** Visible lines of an action, below its title and an empty line. */
 export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 2)
 
 export function actionLines(frame: Frame, action: OpenAction): Line[] {
@@ -65,7 +64,7 @@ function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
   return [
     [seg('Limits, and for how long, as in zael limits set:', 'dim')],
     [],
-    // The cursor is a character of its own, because a terminal without colours has no other way to show it.
+    // A character, because a terminal without colours has no other way to show the cursor.
     [seg(`> ${before}`, 'strong'), seg('_', 'near'), seg(after, 'strong')],
     [],
     ...outcome.flatMap(line => wrapped(line, columns)).map((line): Line => [seg(line, 'over')]),
@@ -90,7 +89,7 @@ function outcomeLines(frame: Frame, action: OpenAction): Line[] {
   ]
 }
 
-/** Text of commands, which knows only one arrow. */
+/** Command texts always contain `→`. */
 function textLines({settings, size}: Frame, lines: readonly string[], tone: Tone = 'plain'): Line[] {
   return lines
     .flatMap(line => wrapped(line.replaceAll('→', settings.glyphs.becomes), size.columns))

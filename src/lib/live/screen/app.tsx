@@ -16,9 +16,7 @@ export interface LiveViewProps {
   readonly settings: ViewSettings
   readonly palette: Palette
   readonly selection: Selection
-  /** Ends by itself after this time; `undefined`: never. */
   readonly forMs: number | undefined
-  /** `undefined`: the view cannot write. */
   readonly actions: BucketActions | undefined
 }
 
@@ -115,7 +113,7 @@ function useActions(
   })
 }
 
-/** Runs an effect when a value has changed, but not for its first value. */
+/** Not for the first value. */
 function useChange<T>(value: T, effect: (value: T) => void): void {
   const last = useRef(value)
   useEffect(() => {
@@ -136,11 +134,11 @@ function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
   }
 }
 
-/** Stops the process; returns when it continues. Does nothing on Windows, which has no job control. */
+/** Returns when the process continues. Does nothing on Windows, which has no job control. */
 function stopProcess(): void {
   if (process.platform === 'win32') return
-  // The whole process group, as the terminal would do: the shell waits for the process that started this one.
+  // The whole process group, like the terminal: the shell waits for the process that started this one.
   process.kill(0, 'SIGTSTP')
-  // The terminal does not report changes of its size to a stopped process.
+  // A stopped process gets no resize events.
   process.kill(process.pid, 'SIGWINCH')
 }

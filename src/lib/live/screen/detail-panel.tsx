@@ -18,7 +18,6 @@ import {amountText, cell, columnsOf, type Line, seg, type Tone, wrapPieces} from
 import {TONE_OF_STATUS, untilText} from './overview-panel.js'
 import {ScreenLines} from './screen-line.js'
 
-/** Names of limits have at least this width. */
 const NAME_WIDTH = 12
 const SHARD_GAUGE_WIDTH = 10
 const GAP = '  '
@@ -58,13 +57,12 @@ export function detailLines(frame: Frame): Line[] {
   ]
 }
 
-/** Polls may have read the parent after the detail was loaded. */
+/** Polls may have read the parent since the detail was loaded. */
 function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
   const polled = detail.parent && readings.get(detail.parent.id)
   return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
 }
 
-/** Names are shown whole where there is room for them beside the smallest gauge. */
 function limitWidths(limits: readonly LimitLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
   const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
   const longest = Math.max(NAME_WIDTH, ...limits.map(({name}) => textWidth(name)))
@@ -121,7 +119,6 @@ function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number,
   })
 }
 
-/** A quota gains nothing until it resets. */
 function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, unit: string | undefined, nowMs: number): string {
   if (!quota) return `refills ${amountText(refillPerSecond, unit, formatRate)}/s`
   if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
@@ -259,7 +256,6 @@ function shardPieces(
   ]
 }
 
-/** Limits without a capacity come last. */
 const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
 
 const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
@@ -279,14 +275,12 @@ function shardLevel(
 
 export interface DrainingChild {
   readonly entity: string
-  /** Of what all watched children have used of the limit, 0 to 1. */
   readonly share: number
-  /** Tokens per second; `null` until it was read twice. */
   readonly ratePerSecond: number | null
 }
 
 export interface Drain {
-  /** `rate`: shares of the current consumption. `total`: nothing is consumed now, so shares since the buckets exist. */
+  /** `total`: nothing is consumed now, so the shares are those since the buckets exist. */
   readonly basis: 'rate' | 'total'
   readonly children: readonly DrainingChild[]
 }
@@ -318,7 +312,6 @@ function consumedOf({bucket}: Reading, limit: string): number {
 }
 
 const HOUR_MS = 3_600_000
-/** From here on, an hour is two columns wide. */
 const ROOMY = 100
 
 interface ChartSpace {
@@ -328,7 +321,7 @@ interface ChartSpace {
   readonly units: Detail['units']
 }
 
-/** The last 24 hours as one line per limit, and one for refusals: oldest on the left, scaled to the busiest hour. */
+/** The last 24 hours, oldest on the left, scaled to the busiest hour. */
 function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: ChartSpace): Line[] {
   const hour = Math.floor(nowMs / HOUR_MS)
   const recent = usage.flatMap(each => {
@@ -354,7 +347,6 @@ function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: Chart
 }
 
 interface LineStyle {
-  /** Columns. */
   readonly perHour: number
   readonly glyphs: GlyphSet
   readonly unit: string | undefined

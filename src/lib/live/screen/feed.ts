@@ -2,19 +2,15 @@ import type {Watch, WatchData} from '../model/model.js'
 import {countPoll, type ViewStats} from './frame.js'
 
 const SECOND_MS = 1000
-/** How long a tick waits for a poll that is due about now: one frame instead of two. */
+/** Ticks wait this long for a poll that is due about now: one frame instead of two. */
 const POLL_GRACE_MS = 300
 
 export interface Snapshot {
   readonly data: WatchData
-  /** Server time. */
   readonly nowMs: number
 }
 
-/**
- * A store for `useSyncExternalStore`: a new snapshot when the watch has changed, and after a second without a change, for
- * ages and moving levels.
- */
+/** For `useSyncExternalStore`: a new snapshot on every change, and after each second without one. */
 export class WatchFeed {
   readonly #watch: Watch
   readonly #listeners = new Set<() => void>()

@@ -26,7 +26,7 @@ export function Footer({frame}: {readonly frame: Frame}) {
   )
 }
 
-/** Which lines of a long list are shown: `40–75 of 113`. */
+/** `40–75 of 113`; empty for a short list. */
 function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
   if (state.detailId !== undefined || state.whyId !== undefined || state.action || state.mode === 'help') return []
   const {length} = listIds(state, data, ranking)
@@ -92,7 +92,6 @@ function problemOf({data, nowMs, settings}: Frame): Line {
   return [seg(`${settings.glyphs.status.over} ${text}: ${message}`, 'over')]
 }
 
-/** Empty when no next poll is scheduled. */
 function nextTry({problem, isPaused}: WatchData, nowMs: number): string[] {
   if (isPaused) return ['r tries again']
   if (problem?.nextTryAtMs === undefined) return []

@@ -29,24 +29,21 @@ export interface Size {
 
 export interface Heights {
   readonly body: number
-  /** Lines of a text in its place, which has no column titles. */
+  /** For text in place of a list, without column titles. */
   readonly text: number
   readonly hasColumnTitles: boolean
   readonly hasFilterLine: boolean
 }
 
-/** All buckets at one instant, in the order of the selection. Too expensive to compute for every frame. */
 export interface Ranking {
   readonly ids: readonly string[]
-  /** Of those, how many still exist. */
+  /** Of `ids`, those that still exist. */
   readonly shown: number
-  /** The limit whose rate they are sorted by; `undefined`: sorted by something else, or no rate is known. */
   readonly rateLimit: string | undefined
-  /** Of all buckets that match the filter, also those beyond `top`. */
+  /** Of all buckets that match the filter, also beyond `top`. */
   readonly totals: Totals
-  /** Buckets with a reading, whatever the filter. */
+  /** Regardless of the filter. */
   readonly all: number
-  /** Only computed for its tab. */
   readonly resources: readonly ResourceRow[]
 }
 
@@ -56,9 +53,9 @@ export interface Frame {
   readonly state: ScreenState
   readonly data: WatchData
   readonly ranking: Ranking
-  /** The instant of every level on the screen, server time. */
+  /** Server time of every level on the screen. */
   readonly levelsAtMs: number
-  /** Server time now; ages count up to it, also while the screen is paused. */
+  /** Server time; ages count up to it, even while paused. */
   readonly nowMs: number
   readonly heights: Heights
   readonly cursor: Cursor
@@ -67,7 +64,7 @@ export interface Frame {
 
 type FrameInput = Pick<Frame, 'settings' | 'size' | 'state' | 'data' | 'ranking' | 'nowMs'>
 
-/** The instant of the levels: now, or that of the pause; a manual poll during a pause moves it on. */
+/** A manual poll during a pause moves the instant on. */
 export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number): number {
   return state.pausedAtMs === undefined ? nowMs : Math.max(state.pausedAtMs, data.lastPoll?.atMs ?? 0)
 }
@@ -90,7 +87,7 @@ export function buildFrame(input: FrameInput): Frame {
 
 const knownRows = new WeakMap<Reading, {readonly atMs: number; readonly row: Row}>()
 
-/** The row of a reading; the same object for the same instant, so that its line need not be drawn again. */
+/** The same object for the same instant, so that its line is not drawn again. */
 function knownRowAt(reading: Reading, atMs: number, {readings}: WatchData): Row {
   const known = knownRows.get(reading)
   if (known?.atMs === atMs) return known.row
@@ -118,7 +115,7 @@ const SECOND_MS = 1000
 
 type Order = Ranked & {readonly first: Pick<Ranking, 'ids' | 'shown'>}
 
-/** Ranks all buckets, memoized: with ten thousand of them it is too expensive for every frame. */
+/** Memoized: with ten thousand buckets, ranking is too expensive for every frame. */
 export class Ranker {
   readonly #top: number | undefined
   readonly #order = memoized<Order>()
@@ -129,12 +126,10 @@ export class Ranker {
     this.#top = top
   }
 
-  /** Recomputed with a poll or a new second; the order also with another selection. */
   rankingAt(readings: WatchData['readings'], atMs: number, selection: Selection, tab: Tab): Ranking {
     const second = Math.floor(atMs / SECOND_MS)
     const find = (id: string) => readings.get(id)
     const order = this.#order([readings, second, selection], () => this.#orderOf(readings, atMs, selection))
-    // Only the overview is filtered.
     const filtered = tab === 'overview' && selection.filter !== '' ? order : undefined
     const totals = this.#totals([readings, second, filtered], () => ({
       totals: totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs, find),

@@ -14,7 +14,6 @@ export interface GlyphSet extends GaugeGlyphs {
   readonly dot: string
   readonly ellipsis: string
   readonly dash: string
-  /** Marks a bucket that several polls did not read. */
   readonly old: string
   readonly arrows: string
   readonly times: string
@@ -41,7 +40,6 @@ export const BLOCK_GLYPHS: GlyphSet = {
   becomes: '→',
 }
 
-/** For fonts without blocks and terminals that draw them two columns wide. */
 export const ASCII_GLYPHS: GlyphSet = {
   eighths: '_.:-=+*#',
   track: ' ',

@@ -21,7 +21,6 @@ function placeLine({settings, state, size}: Frame): Line {
   const dot = ` ${glyphs.dot} `
   const place = joinPieces([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
   const all = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
-  // If there is no room for all tabs, only the open one is shown.
   const tabs = columnsOf(place) + columnsOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
   return withRightEnd(place, tabs, size.columns, glyphs.ellipsis)
 }
@@ -46,7 +45,7 @@ function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
   return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
 }
 
-/** Whether several polls have not read this bucket, because they sampled. */
+/** Several polls in a row may skip a bucket, because they sample. */
 export function isOutdated({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, intervalMs}: WatchData): boolean {
   return lastPoll !== undefined && lastPoll.atMs - readAtMs > STALE_POLLS * intervalMs
 }

@@ -17,7 +17,6 @@ export function Help({frame}: {readonly frame: Frame}) {
   return <ScreenLines lines={[title, ...visible]} />
 }
 
-/** Visible lines of the help, below its title. */
 export const helpHeight = ({heights}: Frame): number => Math.max(0, heights.text - 1)
 
 export function helpLines({state, settings, size}: Frame): Line[] {

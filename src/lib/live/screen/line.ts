@@ -2,7 +2,7 @@ import {printableText} from '../../core/text/printable.js'
 import {formatTokens} from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
 
-/** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
+/** Shown as a colour; symbols or words always convey the same meaning. */
 export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'disabled' | 'history' | 'chosen'
 
 export interface Segment {
@@ -12,10 +12,9 @@ export interface Segment {
 
 export type Line = readonly Segment[]
 
-/** A segment, `plain` by default. Stored text may contain anything; no control character of it gets past here. */
+/** Stored text may contain anything; this escapes its control characters. */
 export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: printableText(text), tone})
 
-/** Text of exactly `width` columns: truncated with `ellipsis`, or padded. */
 export function cell(stored: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
   const text = printableText(stored)
   const spare = width - textWidth(text)
@@ -43,7 +42,6 @@ export function clip(line: Line, width: number, ellipsis: string): Line {
   return width < textWidth(ellipsis) ? kept : [...kept, seg(ellipsis, 'dim')]
 }
 
-/** A line with another at the right end of the screen; the left one is truncated. */
 export function withRightEnd(left: Line, right: Line, width: number, ellipsis: string): Line {
   if (right.length === 0) return left
   const head = clip(left, Math.max(0, width - columnsOf(right) - 1), ellipsis)
@@ -56,7 +54,6 @@ export function isSameLine(a: Line, b: Line): boolean {
   )
 }
 
-/** Pieces in rows of at most `width` columns, with separators; a longer piece gets its own row. */
 export function wrapPieces(pieces: readonly Line[], width: number, separator: string): Line[] {
   const rows: Line[][] = []
   let room = 0
@@ -76,7 +73,7 @@ export function joinPieces(pieces: readonly Line[], separator: string): Line {
     .flatMap((piece, position) => (position === 0 ? piece : [seg(separator, 'dim'), ...piece]))
 }
 
-/** Tokens as `tokensText` writes them, or the money that they stand for; parts of a millionth are dropped. */
+/** Money: a token is a millionth of the currency; fractions are dropped. */
 export function amountText(tokens: number, unit: string | undefined, tokensText: (tokens: number) => string): string {
   return unit === undefined ? tokensText(tokens) : formatTokens(Math.floor(tokens), unit)
 }

@@ -41,12 +41,10 @@ interface OverviewColumn extends PanelColumn<OverviewKey> {
 const NORMAL = 80
 const WIDE = 120
 
-/** Level and capacity with a slash between them. */
 export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
-/** An arrow and a span. */
 const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
 export const REFUSED_WIDTH = 9
-/** The cursor, the status, a space. */
+/** Cursor, status, space. */
 export const MARGIN = 3
 
 const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColumn, 'sort'>> = {
@@ -107,7 +105,6 @@ const WIDE_NAMES_PLAN: typeof PLAN = {
 export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewColumn[] =>
   fitColumns(isWide ? WIDE_NAMES_PLAN : PLAN, screenWidth)
 
-/** Write pressure at which a bucket is about to be split. */
 const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
 
 const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'refused', 'pressure', 'shards'])
@@ -135,7 +132,6 @@ function overviewTitles({state, settings, ranking}: Frame, columns: readonly Ove
   return [seg(`   ${titles.join(' ')}`, 'dim')]
 }
 
-/** Names the limit whose rate the rows are sorted by, which need not be their tightest. */
 function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
   return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
 }
@@ -163,7 +159,7 @@ export function Overview({frame}: {readonly frame: Frame}) {
         const reading = data.readings.get(row.id)
         return (
           <OverviewRow
-            // By place: Ink moves text of a line cheaper than lines.
+            // By position: Ink changes the text of a line more cheaply than it moves lines.
             // biome-ignore lint/suspicious/noArrayIndexKey: rows have no state of their own
             key={at}
             row={row}
@@ -192,14 +188,13 @@ interface RowProps {
   readonly row: Row
   /** Of the limit that the rows are sorted by, or of the tightest one. */
   readonly ratePerSecond: number | null
-  /** The currency of its tightest limit, and of the rate; `undefined`: tokens. */
+  /** Currencies of the tightest limit and of the rate; `undefined`: tokens. */
   readonly unit: string | undefined
   readonly rateUnit: string | undefined
   readonly columns: readonly OverviewColumn[]
   readonly glyphs: GlyphSet
   readonly name: string | undefined
   readonly isSelected: boolean
-  /** Several polls did not read it: its figures lack what was consumed since. */
   readonly isOld: boolean
   readonly isGone: boolean
 }
@@ -292,7 +287,7 @@ function cellOf(
   }
 }
 
-/** `  12.3k/100k  `: aligned at the slash. Money has its currency twice, `$12.3k/$100k`, or once where there is no room. */
+/** Aligned at the slash: `  12.3k/100k  `. Money shows its currency twice, or once if there is no room. */
 export function levelText(
   {level, capacity}: {readonly level: number; readonly capacity: number},
   unit: string | undefined,
@@ -303,7 +298,6 @@ export function levelText(
   return `${shown.padStart(SHORT_NUMBER_WIDTH)}/${most.padEnd(SHORT_NUMBER_WIDTH)}`
 }
 
-/** When it will be empty at the current rate; otherwise when it will be full. */
 export function untilText({emptyInMs, fullInMs, status}: Row, glyphs: GlyphSet): [text: string, tone: Tone] {
   if (emptyInMs !== null && emptyInMs > 0) return [glyphs.empties + formatShortSpan(emptyInMs), TONE_OF_STATUS[status]]
   if (fullInMs === 0) return ['full', 'plain']
@@ -321,23 +315,21 @@ export interface ColumnRule<K extends string> {
   readonly key: K
   readonly title: string
   readonly least: number
-  /** Minimum screen width; default: any. */
+  /** Minimum screen width. */
   readonly from?: number
 }
 
 export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRule<K>> {
   /** From left to right. Widths do not depend on the content, so columns never shift. */
   readonly rules: readonly R[]
-  /** Most important first. */
   readonly importance: readonly K[]
-  /** Columns that get the remaining width, in turn, each up to a width. */
+  /** Columns that get the remaining width, in this order, each up to a width. */
   readonly growth: readonly (readonly [K, width: number])[]
   readonly margin: number
 }
 
 const GAP = 1
 
-/** The columns for a screen width. With margin and gaps they never exceed it. */
 export function fitColumns<K extends string, R extends ColumnRule<K>>(
   {rules, importance, growth, margin}: ColumnPlan<K, R>,
   screenWidth: number,

@@ -14,11 +14,10 @@ const style = (open: string, close: string): Style => ({open: sgr(open), close: 
 
 const NONE: Style = {open: '', close: ''}
 const BOLD = style('1', '22')
-/** Ends a colour of the text. */
 const DEFAULT_COLOUR = '39'
 const SHAPES = {plain: NONE, dim: style('2', '22'), strong: BOLD, title: BOLD, chosen: style('7', '27')}
 
-/** The Okabe-Ito palette as RGB: distinguishable with every kind of colour blindness. */
+/** Okabe-Ito palette as RGB: distinguishable with every kind of colour blindness. */
 const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
   ok: [0x56, 0xb4, 0xe9],
   near: [0xe6, 0x9f, 0x00],

@@ -13,7 +13,7 @@ type Units = Frame['data']['units']
 
 type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'refused' | 'over' | 'near' | 'top'
 
-/** The cursor and a space. */
+/** Cursor and space. */
 const MARGIN = 2
 const MARK_WIDTH = 6
 const TOP_WIDTH = 20
@@ -114,7 +114,7 @@ function fitted(text: string, {key, width}: PanelColumn<ResourceKey>, {ellipsis}
   return cell(text, width, ellipsis, ALIGNED_RIGHT.has(key) ? 'right' : 'left')
 }
 
-/** As many consumers as fit; at least the rate of the first, and as much of its name as fits. */
+/** As many consumers as fit; at least the first one's rate, with as much of its name as fits. */
 function topText(top: ResourceRow['top'], units: Units, width: number, {ellipsis}: GlyphSet): string {
   const [first] = top
   if (!first) return ''
@@ -127,7 +127,6 @@ function topText(top: ResourceRow['top'], units: Units, width: number, {ellipsis
   }
   const rate = ` ${rateText(first.ratePerSecond)}`
   const room = width - rate.length - textWidth(limit)
-  // A long limit name must leave room for the consumer's name.
   const ending = room < MIN_NAME_WIDTH ? rate : rate + limit
   return shortened(first.entity, width - textWidth(ending), ellipsis) + ending
 }

@@ -11,11 +11,7 @@ export interface Canvas {
 
 export const CanvasContext = createContext<Canvas>({columns: 80, palette: paletteFor(1), ellipsis: '…'})
 
-/**
- * One line of the screen, cut off at its right edge. Its width is known: Ink lays out a blank of that width, and the text with
- * its styles takes the place of the blank when the frame is written. A `<Text>` would be measured several times per frame,
- * grapheme by grapheme, and would be laid out again with every change.
- */
+/** Ink lays out a blank, replaced by the text on output: it would measure a `<Text>` several times per frame. */
 export const ScreenLine = memo(
   function ScreenLine({line}: {readonly line: Line}) {
     const {columns, palette, ellipsis} = use(CanvasContext)

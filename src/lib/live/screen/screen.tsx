@@ -17,7 +17,7 @@ import type {Palette} from './palette.js'
 import {Resources} from './resources-panel.js'
 import {CanvasContext, ScreenLine, ScreenLines} from './screen-line.js'
 
-/** The whole screen: exactly as many lines as the terminal has, none wider than it. */
+/** Exactly as many lines as the terminal has, none wider than it. */
 export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
   const {size, settings, heights} = frame
   const {columns, rows} = size

@@ -11,7 +11,6 @@ import {
 } from './actions.js'
 import {type ScreenState, scroll, type ViewContext} from './screen-state.js'
 
-/** Opens an action for a bucket. Blocking becomes unblocking where the row shows that it is disabled. */
 export function openAction(
   state: ScreenState,
   kind: ActionKey,
@@ -63,7 +62,7 @@ export function scrolledAction(
   return {...state, action: {...state.action, top: scroll(state.action.top, how, text.length, text.height)}}
 }
 
-/** The state after an answer. One that comes after its action was closed, or was started anew, is ignored. */
+/** Ignores answers to an action that was closed or restarted. */
 export function answered(state: ScreenState, event: ActionEvent): ScreenState {
   const {action} = state
   if (!action || event.step !== state.steps || (state.mode !== 'looking' && state.mode !== 'running')) return state
@@ -77,7 +76,6 @@ export function answered(state: ScreenState, event: ActionEvent): ScreenState {
     case 'failed': {
       const outcome = problemLines(event.error)
       if (state.mode === 'running') return finished(state, {...action, outcome, isFailed: true}, event.atMs)
-      // What was typed stays, to be corrected.
       const mode = action.input ? 'editing' : 'over'
       return {...state, mode, action: {...action, top: 0, outcome, isFailed: true}}
     }
@@ -90,12 +88,11 @@ export function unansweredText({mode, action}: ScreenState): string[] {
   return [`${command}: no answer yet, so it may have been made or not; see the audit events of ${action.target.entity}`]
 }
 
-/** The view starts the work of a step when it sees its number. */
 function started(state: ScreenState, mode: 'looking' | 'running', action: OpenAction): ScreenState {
   return {...state, mode, action, steps: state.steps + 1}
 }
 
-/** Only a question that could be read to its end can be answered. */
+/** The question must have been scrolled to its end. */
 function confirmed(state: ScreenState, action: OpenAction, {text}: ViewContext): ScreenState {
   if (text.height <= 0 || action.top + text.height < text.length)
     return {...state, note: 'scroll down (j, G) and read to the end first'}
@@ -107,7 +104,6 @@ function closed(state: ScreenState, action: OpenAction): ScreenState {
   return {...state, mode: action.over, action: undefined, note}
 }
 
-/** A poll shows what has changed. */
 function finished(state: ScreenState, action: OpenAction, atMs: number): ScreenState {
   const {question, outcome, isFailed} = action
   const result = isFailed ? `failed: ${outcome.join(' ')}` : 'done'

@@ -1,6 +1,6 @@
 export type ActionKind = 'reset' | 'boost' | 'block' | 'unblock'
 
-/** The row that an action is about, as it was when its key was pressed; it does not follow the cursor. */
+/** As it was when the key was pressed; does not follow the cursor. */
 export interface ActionTarget {
   readonly entity: string
   readonly resource: string
@@ -9,15 +9,14 @@ export interface ActionTarget {
   readonly refusingParent: string | undefined
 }
 
-/** An action that is ready to be done, once. */
 export interface ActionQuestion {
-  /** The same as a command of a shell, word by word. */
+  /** The equivalent shell command, word by word. */
   readonly command: readonly string[]
   readonly lines: readonly string[]
   readonly perform: () => Promise<readonly string[]>
 }
 
-/** Changes that a view may make. Only `perform` of a question writes. Errors tell what is wrong, in their message. */
+/** Only a question's `perform` writes. The view shows the messages of errors. */
 export interface BucketActions {
   boostText(target: ActionTarget): Promise<string>
   /** `text`: limits and an end, for a boost. */
@@ -30,10 +29,7 @@ export function problemLines(error: unknown): string[] {
   return [error.message, ...hint].flatMap(text => text.split('\n'))
 }
 
-/**
- * The steps of an action, which are modes of the view: it is looked up what to ask, a boost is edited, the question is
- * asked, it is done, it is over.
- */
+/** Look up what to ask, edit a boost, ask, perform, show the outcome. */
 export type ActionMode = 'looking' | 'editing' | 'asking' | 'running' | 'over'
 
 const ACTION_MODES: ReadonlySet<string> = new Set<ActionMode>(['looking', 'editing', 'asking', 'running', 'over'])
@@ -45,14 +41,12 @@ export interface OpenAction {
   readonly target: ActionTarget
   readonly over: 'list' | 'detail' | 'why'
   readonly top: number
-  /** Of a boost, once there is something to edit. */
   readonly input: TextInput | undefined
   readonly question: ActionQuestion | undefined
   readonly outcome: readonly string[]
   readonly isFailed: boolean
 }
 
-/** What a key asks for; `switch` blocks or unblocks. */
 export type ActionKey = 'reset' | 'boost' | 'switch'
 
 export type ActOnAction =
@@ -62,7 +56,7 @@ export type ActOnAction =
   | {readonly type: 'act-confirm'}
   | {readonly type: 'act-close'}
 
-/** An answer to what the view has started for an action; `step` says to what. */
+/** `step`: the step that it answers. */
 export type ActionEvent =
   | {readonly type: 'drafted'; readonly step: number; readonly text: string}
   | {readonly type: 'asked'; readonly step: number; readonly question: ActionQuestion}
@@ -84,7 +78,6 @@ export const inputOf = (text: string): TextInput => ({before: text, after: ''})
 
 export const textOf = ({before, after}: TextInput): string => before + after
 
-/** The text after an edit. `erase` takes the character before the cursor, `empty` everything. */
 export function edited({before, after}: TextInput, edit: TextEdit): TextInput {
   switch (edit.type) {
     case 'insert':

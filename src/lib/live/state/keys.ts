@@ -24,11 +24,11 @@ export interface KeyBinding {
   readonly label: string
   readonly description: string
   readonly isValid: (mode: Mode, tab: Tab) => boolean
-  /** By key: a character, `ctrl-` and a character, or the name of the key. */
+  /** A character, `ctrl-` and a character, or the name of a key. */
   readonly keys: Readonly<Record<string, ScreenAction>>
 }
 
-/** Sort keys of the digits: the columns from left to right. */
+/** For the digits: the columns from left to right. */
 const COLUMN_SORTS: readonly SortKey[] = [
   'entity',
   'resource',
@@ -75,7 +75,6 @@ const DIGITS = Object.fromEntries(
   COLUMN_SORTS.map((key, position): [string, ScreenAction] => [String(position + 1), {type: 'sort-by', key}]),
 )
 
-/** Every key of a view that cannot write. None of them changes anything but the view. */
 export const BINDINGS: readonly KeyBinding[] = [
   {label: 'Ctrl-C', description: 'quit', isValid: () => true, keys: {'ctrl-c': {type: 'quit', exitCode: 130}}},
   {label: 'Ctrl-Z', description: 'suspend; fg resumes', isValid: () => true, keys: {'ctrl-z': {type: 'suspend'}}},
@@ -129,7 +128,6 @@ const ACTION_KEYS: Readonly<Record<ActionMode, Readonly<Record<string, ScreenAct
   editing: {
     return: {type: 'act-submit'},
     escape: CLOSE,
-    // Terminals send either for backspace.
     backspace: edit({type: 'erase'}),
     delete: edit({type: 'erase'}),
     'ctrl-u': edit({type: 'empty'}),
@@ -159,7 +157,7 @@ const CONTROL_STROKES: ReadonlyMap<string, KeyStroke> = new Map([
   ['\u001b', {input: '', key: {escape: true}}],
 ])
 
-/** Splits what Ink reports: keys that were typed fast, or pasted, arrive together and as bare characters. */
+/** Keys that were typed fast, or pasted, arrive together and as bare characters. */
 export function keyStrokesOf(input: string, key: KeyPress): KeyStroke[] {
   return input.length <= 1 ? [{input, key}] : Array.from(input, strokeOf)
 }
@@ -167,11 +165,10 @@ export function keyStrokesOf(input: string, key: KeyPress): KeyStroke[] {
 function strokeOf(character: string): KeyStroke {
   const code = character.charCodeAt(0)
   if (code >= 32 && code !== 127) return {input: character, key: {}}
-  // Ctrl and a letter is the letter's position in the alphabet.
+  // Ctrl and a letter arrive as the letter's position in the alphabet.
   return CONTROL_STROKES.get(character) ?? {input: String.fromCharCode(code + 96), key: {ctrl: true}}
 }
 
-/** The meaning of a key in a mode; `undefined`: none. While something is typed, letters are text. */
 export function actionOf(
   input: string,
   key: KeyPress,
@@ -187,7 +184,7 @@ export function actionOf(
 export const bindingsOf = (canAct: boolean): readonly KeyBinding[] =>
   canAct ? [...BINDINGS, ...ACTION_BINDINGS] : BINDINGS
 
-/** A question is answered by one key: any but y and those that scroll declines. */
+/** In a question, any key but y and those that scroll declines. */
 function actionKey(name: string, input: string, mode: ActionMode): ScreenAction | undefined {
   const keys = ACTION_KEYS[mode]
   if (Object.hasOwn(keys, name)) return keys[name]

@@ -76,7 +76,6 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
 
 const layerOf = ({mode}: ScreenState): 'list' | Layer => (mode === 'detail' || mode === 'why' ? mode : 'list')
 
-/** A filter that can match nothing is not kept. */
 function kept(state: ScreenState): ScreenState {
   const problem = filterProblem(state.selection.filter)
   return problem === undefined ? {...state, mode: 'list'} : {...state, note: problem}
@@ -108,7 +107,6 @@ function explained(state: ScreenState, {ids, height}: ViewContext): ScreenState 
   return {...withCursor(state, selected), mode: 'why', whyId: selected.id, whyTop: 0}
 }
 
-/** One step back: closes the overlay, then returns to the resources or clears the filter, then deselects the line. */
 function back(state: ScreenState): ScreenState {
   if (state.mode === 'help') return {...state, mode: state.helpOver}
   if (state.mode === 'why') return {...state, mode: state.detailId === undefined ? 'list' : 'detail', whyId: undefined}
@@ -127,7 +125,6 @@ const sorted = (state: ScreenState, sort: SortKey): ScreenState => reordered(sta
 
 const reversed = (state: ScreenState): ScreenState => reordered(state, {reversed: !state.selection.reversed})
 
-/** A new order starts at its top: what comes first in it is what it was chosen for. */
 function reordered(state: ScreenState, order: Partial<Selection>): ScreenState {
   const cursors = {...state.cursors, overview: AT_START}
   return {...state, cursors, selection: {...state.selection, ...order}}
@@ -147,7 +144,7 @@ function acted(state: ScreenState, kind: ActionKey, context: ViewContext): Scree
   return selected.id === undefined ? state : openAction(withCursor(state, selected), kind, selected.id, context)
 }
 
-/** Shown, not copied: the clipboard would be that of the machine that zael runs on, which may be remote. */
+/** Not copied: the clipboard would be that of the machine zael runs on, which may be remote. */
 function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext): ScreenState {
   const id = state.whyId ?? state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
   if (id === undefined) return state
@@ -160,16 +157,15 @@ function withCursor(state: ScreenState, cursor: Cursor): ScreenState {
 }
 
 export type ScreenEvent =
-  /** A key as Ink reports it, or several that arrived together; `atMs`: server time. */
   | {readonly type: 'press'; readonly input: string; readonly key: KeyPress; readonly atMs: number}
   | {readonly type: 'settled'; readonly cursor: Cursor}
   | {readonly type: 'end'; readonly exitCode: ExitCode}
   | ActionEvent
 
-/** What a state shows; the keys that arrive together need it after each of them, because each may change the list. */
+/** Keys that arrive together need it after each of them, because each may change the list. */
 export type Extent = Omit<ViewContext, 'atMs'>
 
-/** The one reducer of the view, pure: keys mean what they mean in the mode that the keys before them led to. */
+/** Pure. Each key acts in the mode that the keys before it led to. */
 export function screenReducer(
   state: ScreenState,
   event: ScreenEvent,

@@ -6,26 +6,26 @@ export type Tab = 'overview' | 'resources' | 'health'
 
 export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 
-/** Determines the meaning of keys. `help` and an action are overlays over one of the others. */
+/** Determines what keys mean. `help` and actions are overlays. */
 export type Mode = 'list' | 'filter' | Layer | 'help' | ActionMode
 
 export type Layer = 'detail' | 'why'
 
 export type ExitCode = 0 | 130 | 143
 
-/** The state of the view, apart from the data. Effects of the view bring the watch and the terminal in line with it. */
+/** Effects bring the watch and the terminal in line with it. */
 export interface ScreenState {
   readonly mode: Mode
   readonly canAct: boolean
   readonly action: OpenAction | undefined
-  /** Steps of actions that the view has to start; the number of the last one. */
+  /** Number of the last action step that the view has to start. */
   readonly steps: number
   readonly performed: readonly string[]
   readonly helpOver: 'list' | Layer
   readonly helpTop: number
   readonly tab: Tab
   readonly selection: Selection
-  /** The filter before a resource was opened; `undefined`: the current filter was typed. */
+  /** Before a resource was opened; `undefined`: the current filter was typed. */
   readonly filterBefore: string | undefined
   readonly cursors: Readonly<Record<Tab, Cursor>>
   readonly detailId: string | undefined
@@ -37,11 +37,10 @@ export interface ScreenState {
   readonly intervalMs: number
   readonly refreshes: number
   readonly suspensions: number
-  /** Set when the view is to end; while an action runs, it first waits for the answer. */
+  /** The view ends once it is set, but first waits for a running action. */
   readonly exitCode: ExitCode | undefined
-  /** It was asked to end again: it does not wait. */
+  /** Asked to end a second time: does not wait. */
   readonly endsAtOnce: boolean
-  /** A message about the last key, until the next one. */
   readonly note: string | undefined
 }
 
@@ -73,7 +72,6 @@ export interface ViewContext {
   readonly ids: readonly string[]
   readonly height: number
   readonly text: {readonly length: number; readonly height: number}
-  /** Server time of the action. */
   readonly atMs: number
   readonly typedFlags: string
   readonly rowOf: (id: string) => Row | undefined
@@ -107,13 +105,12 @@ export function initialState(selection: Selection, intervalMs: number, canAct = 
   }
 }
 
-/** A position in a list. A selected line is followed by its id, wherever sorting moves it. */
 export interface Cursor {
-  /** `undefined` until a line is selected: the cursor stays on the first line, whichever that is. */
+  /** `undefined`: nothing is selected, and the cursor stays on the first line. */
   readonly id: string | undefined
-  /** Last index of the selected line; if the line disappears, the cursor stays at this index. */
+  /** Last index of the selected line; kept if the line disappears. */
   readonly index: number
-  /** The first line on the screen. */
+  /** First line on the screen. */
   readonly top: number
 }
 
@@ -122,7 +119,7 @@ export type Move = {readonly by: number} | {readonly to: 'start' | 'end'} | {rea
 
 export const AT_START: Cursor = {id: undefined, index: 0, top: 0}
 
-/** The cursor on the current list, with its line inside the window of `height` lines; the same object if that changes nothing. */
+/** Keeps the line within `height` visible lines. Returns the same object if nothing changes. */
 export function resolveCursor(cursor: Cursor, ids: readonly string[], height: number): Cursor {
   const found = cursor.id === undefined ? 0 : ids.indexOf(cursor.id)
   const index = within(found === -1 ? cursor.index : found, ids.length - 1)
@@ -154,6 +151,6 @@ function windowTop(top: number, index: number, length: number, height: number): 
 
 const within = (value: number, last: number): number => Math.max(0, Math.min(value, last))
 
-/** An exact interval: `2s`, `1.5s`, `1m30s`. */
+/** Exact: `2s`, `1.5s`, `1m30s`. */
 export const intervalText = (intervalMs: number): string =>
   intervalMs % 1000 === 0 ? formatShortSpan(intervalMs) : `${intervalMs / 1000}s`

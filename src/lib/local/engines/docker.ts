@@ -5,11 +5,11 @@ import type {EngineKind, LocatedEngine} from './kind.js'
 
 const IMAGE = 'amazon/dynamodb-local'
 
-// The container runs until its standard input closes, which happens however this process ends; killing `docker run` alone
-// would leave it running. The server's output goes to stderr, where the announcement is expected.
+// The container stops when its standard input closes, however this process ends; killing `docker run` does not stop it.
+// The server's output goes to stderr, where the announcement is expected.
 const SERVE = 'java -jar DynamoDBLocal.jar "$@" >&2 & cat >/dev/null; kill $!; wait $!'
 
-/** DynamoDB Local in a container: the last choice, for platforms without a dynoxide binary and without Java. */
+/** The last choice, for platforms without a dynoxide binary and without Java. */
 export const docker: EngineKind = {
   name: 'docker',
   // Docker binds the port before it starts the container, so any output from inside proves that the port is ours.
@@ -42,7 +42,7 @@ export const docker: EngineKind = {
   },
 }
 
-/** The id of the installed image. Nothing is downloaded without asking: that takes minutes and a network. */
+/** Never downloads the image: that takes minutes and a network. */
 async function findImage(): Promise<string> {
   try {
     const {stdout} = await promisify(execFile)('docker', ['image', 'inspect', '--format', '{{.Id}}', IMAGE])

@@ -70,16 +70,15 @@ const SCHEMA: readonly SchemaEntry[] = [
   {type: 'trigger', name: 'zael_stream_drop', table: '_tables', sql: DROP},
 ]
 
-/** Creates a database in which dynoxide stays fast and its stream can be trimmed, unless there is one already. */
 export async function prepareDatabase(file: string): Promise<void> {
   if (existsSync(file)) return
-  // Atomically: a partial database, left by a start that was killed, would look damaged to the next start.
+  // Atomic: a partial database, left by a killed start, would look damaged to the next start.
   const fresh = `${file}.new`
   await writeFile(fresh, emptyDatabase(SCHEMA), {mode: 0o600})
   await rename(fresh, file)
 }
 
-/** Deletes the stream records before this one. The number goes into a tag of the table, which fires the trim trigger. */
+/** Writes the number to a tag of the table, which fires the trim trigger. */
 export async function releaseRecords(transport: Transport, streamArn: string, sequence: string): Promise<void> {
   const ResourceArn = streamArn.replace(/\/stream\/[^/]*$/, '')
   await transport.send('TagResource', {ResourceArn, Tags: [{Key: PROCESSED_TAG, Value: sequence}]})

@@ -5,11 +5,10 @@ import {ZaelError} from '../../core/errors.js'
 import {prepareDatabase} from './dynoxide-database.js'
 import type {EngineKind, LocatedEngine} from './kind.js'
 
-/** The platforms dynoxide has a package for; each is an optional dependency of zael, and npm installs the one that fits. */
+/** Each has a package that is an optional dependency of zael; npm installs the one that fits. */
 const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64', 'win32-x64']
 const DATA_FILE = 'dynoxide.db'
 
-/** An engine written in Rust: one static binary on SQLite that starts in milliseconds. */
 export const dynoxide: EngineKind = {
   name: 'dynoxide',
   announcement: 'listening on',

@@ -7,7 +7,7 @@ import {pickEngine} from './find.js'
 import {type EngineKind, type EngineName, prepareDataDir} from './kind.js'
 import {type OwnedProcess, type ProcessExit, spawnOwned} from './owned-process.js'
 
-/** A loopback port that is free at this moment; another process can take it before the caller binds it. */
+/** Another process can take the port before the caller binds it. */
 export async function findFreePort(): Promise<number> {
   return bindOnce(0)
 }
@@ -35,22 +35,20 @@ export interface EngineOptions {
   engine?: EngineName | undefined
   /** Absent: any free port. */
   port?: number | undefined
-  /** Folder for the data, created if missing. Absent: everything is in memory. */
+  /** Created if missing. Absent: in memory. */
   dataDir?: string | undefined
   /** Aborts the start, or stops the running engine. */
   signal?: AbortSignal | undefined
 }
 
-/** A running engine; it keeps this process alive until it ends, and never outlives it. */
+/** Keeps this process alive until it ends, and never outlives it. */
 export interface Engine {
   readonly name: EngineName
   readonly version: string
-  /** `http://127.0.0.1:PORT` */
   readonly endpoint: string
   readonly port: number
   readonly pid: number
   readonly dataDir: string | undefined
-  /** Resolves when the process has ended, for any reason. */
   readonly exited: Promise<ProcessExit>
   stderrTail(): string
   /** Resolves when the process has exited; may be called again. */
@@ -68,12 +66,11 @@ export interface EngineSeams {
 // A JVM on a busy machine needs many seconds; the limit is for an engine that hangs.
 const DEFAULT_SEAMS: EngineSeams = {choosePort: findFreePort, readyTimeoutMs: 30_000, stopGraceMs: 3_000}
 
-// Another process may take a free port before the engine binds it.
 const PORT_ATTEMPTS = 5
 const POLL_INTERVAL_MS = 20
 const STDERR_LINES_SHOWN = 10
 
-/** Starts a DynamoDB-compatible engine on loopback and resolves once it answers requests. */
+/** Resolves once the engine answers requests. */
 export async function startEngine(options: EngineOptions = {}, seams: Partial<EngineSeams> = {}): Promise<Engine> {
   const {choosePort, readyTimeoutMs, stopGraceMs} = {...DEFAULT_SEAMS, ...seams}
   const {port: fixedPort, signal} = options

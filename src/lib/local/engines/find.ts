@@ -13,7 +13,7 @@ interface RunnableEngine extends LocatedEngine {
   readonly kind: EngineKind
 }
 
-/** All engines, in order of preference. */
+/** In order of preference. */
 export const ENGINE_KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal, docker]
 
 export async function findEngines(): Promise<EngineAvailability[]> {

@@ -5,7 +5,7 @@ import {describePathError, makeFolder} from '../../files/folder.js'
 
 export type EngineName = 'dynoxide' | 'dynamodb-local' | 'docker'
 
-/** Builds the command line (program first) that serves on a loopback port; without a data folder the data is in memory. */
+/** Program first. Without a data folder, the data is in memory. */
 type EngineCommand = (port: number, dataDir: string | undefined) => readonly string[]
 
 export interface LocatedEngine {
@@ -15,27 +15,23 @@ export interface LocatedEngine {
 
 export interface EngineKind {
   readonly name: EngineName
-  /**
-   * Printed on stderr once the socket is bound. An HTTP response alone does not prove that our engine is up: on a port that
-   * is in use it comes from the process that already listens there.
-   */
+  /** Printed on stderr once the socket is bound. An HTTP response may come from another process on the port. */
   readonly announcement: string
-  /** The file in the data folder that holds the tables, in SQLite's format. */
+  /** A SQLite file in the data folder. */
   readonly dataFile: string
-  /** Prepares an empty data folder before the engine opens it for the first time; changes nothing in a used one. */
+  /** Runs before the engine opens the folder; changes nothing in a used one. */
   prepare?(dataDir: string): Promise<void>
-  /** Finds what the engine needs; throws a `ZaelError` that names what is missing. */
+  /** Throws a `ZaelError` that names what is missing. */
   locate(): Promise<LocatedEngine>
 }
 
 export const PRIVATE_MODE = 0o700
 
-/** Makes sure that the folder exists and is writable; returns its absolute path. */
 export async function prepareDataDir(dataDir: string): Promise<string> {
   const folder = resolve(dataDir)
   try {
     await makeFolder(folder, PRIVATE_MODE)
-    // Only writing proves it: permission bits do not tell about read-only mounts, access control lists or root.
+    // Only a write proves it: permission bits do not cover read-only mounts, access control lists or root.
     await rmdir(await mkdtemp(join(folder, '.write-test-')))
     return folder
   } catch (cause) {

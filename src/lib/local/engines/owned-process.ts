@@ -19,23 +19,20 @@ export interface OwnedProcess {
 
 const STDERR_KEPT_CHARS = 4000
 
-// Node holds one end of a pipe, a background watcher reads the other end as fd 3. The kernel closes Node's end however Node
-// dies, SIGKILL included: at end of file the watcher kills the program. A line means that the program has exited and been
-// reaped: the watcher then exits without killing anything, because the pid may belong to another process by now. `exec`
-// keeps the pid ($$) that Node knows. The watcher closes stdout and stderr, or Node would wait for it to close them; the
-// program does not inherit fd 3.
+// Node holds one end of a pipe, a background watcher reads the other end as fd 3. At end of file, however Node died, it
+// kills the program. A line means that the program has exited: the watcher kills nothing, as the pid may be reused.
+// `exec` keeps the pid ($$) that Node knows. The watcher closes stdout and stderr, or Node would wait for it to do so.
 const RUN_WITH_WATCHER = '(if read -r _ <&3; then exit 0; fi; kill -KILL $$) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
 
-/** Starts a program (first element) with its arguments; it is killed when this process ends. */
 export async function spawnOwned(command: readonly string[]): Promise<OwnedProcess> {
   const [program = '', ...args] = command
-  // Windows has no sh. There the program itself has to exit when its standard input closes, which happens when Node dies.
+  // Windows has no sh. There the program itself must exit when its standard input closes, as it does when Node dies.
   const child =
     process.platform === 'win32'
       ? spawn(program, args, {stdio: ['pipe', 'ignore', 'pipe'], windowsHide: true})
       : spawn('sh', ['-c', RUN_WITH_WATCHER, 'sh', ...command], {
           stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
-          // In a session of its own it does not get Ctrl-C: this process decides in which order things stop.
+          // In its own session, it does not get Ctrl-C: this process decides in which order things stop.
           detached: true,
         })
 
@@ -44,7 +41,7 @@ export async function spawnOwned(command: readonly string[]): Promise<OwnedProce
     stderr = (stderr + text).slice(-STDERR_KEPT_CHARS)
   })
   const watcherPipe = child.stdio[3]
-  // A pipe breaks when the process at its other end is killed first; that needs no handling.
+  // A pipe breaks when the process at its other end is killed first. Ignore that.
   for (const pipe of [child.stdin, watcherPipe]) pipe?.on('error', () => {})
   child.once('exit', () => {
     if (watcherPipe instanceof Writable) watcherPipe.end('\n')

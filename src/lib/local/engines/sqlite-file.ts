@@ -1,4 +1,3 @@
-/** An entry of a database schema. Tables and indexes are empty at first; a trigger has no pages. */
 export interface SchemaEntry {
   readonly type: 'table' | 'index' | 'trigger'
   readonly name: string
@@ -12,10 +11,7 @@ const FILE_HEADER_BYTES = 100
 const EMPTY_TABLE = 0x0d
 const EMPTY_INDEX = 0x0a
 
-/**
- * The bytes of a SQLite database with a schema and no rows (https://sqlite.org/fileformat2.html). Node 20 has no built-in
- * SQLite, and an engine's database has to be prepared before the engine opens it.
- */
+/** A database without rows (https://sqlite.org/fileformat2.html). Node 20 has no built-in SQLite. */
 export function emptyDatabase(schema: readonly SchemaEntry[]): Buffer {
   const withPages = schema.filter(entry => entry.type !== 'trigger')
   // Page 1 holds the header and the schema; every table and index has one of the following pages.
@@ -50,7 +46,7 @@ function emptyPage(type: number): Buffer {
   return page
 }
 
-/** The first page: rows are filled in from its end, pointers to them follow the header. */
+/** Rows fill the page from its end; pointers to them follow the header. */
 function schemaPage(rows: readonly Buffer[]): Buffer {
   const page = Buffer.alloc(PAGE_BYTES)
   page[FILE_HEADER_BYTES] = EMPTY_TABLE

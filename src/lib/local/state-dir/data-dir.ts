@@ -7,19 +7,18 @@ import {type Lock, takeLock} from './lock-file.js'
 import {checkOwnUser} from './private-file.js'
 
 export const DATA_NAMES = {
-  /** Lock file, held by the supervisor while it uses the folder. */
+  /** Held by the supervisor while it uses the folder. */
   lock: 'zael.lock',
   checkpoint: 'stream-checkpoint.json',
-  /** Expired audit events. */
   archive: 'zael-archive',
 } as const
 
-// An engine that is being started has to be stopped again, on a busy machine too.
+// An engine that is still starting has to be stopped again, on a busy machine too.
 const ENDING_WAIT_MS = 30_000
 
 const SQLITE_HEADER = 'SQLite format 3\0'
 
-/** The engines that can read the data in a folder: all of them when it holds no tables or does not exist. */
+/** All engines when the folder holds no tables or does not exist. */
 export async function enginesForData(folder: string): Promise<readonly EngineKind[]> {
   const names = await listNames(folder)
   const owners = ENGINE_KINDS.filter(kind => names.includes(kind.dataFile))
@@ -32,10 +31,7 @@ interface OpenDataDir {
   readonly lock: Lock
 }
 
-/**
- * Checks that the folder is writable, that no other stack uses it, and that the engine can read its data; locks it for the
- * stack of a state directory.
- */
+/** Locks the folder. Throws when another stack uses it, or the engine cannot read its data. */
 export async function openDataDir(
   dataDir: string,
   engine: EngineName | undefined,
@@ -53,10 +49,7 @@ export async function openDataDir(
   return {folder, engine: kind.name, lock}
 }
 
-/**
- * A stack is started only when none runs, so another supervisor of the same stack is about to end: the command that started
- * it was killed before it was ready.
- */
+/** Another supervisor of the same stack is about to end: the command that started it was killed before it was ready. */
 async function lockFolder(folder: string, stateDir: string): Promise<Lock> {
   const file = join(folder, DATA_NAMES.lock)
   let lock = await takeLock(file, 0, stateDir)
@@ -69,7 +62,7 @@ export async function hasData(folder: string): Promise<boolean> {
   return (await listNames(folder)).some(isStackFile)
 }
 
-/** Deletes a stack's data and the folder; refuses, before deleting anything, when the folder holds other files. */
+/** Throws, before deleting anything, when the folder holds other files. */
 export async function wipeData(folder: string): Promise<void> {
   await checkNoForeignFiles(folder)
   // Listed again: an engine creates and removes side files while it stops.

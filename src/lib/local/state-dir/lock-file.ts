@@ -14,10 +14,7 @@ type LockHolder = Readonly<z.infer<typeof lockHolderSchema>>
 
 const POLL_INTERVAL_MS = 25
 
-/**
- * Takes the lock, waiting for it up to the given time; resolves with its holder when it stays held. A lock whose holder is
- * no longer running counts as free. The state directory, if any, tells others which stack the lock is held for.
- */
+/** Resolves with the holder after `waitMs`. A dead holder's lock counts as free. `stateDir`: the stack it is for. */
 export async function takeLock(file: string, waitMs: number, stateDir?: string): Promise<Lock | LockHolder> {
   const limit = AbortSignal.timeout(waitMs)
   const own: LockHolder = {...(await ownIdentity()), token: randomUUID(), ...(stateDir !== undefined && {stateDir})}
@@ -30,7 +27,7 @@ export async function takeLock(file: string, waitMs: number, stateDir?: string):
   }
 }
 
-/** Hard-linking publishes the lock atomically together with its content, so no reader sees a lock without a holder. */
+/** Hard-linking publishes the lock together with its content, so no reader sees a lock without a holder. */
 async function tryTake(file: string, own: LockHolder): Promise<boolean> {
   const fresh = `${file}.${own.token}`
   try {
@@ -45,10 +42,7 @@ async function tryTake(file: string, own: LockHolder): Promise<boolean> {
   }
 }
 
-/**
- * Removes the lock of a dead process; a crash can also leave an empty lock file, which has no token. Two processes may find
- * the same abandoned lock: the slower one then moves the new lock of the faster one aside, and has to put it back.
- */
+/** Two processes may find the same dead lock: the slower one moves the faster one's new lock aside and puts it back. */
 export async function removeAbandoned(file: string, token: string | undefined): Promise<void> {
   const aside = `${file}.${randomUUID()}`
   try {
@@ -68,7 +62,7 @@ function lockOf(file: string, own: LockHolder): Lock {
   return {release, [Symbol.asyncDispose]: release}
 }
 
-/** `undefined` when there is no lock, or a crash has left a damaged one. */
+/** `undefined`: no lock, or a damaged one after a crash. */
 function readHolder(file: string): Promise<LockHolder | undefined> {
   return readPrivateJson(file, schemas => schemas.lockHolderSchema).catch(ignoreDamage)
 }

@@ -6,12 +6,11 @@ export type LogLevel = 'info' | 'warn' | 'error'
 
 export type WriteLog = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void
 
-/** One line of the log; lines that Node wrote while crashing have no time and level. */
+/** Lines that Node wrote while crashing have neither time nor level. */
 export interface LogEntry {
   readonly time: string | null
   readonly level: string | null
   readonly message: string
-  /** All other keys of the line. */
   readonly fields: Readonly<Record<string, unknown>>
 }
 
@@ -23,10 +22,7 @@ export function rotatedLog(file: string): string {
   return `${file}.1`
 }
 
-/**
- * Opens a log of JSON lines that never grows beyond two files. Writes are synchronous and in order, so that the last
- * messages of a crashing process are not lost.
- */
+/** Keeps at most two files of JSON lines. Writes synchronously, so that the last messages of a crash are not lost. */
 export function openLog(file: string, clock: () => number, maxBytes = FILE_BYTES): WriteLog {
   let size = statSync(file, {throwIfNoEntry: false})?.size ?? 0
   return (level, message, fields = {}) => {
@@ -46,14 +42,13 @@ export function openLog(file: string, clock: () => number, maxBytes = FILE_BYTES
   }
 }
 
-/** The last lines of the log, oldest first. */
 export async function tailLog(file: string, count: number): Promise<LogEntry[]> {
   const texts = await Promise.all([rotatedLog(file), file].map(readIfExists))
   const lines = texts.join('').split('\n').filter(Boolean)
   return lines.slice(Math.max(0, lines.length - count)).map(parseLine)
 }
 
-/** The last lines, then every line as it is written, across rotations, until the signal aborts. */
+/** Yields the last lines, then every new line, across rotations, until the signal aborts. */
 export async function* followLog(
   file: string,
   count: number,
@@ -87,7 +82,7 @@ export function parseLine(line: string): LogEntry {
     const {time = null, level = null, message, ...fields} = JSON.parse(line)
     if (typeof message === 'string') return {time, level, message, fields}
   } catch {
-    // What V8 prints before it crashes is not JSON.
+    // V8's crash output is not JSON.
   }
   return {time: null, level: null, message: line, fields: {}}
 }
@@ -109,7 +104,7 @@ async function positionAtEnd(file: string): Promise<Position> {
   return {id: found?.ino ?? 0, size: found?.size ?? 0}
 }
 
-/** The rest of a file after a position; nothing when another file has taken its place. */
+/** Empty when another file has taken its place. */
 async function readFrom(file: string, position: Position): Promise<Buffer> {
   const handle = await open(file).catch(() => undefined)
   if (!handle) return Buffer.alloc(0)

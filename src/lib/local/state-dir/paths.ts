@@ -1,10 +1,10 @@
 import {homedir} from 'node:os'
 import {join, resolve} from 'node:path'
 
-/** The directory in which the local stack of one user keeps its files; another directory is another stack. */
+/** Each state directory holds one local stack. */
 export interface StateDir {
   readonly folder: string
-  /** The running stack; exists only while a supervisor runs, or after one was killed. */
+  /** Exists only while a supervisor runs, or after one was killed. */
   readonly stateFile: string
   readonly endFile: string
   /** Held by a command that starts or stops the stack. */
@@ -17,7 +17,7 @@ export interface StateDir {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The state directory of this user: below ZAEL_DATA_DIR, else below the XDG data directory. */
+/** Below ZAEL_DATA_DIR, else below the XDG data directory. */
 export function findStateDir(env: Environment = process.env): StateDir {
   return stateDirAt(join(dataFolder(env), 'local'))
 }

@@ -6,7 +6,6 @@ import {describeIssues} from '../../core/text/text.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
 import {PRIVATE_MODE} from '../engines/kind.js'
 
-/** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
     await makeFolder(folder, PRIVATE_MODE)
@@ -16,13 +15,12 @@ export async function makePrivateFolder(folder: string): Promise<void> {
   await checkPrivateFolder(folder)
 }
 
-/** Throws when a folder belongs to another user, or others can use it; one that does not exist passes. */
 export async function checkPrivateFolder(folder: string): Promise<void> {
   const found = await stat(folder).catch(() => undefined)
   if (found) checkPrivate(folder, found)
 }
 
-/** Writes JSON atomically to a file that only its owner can read: a reader sees the old content or the new, never a part. */
+/** Atomic: a reader sees the old content or the new, never a part. */
 export async function writePrivateJson(file: string, value: object): Promise<void> {
   const fresh = `${file}.${randomUUID()}`
   try {
@@ -112,7 +110,7 @@ interface Ownership {
   readonly mode: number
 }
 
-/** Throws when a path belongs to another user. Windows has neither user ids nor permission bits. */
+/** Windows has neither user ids nor permission bits. */
 export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: string): void {
   const own = process.getuid?.()
   if (own === undefined || uid === own) return
@@ -122,10 +120,7 @@ export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: 
   })
 }
 
-/**
- * Throws unless a path belongs to this user and no other user can read or change it. It is not repaired: others may have
- * changed it already.
- */
+/** Throws if another user owns, can read or can change the path. Not repaired: others may have changed it already. */
 export function checkPrivate(path: string, {uid, mode}: Ownership): void {
   checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return

@@ -3,10 +3,10 @@ import {readFile} from 'node:fs/promises'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {promisify} from 'node:util'
 
-/** Identifies one process, and not a later one that got the same pid. */
+/** Distinguishes a process from a later one with the same pid. */
 export interface ProcessIdentity {
   readonly pid: number
-  /** When it started, in the operating system's own format; empty where the system does not tell. */
+  /** Start time in the operating system's own format; empty: not available. */
   readonly began: string
 }
 
@@ -42,7 +42,7 @@ function isPidInUse(pid: number): boolean {
   }
 }
 
-/** `undefined` when there is no such process, or only a zombie that its parent has not reaped. */
+/** `undefined`: no such process, or a zombie. */
 async function readStartTime(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') return readStartTimeFromProc(pid)
   if (process.platform === 'win32') return ''
@@ -55,7 +55,7 @@ async function readStartTime(pid: number): Promise<string | undefined> {
 
 async function readStartTimeFromProc(pid: number): Promise<string | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // Field 2 is the program's name in parentheses and may contain anything; field 3 is the state, field 22 the start time.
+  // Field 2 is the program's name in parentheses and may contain anything; field 3: the state; field 22: start time.
   const [state, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return text === '' || state === 'Z' ? undefined : rest[18]
 }

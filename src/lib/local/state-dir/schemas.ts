@@ -1,8 +1,8 @@
-// What zael itself writes into the state directory. Keys of newer versions are ignored, so that an older one can read them.
+// Files in the state directory. Keys of newer versions are ignored, so that an older zael can read them.
 import {isAbsolute} from 'node:path'
 import {z} from 'zod'
 
-/** Signals are sent to these: 0 and negative numbers would mean groups of processes, or all of them. */
+/** Signals are sent to these: 0 and negative numbers would mean process groups, or all processes. */
 const pidSchema = z.int32().min(1)
 
 const portSchema = z.int().min(1).max(65_535)
@@ -14,20 +14,18 @@ const lineSchema = z
 
 const instantSchema = z.iso.datetime()
 
-/** The engine listens on this machine only. */
 export const endpointSchema = z
   .string()
   .regex(/^http:\/\/127\.0\.0\.1:\d{1,5}$/, 'expected an address like http://127.0.0.1:8000')
 
 export const processIdentitySchema = z.object({
   pid: pidSchema,
-  /** When it started, in the operating system's own format; empty where the system does not tell. */
   began: lineSchema,
 })
 
 export const lockHolderSchema = processIdentitySchema.extend({
   token: z.string().min(1).max(200),
-  /** State directory of the stack that it is held for; absent in locks of older versions. */
+  /** State directory of the stack that holds it; absent in locks of older versions. */
   stateDir: z.string().optional(),
 })
 
@@ -42,10 +40,10 @@ export const stackStateSchema = processIdentitySchema.extend({
   engineVersion: lineSchema,
   endpoint: endpointSchema,
   port: portSchema,
-  /** `null`: everything is in memory. */
+  /** `null`: in memory. */
   dataDir: lineSchema.refine(isAbsolute, 'expected an absolute path').nullable(),
   aggregator: z.boolean(),
-  /** As it was asked for; absent: the default of a new table, or what an existing one has. */
+  /** As requested; absent: the default of a new table, or the index of an existing one. */
   resourceIndex: z.enum(['KEYS_ONLY', 'ALL']).optional(),
   startedAt: instantSchema,
   version: lineSchema,

@@ -20,19 +20,19 @@ export interface PollerOptions {
   readonly tableName: string
   readonly transport: Transport
   readonly stream: StreamTransport
-  /** Must be idempotent: a record may be delivered more than once. The same code that Lambda runs. */
+  /** Must be idempotent: a record may be delivered more than once. */
   readonly handler: StreamHandler
   readonly idle?: () => Promise<void>
-  /** Records how far the stream has been read; for one poller only. */
+  /** For one poller only. */
   readonly checkpointFile: string
   /** Called after a checkpoint is written: nothing up to this record will be read again. */
   readonly release?: (streamArn: string, sequence: string) => Promise<void>
-  /** Local time in ms since 1970. */
+  /** Epoch milliseconds. */
   readonly clock: () => number
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly log: (level: 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>) => void
-  /** Records per delivery at most; default 5,000, about 15 MB. */
+  /** Maximum records per delivery. Default: 5,000, about 15 MB. */
   readonly batchSize?: number
 }
 
@@ -42,7 +42,7 @@ interface PollerStatus {
   readonly batches: number
   readonly errors: number
   readonly lastError: {readonly message: string; readonly atMs: number} | undefined
-  /** Age of the last record delivered; 0 when the stream has been read to its end. */
+  /** Age of the last delivered record; 0: the stream was read to its end. */
   readonly lagMs: number
   /** Records that the engine keeps, as of the last discovery; `undefined` before it, and while the poller is behind. */
   readonly streamLength: number | undefined
@@ -57,7 +57,7 @@ const MIN_BACKLOG = 100
 const DISCOVERY_INTERVAL_MS = 10_000
 const MAX_BACKOFF_MS = 10_000
 
-/** Reads the stream of a local engine's table and delivers its records to the handler, in order and without gaps. */
+/** Delivers records in order and without gaps. */
 export class StreamPoller {
   readonly #options: PollerOptions
   readonly #batchSize: number
@@ -73,7 +73,7 @@ export class StreamPoller {
   #batches = 0
   #errors = 0
   #lastError: PollerStatus['lastError']
-  /** When the last record delivered was written; `undefined`: the stream has been read to its end. */
+  /** Write time of the last delivered record; `undefined`: the stream was read to its end. */
   #behindSinceMs: number | undefined
   #streamLength: number | undefined
 
@@ -88,7 +88,7 @@ export class StreamPoller {
     this.#running ??= this.#run()
   }
 
-  /** Resolves when the batch in flight, if any, is done and checkpointed. */
+  /** Resolves when the batch in flight is done and checkpointed. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#running
@@ -102,7 +102,7 @@ export class StreamPoller {
       errors: this.#errors,
       lastError: this.#lastError,
       lagMs: this.#behindSinceMs === undefined ? 0 : Math.max(0, this.#options.clock() - this.#behindSinceMs),
-      // It counts up to the last record delivered, not the backlog.
+      // The length does not include the backlog.
       streamLength: this.#behindSinceMs === undefined ? this.#streamLength : undefined,
     }
   }
@@ -126,7 +126,7 @@ export class StreamPoller {
     }
   }
 
-  /** Reads every readable shard once; resolves to whether more can be read at once. */
+  /** Resolves to whether more can be read at once. */
   async #round(): Promise<boolean> {
     if (this.#options.clock() >= this.#nextDiscoveryMs) await this.#discover()
     let hasMore = false
@@ -156,7 +156,7 @@ export class StreamPoller {
     this.#nextDiscoveryMs = clock() + DISCOVERY_INTERVAL_MS
   }
 
-  /** Delivers the next records of a shard; resolves to whether more are likely. */
+  /** Resolves to whether more records are likely. */
   async #advance(shardId: string): Promise<boolean> {
     const {records, next} = await this.#readOn(shardId, await this.#read(shardId))
     await this.#deliver(shardId, records)
@@ -171,10 +171,7 @@ export class StreamPoller {
     return hasMore || next === undefined
   }
 
-  /**
-   * Continues while pages are full. A bucket that changed a thousand times costs as many usage writes as one that changed
-   * once, so a poller that is behind catches up with larger batches.
-   */
+  /** A bucket costs the same usage writes per batch however often it changed, so large batches catch up faster. */
   async #readOn(shardId: string, first: StreamPage): Promise<StreamPage> {
     const {stream, log} = this.#options
     const records = [...first.records]
@@ -187,7 +184,7 @@ export class StreamPoller {
         next = page.next
         isFull = page.records.length >= this.#pageSize
       } catch (error) {
-        // Deliver what was read so far; if the error persists, the next round throws it.
+        // Deliver what was read so far. If the error persists, the next round throws it.
         log('warn', `the next page of the stream cannot be read yet: ${messageOf(error)}`, {shardId})
         break
       }
@@ -245,10 +242,7 @@ export class StreamPoller {
   }
 }
 
-/**
- * Records from the oldest that the engine keeps to the last one delivered; 0 before the first. Local engines number
- * records consecutively, so it is the difference of the numbers; DynamoDB Local counts the changes of all tables together.
- */
+/** Local engines number records consecutively; DynamoDB Local numbers all tables together. 0: nothing delivered yet. */
 async function streamLength(
   stream: StreamTransport,
   {streamArn, shards: progress}: Checkpoint,
@@ -269,7 +263,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Processes records of a stream; `failures` are the sequence numbers of those to deliver again. */
+/** `failures`: sequence numbers of the records to deliver again. */
 export type StreamHandler = (event: StreamEvent) => Promise<{readonly failures: readonly string[]}>
 
 export interface Delivery {
@@ -298,7 +292,7 @@ async function failuresOf(handler: StreamHandler, event: StreamEvent): Promise<R
   }
 }
 
-/** Records as Lambda passes them: with the stream's ARN in each. */
+/** Lambda adds the stream's ARN to each record. */
 function eventOf(streamArn: string, records: readonly RawRecord[]): StreamEvent {
   return {Records: records.map(record => ({...record, eventSourceARN: streamArn}) as StreamRecord)}
 }

@@ -2,14 +2,14 @@ import {readFile, rename, writeFile} from 'node:fs/promises'
 import * as z from 'zod/mini'
 import type {ShardDescription} from '../../dynamo/transports/stream.js'
 
-/** How far a shard has been read: up to and including a record, or to its end. */
+/** `sequence`: read up to and including this record. `done`: read to the end. */
 const progressSchema = z.union([
   z.object({done: z.literal(true)}),
   z.object({sequence: z.string().check(z.regex(/^\d{1,40}$/))}),
 ])
 export type ShardProgress = Readonly<z.infer<typeof progressSchema>>
 
-/** How far a stream has been read; a shard that is missing has not been started. Keys of newer versions are ignored. */
+/** A missing shard has not been started. Keys of newer versions are ignored. */
 const checkpointSchema = z.object({streamArn: z.string(), shards: z.record(z.string(), progressSchema)})
 export type Checkpoint = Readonly<z.infer<typeof checkpointSchema>>
 
@@ -35,13 +35,12 @@ export class StreamProgress {
     return this.#checkpoint.shards
   }
 
-  /** Sequence number of the last record delivered from a shard. */
   lastOf(shardId: string): string | undefined {
     const progress = this.shards[shardId]
     return progress && 'sequence' in progress ? progress.sequence : undefined
   }
 
-  /** Reads the file, once. If it is lost or damaged, reading starts over; the handler is idempotent. */
+  /** Reads the file once. If it is lost or damaged, reading starts over: the handler is idempotent. */
   async load(): Promise<Unreadable | undefined> {
     if (this.#isLoaded) return undefined
     const found = await readCheckpoint(this.#file)
@@ -51,17 +50,13 @@ export class StreamProgress {
     return undefined
   }
 
-  /** Sets the stream and its shards. Another stream starts from nothing; shards that no longer exist are dropped. */
   follow(streamArn: string, listed: readonly ShardDescription[]): void {
     const ids = new Set(listed.map(shard => shard.ShardId))
     const kept = Object.entries(this.shards).filter(([id]) => ids.has(id))
     this.#checkpoint = {streamArn, shards: streamArn === this.streamArn ? Object.fromEntries(kept) : {}}
   }
 
-  /**
-   * The shards to read now: unfinished ones whose parent is finished or no longer listed. The changes of one item move
-   * from a closed shard to its children, so this keeps them in order.
-   */
+  /** Unfinished shards without an unfinished parent: an item's changes move from a closed shard to its children. */
   readable(listed: readonly ShardDescription[]): string[] {
     const ids = new Set(listed.map(shard => shard.ShardId))
     const isDone = (id: string) => 'done' in (this.shards[id] ?? {})

@@ -13,7 +13,6 @@ import type {AggregatorStatus} from './control.js'
 
 export interface StackAggregator {
   status(): AggregatorStatus
-  /** Resolves when the batch in flight is finished. */
   stop(): Promise<void>
 }
 
@@ -25,7 +24,7 @@ interface StackAggregatorOptions {
   readonly log: WriteLog
 }
 
-/** Follows the stream of the local table with the code that Lambda runs. */
+/** Runs the same code as Lambda. */
 export function startStackAggregator(options: StackAggregatorOptions): StackAggregator {
   const {engine, table, checkpointFile, archiveDir, log} = options
   const stream = createStreamTransport({access: localAccess(engine.endpoint), clock: Date.now})

@@ -16,15 +16,12 @@ export interface ControlServer {
 
 const RESPONSE_TIMEOUT_MS = 2_000
 
-/** Far more than a status has; another program on the port may send anything. */
+/** Far more than a status needs: another program on the port may send anything. */
 const MAX_ANSWER_LENGTH = 64 * 1024
 
 const PROOF_HEADER = 'x-zael-proof'
 
-/**
- * Serves the status to those who know the token; others get an empty 404. Every process of this machine can connect, so
- * neither side sends the token: both prove that they know it, with a nonce that the asking side chooses.
- */
+/** Every local process can connect, so neither side sends the token: both prove it with the client's nonce. */
 export async function serveStatus(startToken: string, status: () => LiveStatus): Promise<ControlServer> {
   const server = createServer((request, response) => {
     response.setHeader('connection', 'close')

@@ -3,11 +3,10 @@ import type {Engine} from '../engines/engine.js'
 import type {WriteLog} from '../state-dir/log.js'
 
 interface WatchdogOptions {
-  /** Starts the engine again, on the same port. */
+  /** Uses the same port. */
   restart: () => Promise<Engine>
-  /** Called when the engine has exited, before it is restarted. */
   onDown: () => Promise<void>
-  /** Called when it runs again; a failure here counts as a failure of the engine. */
+  /** A failure here counts as a failure of the engine. */
   onUp: (engine: Engine) => Promise<void>
   log: WriteLog
   /** Monotonic milliseconds. */
@@ -16,15 +15,12 @@ interface WatchdogOptions {
   signal: AbortSignal
 }
 
-// An engine that has run for this long was healthy: a crash after that starts counting from zero.
+// After a crash later than this, restarts are counted from zero.
 const HEALTHY_AFTER_MS = 60_000
 const MAX_RESTARTS = 5
 const FIRST_BACKOFF_MS = 100
 
-/**
- * Restarts an engine whenever it exits by itself, with exponential backoff. Resolves when the signal aborts; throws when
- * the engine does not stay up.
- */
+/** Restarts with exponential backoff. Resolves when the signal aborts; throws when the engine does not stay up. */
 export async function watchEngine(first: Engine, options: WatchdogOptions): Promise<void> {
   const {restart, onDown, onUp, log, clock, sleep, signal} = options
   let engine: Engine | undefined = first

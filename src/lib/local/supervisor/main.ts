@@ -20,7 +20,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     ending.abort(stopped(`it got ${signal}`))
   })
 }
-// If the starting command exits before the stack is ready, no process knows of this stack. It may have exited already.
+// If the starting command exits before the stack is ready, no process knows of it. It may have exited already.
 const abandon = () => {
   if (!isReady) ending.abort(stopped('the command that started it has exited'))
 }

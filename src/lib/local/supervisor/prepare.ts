@@ -6,10 +6,7 @@ import {readResourceIndex, type Table} from '../../repository/table/table.js'
 import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 
-/**
- * Gives an engine what a new stack has: the table of the template with stream and expiry, its version record and the
- * default namespace. What exists already is left as it is, but for the mark of the aggregator in the version record; a table whose resource index is not what is asked for is an error.
- */
+/** Creates only missing parts, and marks the aggregator in an existing record. Throws if the resource index differs. */
 export async function prepareStack(
   table: Table,
   version: string,
@@ -28,13 +25,13 @@ async function ensureTable(
 ): Promise<boolean> {
   const stored = await storedVersion(table)
   if (stored?.record) {
-    // The record is written last, so the table is complete; another version of zael may have written it.
+    // The record is written last, so the table is complete. Another version of zael may have written it.
     checkCompatibility(stored.record, version, stored.hasLegacyRecord)
     await checkResourceIndex(table, shape)
     await markAggregator(table)
     return false
   }
-  // The template needs the YAML parser, which only the first start has to load.
+  // The template needs the YAML parser: load it only on the first start.
   const {loadTableDefinition} = await import('../../dynamo/table-definition.js')
   const definition = await loadTableDefinition({...shape, tableName: table.name})
   if (stored === undefined) await createTable(table.transport, definition)

@@ -16,7 +16,6 @@ import {prepareStack} from './prepare.js'
 
 interface StackServiceOptions {
   readonly endpoint: string
-  /** For the checkpoint and the archive. */
   readonly folder: string
   readonly aggregator: boolean
   readonly resourceIndex?: TableOptions['resourceIndex']
@@ -36,7 +35,7 @@ export class StackService {
     this.#table = openTable({stack: LOCAL_STACK, transport: this.#transport}).table
   }
 
-  /** Also called after every restart of the engine: one in memory has lost its table, and a new table has a new stream. */
+  /** Also called after a restart: an engine in memory has lost its table, and a new table has a new stream. */
   async start(engine: Engine): Promise<void> {
     const {folder, log, version, resourceIndex} = this.#options
     const table = this.#table
@@ -50,7 +49,6 @@ export class StackService {
     this.#aggregator = startStackAggregator({engine, table, checkpointFile, archiveDir, log})
   }
 
-  /** `null` when there is no aggregator, or the engine is down. */
   status(): AggregatorStatus | null {
     return this.#aggregator?.status() ?? null
   }

@@ -10,12 +10,11 @@ import {cannotWrite} from '../state-dir/private-file.js'
 import type {StackState} from '../state-dir/state.js'
 import type {SupervisorOptions} from './supervisor.js'
 
-/** The one message that a supervisor sends to the command that starts it. */
 export type SupervisorMessage =
   | {readonly kind: 'ready'; readonly state: StackState}
   | {readonly kind: 'failed'; readonly error: ErrorReport}
 
-/** A serialized `ZaelError`; without a code it is a bug. */
+/** Without a code, the error is a bug. */
 interface ErrorReport {
   readonly kind?: ErrorKind
   readonly code?: string
@@ -24,17 +23,17 @@ interface ErrorReport {
   readonly details?: Record<string, unknown>
 }
 
-/** Starts a supervisor that outlives this process; resolves when its stack is ready, throws why it could not start. */
+/** The supervisor outlives this process. Resolves when its stack is ready; throws why it could not start. */
 export async function startSupervisor(options: SupervisorOptions): Promise<StackState> {
   const {folder, logFile} = stateDirAt(options.stateDir)
-  // What Node prints when it crashes goes into the log too.
+  // Node's crash output goes into the log too.
   const crashOutput = await open(logFile, 'a', 0o600).catch(cause => {
     throw cannotWrite(logFile, cause)
   })
   try {
     const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
       cwd: folder,
-      // In a session of its own it gets neither Ctrl-C nor the hang-up of the terminal.
+      // In its own session, it gets neither Ctrl-C nor the terminal's hang-up.
       detached: true,
       windowsHide: true,
       stdio: ['ignore', 'ignore', crashOutput.fd, 'ipc'],
@@ -76,7 +75,6 @@ function toError({kind, code, message, hint, details}: ErrorReport): Error {
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), ...(details && {details})})
 }
 
-/** Arguments with which Node runs main: compiled, or from source when this file itself is run from source. */
 export function supervisorProgram(): string[] {
   const isSource = import.meta.url.endsWith('.ts')
   if (!isSource) return [fileURLToPath(packageFile('dist/lib/local/supervisor/main.js'))]

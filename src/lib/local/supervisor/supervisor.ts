@@ -19,7 +19,7 @@ import {endState, LOCAL_STACK, readState, type StackState, writeState} from '../
 import {serveStatus} from './control.js'
 import {watchEngine} from './engine-watchdog.js'
 
-/** Options of a supervisor; passed to its process as JSON. */
+/** Passed to the supervisor's process as JSON. */
 export interface SupervisorOptions {
   readonly stateDir: string
   /** Absent: the first that can run here and read the data. */
@@ -27,10 +27,10 @@ export interface SupervisorOptions {
   /** Absent: the preferred port if it is free, else any. */
   readonly port?: number
   readonly preferredPort?: number
-  /** `null`: everything is in memory. */
+  /** `null`: in memory. */
   readonly dataDir: string | null
   readonly aggregator: boolean
-  /** Projection of the resource index of a new table; absent: the default, and any for an existing one. */
+  /** Absent: the default for a new table, any for an existing one. */
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
   readonly version: string
 }
@@ -39,17 +39,13 @@ interface SupervisorHooks {
   readonly log: WriteLog
   readonly signal: AbortSignal
   onReady(state: StackState): void
-  /** How often to check that the state directory still belongs to this stack, in ms. */
   readonly watchIntervalMs?: number
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 const WATCH_INTERVAL_MS = 2_000
 
-/**
- * Runs a stack until the signal aborts, its state directory is deleted or its engine does not stay up. Stops everything it
- * has started.
- */
+/** Runs until the signal aborts, the state directory is deleted or the engine does not stay up; then cleans up. */
 export async function runSupervisor(options: SupervisorOptions, hooks: SupervisorHooks): Promise<void> {
   const {log, signal, onReady, watchIntervalMs = WATCH_INTERVAL_MS, sleep = sleepMs} = hooks
   const stateDir = stateDirAt(options.stateDir)
@@ -145,7 +141,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
   }
 }
 
-/** Detects that the state was deleted or replaced by another stack's: no command could stop this stack any more. */
+/** When the state is deleted or replaced by another stack's, no command can stop this stack any more. */
 function watchState(stateDir: StateDir, startToken: string, intervalMs: number, onGone: () => void): NodeJS.Timeout {
   return setInterval(async () => {
     const isOurs = await readState(stateDir).then(

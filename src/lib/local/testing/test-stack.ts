@@ -11,25 +11,25 @@ import {ensureVersion} from '../../repository/table/version.js'
 import {type Engine, startEngine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
 
-/** How to start a stack for tests. */
+/** Options of {@link startTestStack}. */
 export interface TestStackOptions extends TestSeams {
   /** Limits of every entity for every resource, such as `rpm=60/min`. */
   readonly limits?: readonly string[]
 }
 
-/** Options of another limiter on the same table; its seams are those of the stack unless given. */
+/** Options of {@link TestStack.newLimiter}. The seams default to those of the stack. */
 export type TestLimiterOptions = Omit<RateLimiterOptions, 'stack' | 'endpoint' | 'region' | 'profile' | 'client'> &
   TestSeams
 
-/** A table of its own on an engine of its own, in memory. */
+/** A table on its own in-memory engine. */
 export interface TestStack<Name extends string = string> extends AsyncDisposable {
   /** Name of the table. */
   readonly stack: string
-  /** `http://127.0.0.1:PORT`, for clients of your own. */
+  /** `http://127.0.0.1:PORT`, for your own clients. */
   readonly endpoint: string
   readonly limiter: RateLimiter<Name>
   readonly repository: Repository
-  /** Another limiter, as another process has it: with caches of its own. */
+  /** Opens another limiter with its own caches, as in another process. */
   newLimiter<Other extends string = Name>(options?: TestLimiterOptions): RateLimiter<Other>
   /** Closes the limiters and the repository, and stops the engine. May be called again. */
   close(): Promise<void>
@@ -48,7 +48,7 @@ export async function startTestStack<Name extends string = string>(
   options: TestStackOptions = {},
 ): Promise<TestStack<Name>> {
   const {limits = [], ...seams} = options
-  // Checked before anything is started.
+  // Throws before anything is started.
   const systemLimits = parseLimits([...limits])
   const engine = await startEngine({engine: 'dynoxide'})
   const direct = localTransport(engine.endpoint)
@@ -113,48 +113,47 @@ async function openStack<Name extends string>(input: OpenStackInput): Promise<Te
   }
 }
 
-/** A request on its way to the table. */
+/** A request to the table. */
 export interface InterceptedRequest {
   /** Such as `UpdateItem`. */
   readonly operation: string
-  /** In DynamoDB's own spelling. */
+  /** The request in DynamoDB's format. */
   readonly input: Readonly<Record<string, unknown>>
 }
 
-/** What a test can replace. */
+/** Dependencies that a test can replace. */
 export interface TestSeams {
-  /** Epoch milliseconds; a {@link TestClock} has one. */
+  /** Returns epoch milliseconds, such as {@link TestClock.clock}. */
   readonly clock?: () => number
-  /** Resolves after `ms`, or earlier when the signal aborts; a {@link TestClock} has one. */
+  /** Resolves after `ms`, or earlier when the signal aborts. Such as {@link TestClock.sleep}. */
   readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
-  /** In [0, 1): draws shards and pauses. */
+  /** Returns a number in [0, 1), which chooses shards and pauses. */
   readonly random?: () => number
-  /** Stands between the limiter and the table: count requests, delay them, or throw to have them fail. */
+  /** Intercepts requests to the table: count them, delay them, or throw to make them fail. */
   readonly intercept?: (request: InterceptedRequest, send: () => Promise<unknown>) => Promise<unknown>
 }
 
-/** A clock that moves only when told, and waits that move it. */
+/** A manual clock: only `advance` and `sleep` move it. */
 export class TestClock {
   #nowMs: number
 
-  /** Starts now unless said otherwise; epoch milliseconds. */
+  /** Epoch milliseconds. Default: now. */
   constructor(nowMs: number = Date.now()) {
     this.#nowMs = Math.floor(nowMs)
   }
 
-  /** For `clock`. */
+  /** Pass this as `clock`. */
   readonly clock = (): number => this.#nowMs
 
-  /** For `sleep`: moves the clock at once. */
+  /** Pass this as `sleep`: it moves the clock instead of waiting. */
   readonly sleep = async (ms: number): Promise<void> => this.advance(ms)
 
-  /** Moves the clock. */
+  /** Moves the clock forward. */
   advance(ms: number): void {
     this.#nowMs += Math.ceil(ms)
   }
 }
 
-/** The transport with an interceptor in front of it, if there is one. */
 function intercepted(transport: Transport, intercept: TestSeams['intercept']): Transport {
   if (!intercept) return transport
   const send = async (operation: Operation, input: object, options?: SendOptions) =>

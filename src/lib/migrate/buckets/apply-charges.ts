@@ -13,11 +13,7 @@ import type {Charges} from './charge.js'
 import type {OldBucket} from './old-bucket.js'
 import type {OldLimit} from './old-bucket-parts.js'
 
-/**
- * Charges both replicas; `current` is the new bucket as it was read. Only balances change: usage is computed from the
- * consumption counters and has counted each consumption already. The mark in the new item changes in the same write or
- * transaction, so nothing is charged twice. A charge that depends on the refill instant is refused at any other.
- */
+/** Balances only: usage already counts consumption. The mark changes in the same write: no charge is repeated. */
 export async function applyCharges(
   context: MigrationContext,
   current: Item,

@@ -5,20 +5,17 @@ import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration
 import type {OldBucket, OldResidue} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 
-/** Millitokens by which sums can differ because fractions are carried from one refill to the next. */
+/** Millitokens by which sums can differ, because fractions are carried between refills. */
 const ROUNDING = 1n
 
-/**
- * Old and new bucket are replicas of one bucket: each refills by itself, and what is consumed from one is charged to the
- * other. Amounts are millitokens; negative ones are refunds.
- */
+/** Old and new bucket are replicas, each charged the other's consumption. Millitokens; negative amounts are refunds. */
 export interface Charges {
-  /** Consumption of the old bucket, in all its locations, to charge to the new one. */
+  /** Consumption of the old bucket, in all its locations. */
   readonly toNew: ReadonlyMap<string, bigint>
-  /** Consumption of the new bucket to charge to the old one, in the location used last. */
+  /** Consumption of the new bucket, charged at the location used last. */
   readonly toOld: ReadonlyMap<string, bigint>
   readonly marks: BucketMarks
-  /** Whether a charge was computed from the refill instant of the new bucket, and is wrong at any other. */
+  /** A charge was computed from the new bucket's refill instant and is wrong at any other. */
   readonly dependsOnRefill: boolean
 }
 
@@ -38,7 +35,7 @@ export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], 
     for (const limit of latest ? [latest, ...(old.others.get(name) ?? [])] : []) {
       const mark = known?.get(limit.location)
       if (mark) oldConsumption += consumedSince(mark, limit)
-      // In a first comparison only the one used last determines the balance; one that appears later was created since.
+      // At first only the one used last determines the balance. One that appears later was created since.
       else if (limit === latest || known) oldConsumption += initialDeficit(limit, current)
       if (!mark) dependsOnRefill = true
       after.set(limit.location, markOf(limit, mark?.charged))
@@ -47,7 +44,7 @@ export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], 
       oldConsumption += (known?.get(residue.location)?.oldTokens ?? 0n) - residue.tokensMilli
       after.set(residue.location, markOfResidue(residue))
     }
-    // Without a counter, a charge could not be distinguished from consumption in later passes.
+    // Without a counter, later passes could not tell a charge from consumption.
     if (latest?.countsConsumption) {
       const charged = known?.get(latest.location)?.charged
       if (!charged) dependsOnRefill = true
@@ -63,10 +60,7 @@ export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], 
   return {toNew, toOld, marks, dependsOnRefill}
 }
 
-/**
- * What an old limit has consumed since the mark was written; negative if more was refunded. The bucket may have expired and
- * been created again, full; then its whole count is new consumption. In doubt nothing is refunded.
- */
+/** Negative: refunded. If the bucket expired and was recreated full, its whole count is new. In doubt, no refund. */
 function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption, isPerLimit}: OldLimit): bigint {
   const {tokensMilli, consumedMilli, capacityMilli, refillAmountMilli, refillPeriodMs} = state
   const elapsedMs = Math.max(0, refilledAtMs - mark.oldRefilledAtMs)
@@ -78,9 +72,9 @@ function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption,
   const earned = (BigInt(elapsedMs) * refillAmountMilli) / BigInt(refillPeriodMs) + ROUNDING
   const couldBeSame = tokensMilli <= mark.oldTokens + earned - consumed
   const couldBeNew = consumedMilli >= 0n && tokensMilli + consumedMilli <= capacityMilli + earned
-  // A client that writes whole items may have undone our charge, which leaves too much in a bucket that is still the same.
+  // A client that writes whole items may undo our charge, which leaves too much in the same bucket.
   if (consumed >= 0n) return couldBeSame || isPerLimit || !couldBeNew ? consumed : consumedMilli
-  // Buckets expire long after they are full again; a lower count after such a time rather means a new bucket than a refund.
+  // Buckets expire long after they are full, so a lower count then means a new bucket rather than a refund.
   const couldHaveExpired = elapsedMs > 0 && unused >= capacityMilli
   const showsRefund = couldBeSame && tokensMilli >= mark.oldTokens - consumed
   if (showsRefund && !(couldHaveExpired && couldBeNew)) return consumed
@@ -90,11 +84,10 @@ function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption,
 interface CurrentLimit extends ChargedBucket {
   readonly refilledAtMs: number
   readonly capacityMilli: bigint
-  /** How far the shards are from full at an instant; none of them is refilled backwards in time. */
+  /** Millitokens that the shards lack at an instant. No shard is refilled backwards in time. */
   readonly deficitAt: (atMs: number) => bigint
 }
 
-/** `undefined` when the first shard does not have the limit. */
 function sumOfShards(shards: readonly BucketRecord[], name: string): CurrentLimit | undefined {
   const [first] = shards
   const limit = first?.state.limits.get(name)
@@ -116,17 +109,14 @@ function sumOfShards(shards: readonly BucketRecord[], name: string): CurrentLimi
   }
 }
 
-/**
- * What was missing in a new bucket that a client created full: how far the old one was from full at that moment. The moment
- * follows from what the new one has earned since. Before its own refill instant the old one has earned nothing.
- */
+/** The old bucket's deficit when a client created the new one full. The new one's refills since show when. */
 function initialDeficit(limit: OldLimit, current: CurrentLimit): bigint {
   const createdMs = createdAtMs(current, limit, current.refilledAtMs)
   const deficit = limit.state.capacityMilli - balanceAt(limit, createdMs).tokensMilli
   return deficit > 0n ? deficit : 0n
 }
 
-/** When a bucket was created full that has consumed, and holds, this much. */
+/** When a bucket with this balance and consumption was created full. */
 function createdAtMs(
   {tokensMilli, consumedMilli, capacityMilli}: Pick<CurrentLimit, 'tokensMilli' | 'consumedMilli' | 'capacityMilli'>,
   {state: {refillAmountMilli, refillPeriodMs}}: OldLimit,
@@ -145,13 +135,11 @@ function consumedFromNew(charged: ChargedBucket | undefined, current: CurrentLim
     const isRefund = current.tokensMilli >= (restored < capacityMilli ? restored : capacityMilli)
     if (isRefund) return cappedRefund(consumed, limit)
   }
-  // The count does not tell what was consumed since. Assume that the old bucket was created full, and charge what the new
-  // one lacked then.
+  // The count is unusable. Assume that the old bucket was created full, and charge what the new one lacked then.
   const deficit = current.deficitAt(createdAtMs(limit.state, limit, limit.refilledAtMs))
   return deficit > 0n ? deficit : 0n
 }
 
-/** A refund must not fill the old bucket beyond its capacity. */
 function cappedRefund(consumed: bigint, {state}: OldLimit): bigint {
   const room = state.capacityMilli - state.tokensMilli
   return -consumed <= room ? consumed : room > 0n ? -room : 0n
@@ -164,10 +152,7 @@ interface MergedBucket {
   readonly marks: BucketMarks
 }
 
-/**
- * One bucket made of the old items, at the latest of their refill instants: no limit goes back in time or gains more than
- * its rate. Its consumption starts at 0, because that of the old items has been counted as usage already.
- */
+/** At the latest refill instant, so no limit goes back in time. Consumption starts at 0: usage already counts it. */
 export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket {
   const refilledAtMs = Math.max(...[...old.limits.values()].map(limit => limit.refilledAtMs))
   const limits = new Map<string, LimitState>()
@@ -200,7 +185,7 @@ function markOf({state, refilledAtMs, countsConsumption}: OldLimit, charged: Cha
   }
 }
 
-/** Records that the new bucket contains what adjustments left behind; that is never refilled or charged. */
+/** The new bucket includes residue, which is never refilled or charged. */
 function markOfResidue({tokensMilli}: OldResidue): LimitMark {
   return {oldConsumed: undefined, oldTokens: tokensMilli, oldRefilledAtMs: 0, charged: undefined}
 }

@@ -22,7 +22,7 @@ import {applyCharges} from './apply-charges.js'
 import {computeCharges, mergeBucket} from './charge.js'
 import {type OldBucket, readOldBucket, readOldBucketItems} from './old-bucket.js'
 
-/** A larger shard count is an error of another client. */
+/** A larger count is an error of another client. */
 const MAX_SHARDS = 1024
 
 interface BucketSources {
@@ -32,14 +32,13 @@ interface BucketSources {
   readonly sources: readonly OldItem<'bucket'>[]
 }
 
-/** Items that were read for a comparison, by `keyId`. */
 interface ReadForBuckets {
   readonly firstShards: ReadonlyMap<string, Item>
-  /** Further shards of buckets that exist, entities of those that do not. */
+  /** Further shards of existing buckets, entities of missing ones. */
   readonly related: ReadonlyMap<string, Item>
 }
 
-/** Compares old buckets with the new ones. Where there is none, it is made of the old items; otherwise both are charged. */
+/** Creates a missing new bucket from the old items, or charges both. */
 export async function compareBuckets(
   context: MigrationContext,
   items: readonly OldItem<'bucket'>[],
@@ -88,7 +87,7 @@ function keysRelatedTo(
   return stored?.kind === 'bucket' ? furtherShardKeys(stored.record) : entityKeys(context, bucket)
 }
 
-/** Keys that the entity of a bucket may have, the most recent first. */
+/** Most recent first. */
 function entityKeys(context: MigrationContext, {namespace, entity}: BucketSources): Key[] {
   const prefixes = new Set([partitionPrefix(namespace), ...oldPrefixes(context, 'entity', namespace).toReversed()])
   return [...prefixes].map(prefix => legacyKeys.entity(prefix, entity))
@@ -111,10 +110,10 @@ function compareBucket(context: MigrationContext, bucket: BucketSources, read: R
     return compareReplicas(context, {sources, old, current, shards})
   }
   if (old.limits.size === 0) {
-    // Counters that adjustments left are charged as soon as there is a new bucket.
+    // Residue is charged as soon as there is a new bucket.
     return {type: 'bucket', sources, state: old.residue.size === 0 ? 'same' : 'unknown'}
   }
-  // Encoded now, not when it is written: this throws if the current layout cannot hold the bucket.
+  // Encoded now, because this throws if the current layout cannot hold the bucket.
   const item = encodeCopy(context, bucket, old, read.related, current)
   const write = () => (current ? replaceSeen(context, current, item) : putAbsent(context, item))
   const isAbsent = current === undefined
@@ -142,7 +141,6 @@ function furtherShards(first: BucketRecord, related: ReadonlyMap<string, Item>):
 interface Replicas {
   readonly sources: readonly OldItem[]
   readonly old: OldBucket
-  /** The first shard as it was read. */
   readonly current: Item
   readonly shards: readonly BucketRecord[]
 }
@@ -156,7 +154,7 @@ function compareReplicas(context: MigrationContext, {sources, old, current, shar
     return {...common, state: 'behind', reason: 'was used in the old place', write}
   }
   const onDelete = current[MIGRATION_MARK] === undefined ? [] : [removeMark(context, current)]
-  // A charge to the old bucket only matters to clients that still use it; the old items may be deleted without it.
+  // Only clients of the old bucket need a charge to it, so the old items may be deleted without it.
   return {...common, state: 'same', onDelete, ...(charges.toOld.size > 0 ? {write} : {})}
 }
 

@@ -9,29 +9,26 @@ import type {OldItem} from '../records/finding.js'
 
 export interface OldLimit {
   readonly state: LimitState
-  /** The limit over all shards, whether all of them still exist or not. */
+  /** Over all shards, existing or not. */
   readonly whole: KindedRate
   readonly refilledAtMs: number
-  /** Whether the item counts its consumption; the oldest releases did not. */
   readonly countsConsumption: boolean
-  /** Location of the item as stored in marks, see {@link locationOf}. */
   readonly location: string
-  /** The item that is charged. */
   readonly item: Item
   readonly isPerLimit: boolean
 }
 
 interface BucketParts {
-  /** `undefined` for the item of a single limit, and for counters that are left of a bucket. */
+  /** `undefined` for the item of a single limit, and for residue. */
   readonly record: BucketRecord | undefined
   readonly limits: ReadonlyMap<string, OldLimit>
-  /** Counters that adjustments left of limits, or of a whole bucket, that are gone. */
+  /** Counters that adjustments left of a deleted limit or bucket. */
   readonly residue: ReadonlyMap<string, Residue>
 }
 
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
 
-/** Decodes an item that is readable. */
+/** The item must be readable. */
 export function decodeParts({item, record: identity}: OldItem<'bucket'>): BucketParts {
   const location = locationOf(identity)
   const single = decodePerLimitBucket(item)
@@ -59,23 +56,22 @@ export function decodeParts({item, record: identity}: OldItem<'bucket'>): Bucket
   return {record, limits, residue: withoutWritePressure(incomplete)}
 }
 
-/** Location of an item of a bucket, as stored in marks: namespace id in its key, and layout. Shards share one location. */
+/** As stored in marks: namespace id in the key, and layout. Shards share one location. */
 export function locationOf({namespace = '', limit, shard}: OldItem<'bucket'>['record']): string {
   if (limit !== undefined) return `${namespace}/limits`
   return `${namespace}/${shard === undefined ? 'bucket' : 'shards'}`
 }
 
-/** Write pressure is not consumption of a client. */
 function withoutWritePressure<T>(limits: ReadonlyMap<string, T>): Map<string, T> {
   return new Map([...limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT))
 }
 
-/** Balance of a limit refilled up to an instant; an instant before its last refill changes nothing. */
+/** An instant before the last refill changes nothing. */
 export function balanceAt({state, refilledAtMs}: Pick<OldLimit, 'state' | 'refilledAtMs'>, atMs: number): Balance {
   return refill(state, state, atMs - refilledAtMs)
 }
 
-/** Adds up two shards of one limit, at the later of their refill instants; charges go to the first one. */
+/** At the later refill instant. Charges go to `one`. */
 export function addShard(one: OldLimit, other: OldLimit): OldLimit {
   const refilledAtMs = Math.max(one.refilledAtMs, other.refilledAtMs)
   const a = balanceAt(one, refilledAtMs)
@@ -89,7 +85,7 @@ export function addShard(one: OldLimit, other: OldLimit): OldLimit {
       refillAmountMilli: one.state.refillAmountMilli + other.state.refillAmountMilli,
       tokensMilli: a.tokensMilli + b.tokensMilli,
       consumedMilli: one.state.consumedMilli + other.state.consumedMilli,
-      // Added up, the fractions could be a whole millitoken; dropping the smaller one loses at most half of that.
+      // The sum could exceed a whole millitoken. Dropping the smaller one loses at most half.
       remainder: a.remainder > b.remainder ? a.remainder : b.remainder,
     },
   }

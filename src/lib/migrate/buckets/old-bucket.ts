@@ -8,28 +8,24 @@ import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/conditio
 import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 import {addShard, decodeParts, locationOf, type OldLimit} from './old-bucket-parts.js'
 
-/** What adjustments left of one limit in one location; millitokens, negative if more was taken than given back. */
+/** Counters that adjustments left. Millitokens, negative if more was taken than refunded. */
 export interface OldResidue {
   readonly location: string
   readonly tokensMilli: bigint
 }
 
 export interface OldBucket {
-  /** Of a limit stored in several locations, the one that was used last. */
+  /** In the location used last. `others`: in other locations, which clients may still use. */
   readonly limits: ReadonlyMap<string, OldLimit>
-  /** The limit in the other locations: clients may still use it there. */
   readonly others: ReadonlyMap<string, readonly OldLimit[]>
   readonly residue: ReadonlyMap<string, readonly OldResidue[]>
-  /** Epoch seconds; the latest of its items, `undefined` if one of them never expires. */
+  /** Epoch seconds: the latest of its items. `undefined`: one never expires. */
   readonly ttlSeconds: number | undefined
   readonly cascade: boolean
   readonly parent: string | undefined
 }
 
-/**
- * Reads the old items of one entity and resource as one bucket. `unreadable` if one of them is incomplete, because then the
- * balance of the whole bucket is unknown.
- */
+/** `unreadable` if a live item is incomplete, because then the balance of the whole bucket is unknown. */
 export function readOldBucket(
   items: readonly OldItem<'bucket'>[],
   nowMs: number,
@@ -59,20 +55,20 @@ export function readOldBucket(
   }
 }
 
-/** Shards are the newest layout; they are sorted by their numbers. */
+/** Shards are the newest layout, sorted by number. */
 function newestFirst({record: a}: OldItem<'bucket'>, {record: b}: OldItem<'bucket'>): number {
   if (a.shard !== undefined && b.shard !== undefined) return a.shard - b.shard
   return Number(b.shard !== undefined) - Number(a.shard !== undefined) || b.generation - a.generation
 }
 
-/** By limit and location; limits that share a location are shards. */
+/** Limits that share a location are shards. */
 function addLimit(byLocation: Map<string, Map<string, OldLimit>>, name: string, limit: OldLimit): void {
   const known = byLocation.get(name) ?? new Map<string, OldLimit>()
   const sibling = known.get(limit.location)
   byLocation.set(name, known.set(limit.location, sibling ? addShard(sibling, limit) : limit))
 }
 
-/** Counters left of a bucket have their own location in marks: another shard in the same place may be live. */
+/** A location of its own: another shard in the same place may be live. */
 const residueLocation = ({record}: OldItem<'bucket'>): string => `${locationOf(record)}/rest`
 
 function addResidue(residue: Map<string, OldResidue[]>, name: string, added: OldResidue): void {
@@ -82,7 +78,7 @@ function addResidue(residue: Map<string, OldResidue[]>, name: string, added: Old
   residue.set(name, [...others, {...added, tokensMilli: added.tokensMilli + (sibling?.tokensMilli ?? 0n)}])
 }
 
-/** The one refilled last was used last. Of two with the same refill instant, the newer layout wins. */
+/** The one refilled last was used last. Ties go to the newer layout. */
 function chooseLastUsed(
   byLocation: ReadonlyMap<string, ReadonlyMap<string, OldLimit>>,
 ): Pick<OldBucket, 'limits' | 'others'> {
@@ -118,7 +114,7 @@ export async function readOldBucketItems(
   return groupBy(buckets, ({record}) => record.resource)
 }
 
-/** Shards under the literal id `default`; the first one tells how many there are. */
+/** Under the literal id `default`. The first shard has the count. */
 async function readLiteralShards(
   context: MigrationContext,
   entity: string,

@@ -9,7 +9,7 @@ import {readBigInt, readNumber, readString} from '../../schema/read.js'
 
 const PER_LIMIT_BALANCE = 'tokens_milli'
 
-/** One limit of a bucket, from the releases in which each limit was an item with its own refill instant. */
+/** From releases in which each limit was an item with its own refill instant. */
 interface PerLimitBucket {
   readonly namespace: string | undefined
   readonly entity: string
@@ -17,12 +17,11 @@ interface PerLimitBucket {
   readonly limit: string
   readonly refilledAtMs: number
   readonly state: LimitState
-  /** Whether the item counts its consumption; before 0.5 none did. */
+  /** No item did before 0.5. */
   readonly countsConsumption: boolean
   readonly ttlSeconds: number | undefined
 }
 
-/** `undefined` when the key belongs to another kind of record. */
 export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
   const key = legacyKeyOf(stored)
   if (key?.record !== 'per-limit-bucket') return undefined
@@ -46,16 +45,11 @@ export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
   }
 }
 
-/** Where the item of a single limit keeps its balance: an attribute, or one inside the map `data`. */
 export function perLimitBalancePath(item: Item): readonly string[] {
   return PER_LIMIT_BALANCE in item ? [PER_LIMIT_BALANCE] : ['data', PER_LIMIT_BALANCE]
 }
 
-/**
- * A bucket with all its limits in one item, from the releases in which it was in its entity's partition. It is read as
- * shard 0 of a current bucket, in the namespace of its key or else in `namespace`. `undefined` when the key belongs to
- * another kind of record.
- */
+/** Reads the item as shard 0. `namespace` applies if its key has none. `undefined`: another kind of record. */
 export function decodeCompositeBucket(stored: Item, namespace = PLACEHOLDER_NAMESPACE): StoredBucket | undefined {
   const key = legacyKeyOf(stored)
   if (key?.record !== 'composite-bucket') return undefined
@@ -78,11 +72,7 @@ const PER_LIMIT_NUMBERS = [
   'total_consumed_milli',
 ]
 
-/**
- * Whether a bucket item of any layout has everything needed to continue with each of its limits. A rate that the core does
- * not allow, such as one that never refills, makes it unreadable. Counters alone are readable: an adjustment leaves them
- * behind where the bucket, or the limit, is gone.
- */
+/** False if a limit is incomplete or its rate invalid. Counters alone are readable: adjustments leave them behind. */
 export function isReadableBucket(item: Item): boolean {
   const single = decodePerLimitBucket(item)
   if (!single) return isReadableComposite(item)
@@ -107,7 +97,6 @@ function isReadableComposite(item: Item): boolean {
   return isNumberIfPresent(item, 'rf') && [...limits.values()].every(fields => isComplete(fields, hasInstant))
 }
 
-/** Either a balance with its rate and a refill instant, or counters only. */
 function isComplete(fields: ReadonlySet<string>, hasInstant: boolean): boolean {
   const rate = ['cp', 'bx', 'ra', 'rp'].filter(field => fields.has(field))
   const isCounters = rate.length === 0

@@ -11,7 +11,7 @@ import {readNumber, readString} from '../../schema/read.js'
 
 export type RecordIdentity =
   | {readonly type: 'entity'; readonly entity: string}
-  /** `limit` is `undefined` when the item holds all limits; `shard` when it is in its entity's partition. */
+  /** `limit` is `undefined` if the item holds all limits, `shard` if it is in its entity's partition. */
   | {
       readonly type: 'bucket'
       readonly entity: string
@@ -19,9 +19,8 @@ export type RecordIdentity =
       readonly limit: string | undefined
       readonly shard: number | undefined
     }
-  /** `limit` is `undefined` when the item holds all limits of the scope. */
   | {readonly type: 'limits'; readonly scope: ConfigScope; readonly limit: string | undefined}
-  /** `window` is the label in the record; a record of midnight also counts other windows (D-11). */
+  /** `window` is the label. A record of midnight also counts other windows (D-11). */
   | {
       readonly type: 'usage'
       readonly entity: string
@@ -32,10 +31,10 @@ export type RecordIdentity =
   | {readonly type: 'audit'; readonly entity: string; readonly eventId: string}
   | {readonly type: 'version'}
   | {readonly type: 'registry'; readonly registry: 'resources' | 'entity-configs'}
-  /** `system` is a system configuration without limits. */
+  /** `system`: a system configuration without limits. */
   | {readonly type: 'settings'; readonly settings: 'system' | 'provisioner'}
 
-/** `undefined` when the item does not have the attributes of the record that its key names. */
+/** `undefined`: the item lacks the attributes that its key implies. */
 export function identifyRecord(item: Item, key: ParsedKey): RecordIdentity | undefined {
   switch (key.record) {
     case 'entity':
@@ -78,13 +77,13 @@ function identifyUsage(item: Item, key: Extract<ParsedKey, {record: 'usage'}>): 
   return {type: 'usage', entity: key.entity, resource: key.resource, window, start: key.start}
 }
 
-/** All limits may have been removed; the configuration version then still marks it as a configuration. */
+/** Without limits, the configuration version still marks a configuration. */
 function identifyConfig(item: Item, scope: ConfigScope): RecordIdentity | undefined {
   const isConfig = hasConfigVersion(item) || decodeConfigLimits(item).length > 0
   return isConfig ? {type: 'limits', scope, limit: undefined} : undefined
 }
 
-/** Whether an item holds the balance of some limit. An adjustment of an item that is gone leaves nothing else. */
+/** An adjustment of a deleted item leaves only a balance. */
 export function hasBalance(item: Item): boolean {
   return Object.keys(item).some(name => /^b_.+_tk$/.test(name) && readNumber(item, name) !== undefined)
 }
@@ -95,10 +94,10 @@ export const isPerLimitBucket = (item: Item): boolean =>
 export const isLimitConfig = (item: Item): boolean =>
   hasNumbers(item, 'capacity', 'refill_amount', 'refill_period_seconds')
 
-/** Whether a bucket knows if its entity cascades: from 0.9 on, clients copied that into it. */
+/** From 0.9 on, clients copied it from the entity. */
 export const knowsCascade = (item: Item): boolean => 'cascade' in item
 
-/** Whether the window type is part of the key of a usage record, as in releases with namespaces. */
+/** As in releases with namespaces. */
 export const hasWindowInKey = (item: Item): boolean => /#(daily|monthly)$/.test(readString(item, 'SK') ?? '')
 
 export const readSchemaVersion = (item: Item): string | undefined => readString(flatten(item), 'schema_version')
@@ -109,14 +108,11 @@ const hasStrings = (item: Item, ...names: string[]): boolean =>
 const hasNumbers = (item: Item, ...names: string[]): boolean =>
   names.every(name => readNumber(item, name) !== undefined)
 
-/**
- * The attributes of an old item that clients change and that its copy is made of. If they are unchanged, the copy is still
- * correct. A condition on all attributes could be longer than DynamoDB allows.
- */
+/** Attributes that clients change and the copy is made of. A condition on all could exceed DynamoDB's limits. */
 export function changingAttributes(item: Item, type: RecordIdentity['type']): readonly string[] {
   const names = Object.keys(item).filter(name => !isKeyAttribute(name))
   switch (type) {
-    // Never changed, or not copied: it is enough that the item exists.
+    // Never changed, or not copied: existence is enough.
     case 'audit':
     case 'registry':
     case 'version':
@@ -135,7 +131,7 @@ export function changingAttributes(item: Item, type: RecordIdentity['type']): re
 
 const PER_LIMIT_STATE = ['tokens_milli', 'last_refill_ms', 'total_consumed_milli']
 
-/** The refill instant and the consumption, or the balance where consumption is not counted; possibly all in the map `data`. */
+/** Refill instant and consumption, or the balance if consumption is not counted. `data` may hold them all. */
 function isBucketState(item: Item, name: string): boolean {
   if (name === 'rf' || name === 'data' || PER_LIMIT_STATE.includes(name)) return true
   const [, limit, field] = /^b_(.+)_(tk|tc)$/.exec(name) ?? []
@@ -147,14 +143,14 @@ function isBucketState(item: Item, name: string): boolean {
 const isReplacedByBurst = (item: Item, name: string): boolean =>
   name.endsWith('_cp') && name.replace(/cp$/, 'bx') in item
 
-/** One configured limit, from the releases in which each limit was an item of its own. */
+/** From releases in which each limit was an item of its own. */
 interface LimitConfigItem {
   readonly namespace: string | undefined
   readonly scope: ConfigScope
   readonly limit: Limit
 }
 
-/** The burst was the ceiling, so it becomes the capacity. `undefined` when the key belongs to another kind of record. */
+/** The burst was the ceiling, so it becomes the capacity. `undefined`: another kind of record. */
 export function decodeLimitConfig(stored: Item): LimitConfigItem | undefined {
   const key = parseLegacyKey({PK: readString(stored, 'PK') ?? '', SK: readString(stored, 'SK') ?? ''})
   if (key?.record !== 'limit-config') return undefined

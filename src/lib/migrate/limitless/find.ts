@@ -22,13 +22,9 @@ interface FinderOptions {
   readonly oldLimits?: boolean
 }
 
-/** Resources and systems of which it is remembered that they have limits. */
 const MOST_REMEMBERED = 10_000
 
-/**
- * Finds buckets for which no limits are configured at any level: requests for them fail. Releases up to 0.6 took the limits
- * with each request, and stored them in buckets only. Where resource or system have limits this reads nothing per bucket.
- */
+/** Finds buckets without limits at any level: their requests fail. Releases up to 0.6 kept limits only in buckets. */
 export class LimitlessFinder {
   readonly #options: FinderOptions
   readonly #shared = new Set<string>()
@@ -38,7 +34,6 @@ export class LimitlessFinder {
     this.#options = options
   }
 
-  /** Those that are on a page; a bucket with items on several pages is found once. */
   async find(context: MigrationContext, page: ClassifiedPage): Promise<LimitlessBucket[]> {
     const all = [...currentBuckets(context, page), ...(this.#options.oldBuckets ? await oldBuckets(context, page) : [])]
     const noSystem = await this.#lacking(context, all, () => [{level: 'system'}])
@@ -48,7 +43,7 @@ export class LimitlessFinder {
       {level: 'entity', entity, resource: DEFAULT_RESOURCE},
     ])
     if (found.length === 0) return []
-    // Nothing is configured for a namespace that was deleted.
+    // Nothing is configured for a deleted namespace.
     const active = await this.#activeNamespaces(context)
     return found.filter(({namespace}) => active.has(namespace))
   }
@@ -103,14 +98,14 @@ export class LimitlessFinder {
     this.#active ??= new Namespaces(signal ? untilAborted(table, signal) : table)
       .list()
       .then(active => new Set(active.map(({id}) => id)))
-    // That of data without a namespace may be registered meanwhile, or will be.
+    // The namespace `default` may be registered meanwhile, or will be.
     return this.#active.then(ids => new Set([...ids, defaultNamespace ?? PLACEHOLDER_NAMESPACE]))
   }
 }
 
 const isRegistered = ({namespace}: LimitlessBucket): boolean => namespace !== PLACEHOLDER_NAMESPACE
 
-/** Whether a configuration has limits, readable or not, or a switch that refuses every request. */
+/** Limits, readable or not, or a switch that refuses every request. */
 export function definesLimits(item: Item | undefined): boolean {
   if (!item) return false
   if (limitAttributesIn(item).length > 0) return true

@@ -5,16 +5,16 @@ import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {MILLI} from '../../core/token-math.js'
 import {checkScope, tooManyLimits} from '../../repository/limits/checks.js'
 
-/** Resources that one tally distinguishes; buckets of further ones are only counted. */
+/** Buckets of further resources are only counted. */
 const MOST_RESOURCES = 5_000
 
-/** Different sets of limits that are counted, over all resources: about 20 MB. */
+/** Over all resources: about 20 MB. */
 const MOST_SETS = 20_000
 
 const MOST_ENTITIES = 10
 const MOST_EXAMPLES = 3
 
-/** A set of limits is that of the whole resource if at least so many buckets have it. */
+/** Buckets that must share a set before it applies to the whole resource. */
 const LEAST_COMMON = 2
 
 export interface EntityLimits {
@@ -26,9 +26,8 @@ export interface LimitlessResource {
   readonly namespace: string
   readonly resource: string
   readonly buckets: number
-  /** The first of their entities. */
   readonly entities: readonly string[]
-  /** The limits that most of them have, for the whole resource; `undefined` if no two buckets have the same. */
+  /** The most common limits. `undefined`: no two buckets have the same. */
   readonly common: readonly Limit[] | undefined
   readonly exceptions: number
   readonly shownExceptions: readonly EntityLimits[]
@@ -58,7 +57,6 @@ interface Row {
   underivable: number
 }
 
-/** Adds up buckets without configured limits, in bounded memory, however many there are. */
 export class LimitlessTally {
   readonly #rows = new Map<string, Row>()
   #sets = 0
@@ -78,7 +76,7 @@ export class LimitlessTally {
     }
     const id = JSON.stringify(limits)
     const set = row.sets.get(id) ?? (this.#sets < MOST_SETS ? {limits, examples: [], buckets: 0} : undefined)
-    // One that is not counted is never the common one: its buckets get limits of their own.
+    // An uncounted set is never the common one: its buckets get limits of their own.
     if (!set) return
     if (set.buckets === 0) this.#sets++
     row.sets.set(id, set)
@@ -124,16 +122,13 @@ function summaryOf({namespace, resource, buckets, entities, sets, underivable}: 
   }
 }
 
-/**
- * Whether the limits of the resource keep a bucket as it is: it has the same, or some of them with the same values. Those
- * that it lacks were not used lately, and an exception without them would leave them unlimited.
- */
+/** Limits of the resource that the bucket lacks were not used lately. An exception would leave them unlimited. */
 export function isCoveredBy(limits: readonly Limit[], common: readonly Limit[] | undefined): boolean {
   const ofResource = new Set(common?.map(limit => JSON.stringify(limit)))
   return limits.every(limit => ofResource.has(JSON.stringify(limit)))
 }
 
-/** Of equally common sets the one with more limits, then the one with the lower ones: nobody gets more by chance. */
+/** Ties: more limits first, then lower ones, so that nobody gets more by chance. */
 function commonFirst(a: LimitSet, b: LimitSet): number {
   const bySize = b.buckets - a.buckets || b.limits.length - a.limits.length
   return bySize || compareLimits(a.limits, b.limits)
@@ -153,25 +148,24 @@ const perSecond = ({refillAmount, refillPeriodSeconds}: Limit): number => refill
 
 const MS_PER_SECOND = 1000
 
-/** A bucket for which no limits are configured at any level. */
 export interface LimitlessBucket {
-  /** The id that its records have, or will have. */
+  /** The id that its records have or will have. */
   readonly namespace: string
   readonly entity: string
   readonly resource: string
-  /** The limits in the bucket, sorted by name; `undefined` if they cannot be configured as they are. */
+  /** By name. `undefined`: they cannot be configured as they are. */
   readonly limits: readonly Limit[] | undefined
 }
 
 type BucketName = Pick<LimitlessBucket, 'entity' | 'resource'>
 
-/** What would have to be configured for a bucket to stay as it is; the rates are those of the whole, over all shards. */
+/** `rates` are those of all shards together. */
 export function limitsInBucket(
   bucket: BucketName,
   rates: Iterable<readonly [string, KindedRate]>,
 ): readonly Limit[] | undefined {
   const own = [...rates].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
-  // A schedule or a reset is stored in a bucket as far as it is needed there, which is not all of it.
+  // A bucket stores a schedule or a reset only in part.
   if (own.length === 0 || own.some(([, {kind}]) => kind !== undefined)) return undefined
   try {
     checkScope({level: 'entity', ...bucket})
@@ -183,7 +177,7 @@ export function limitsInBucket(
   }
 }
 
-/** Fractions of a token or of a second are refused by `makeLimit`. */
+/** `makeLimit` refuses fractions of a token or of a second. */
 function limitOf(name: string, {capacityMilli, refillAmountMilli, refillPeriodMs}: KindedRate): Limit {
   return makeLimit({
     name,

@@ -10,7 +10,7 @@ export interface ClassifiedPage {
   readonly unknown: readonly Key[]
 }
 
-/** `isWhole` tells whether all items of a partition are among them; without it that is not known. */
+/** `isWhole`: whether `items` has all items of a partition. Default: unknown, so false. */
 export function classifyPage(
   context: MigrationContext,
   items: Iterable<Item>,
@@ -27,7 +27,7 @@ export function classifyPage(
   }
 }
 
-/** Whether a page has data without a namespace; the version record alone does not count as data. */
+/** The version record alone does not count as data. */
 export function hasUnprefixed({old}: ClassifiedPage): boolean {
   const data = [...old.values()].flat().filter(({record}) => record.type !== 'version')
   return data.some(({record}) => record.namespace === undefined)

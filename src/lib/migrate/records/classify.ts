@@ -16,28 +16,22 @@ import {
   readSchemaVersion,
 } from '../layouts/record-shapes.js'
 
-/**
- * The layouts in the order in which releases of the Python system introduced them: 1 nested maps (0.1 to 0.5), 2 the same
- * flat (0.6), 3 composite buckets (0.7), 4 composite configurations (0.8, 0.9), 5 namespaces (0.10.0), 6 the current one.
- */
+/** Layouts: 1 nested (0.1–0.5), 2 flat (0.6), 3 composite buckets (0.7), 4 configs (0.8–0.9), 5 namespaces (0.10.0). */
 export type Generation = 1 | 2 | 3 | 4 | 5 | 6
 
 export type OldGeneration = Exclude<Generation, 6>
 
-/** A record of an older layout. If later layouts kept its shape, `generation` is the one that introduced the shape. */
+/** If later layouts kept its shape, `generation` is the one that introduced it. */
 export type OldRecord = {
   readonly kind: 'old'
   readonly generation: OldGeneration
-  /** The id in the key; `undefined` before namespaces. */
+  /** The id in the key. `undefined` before namespaces. */
   readonly namespace: string | undefined
 } & RecordIdentity
 
 export type OldRecordType = RecordIdentity['type']
 
-/**
- * Kinds of records of the current layout; `migration` is the progress of `zael migrate` itself, `operation` what zae-limiter
- * 0.17 keeps of resets, top-ups and manifests being applied.
- */
+/** `migration`: progress of `zael migrate`. `operation`: resets, top-ups and manifests applied by zae-limiter 0.17. */
 export type CurrentRecordType = OldRecordType | 'namespace' | 'migration' | 'operation'
 
 interface CurrentRecord {
@@ -54,11 +48,11 @@ interface UnknownRecord {
 export type ClassifiedRecord = OldRecord | CurrentRecord | UnknownRecord
 
 interface ClassifyOptions {
-  /** Whether items under the id `default`, which no registry assigned, have to move to the namespace `default`. */
+  /** Whether items under the unregistered id `default` move to the namespace `default`. */
   readonly literalDefaultMoves?: boolean
 }
 
-/** What an item is, by its key and its shape. The version record is not used: in some releases it was wrong (C-8). */
+/** By key and shape. The version record is ignored: some releases wrote it wrong (C-8). */
 export function classifyItem(item: Item, options: ClassifyOptions = {}): ClassifiedRecord {
   const key = keyOf(item)
   if (spellKey(key) === spellKey(migrationRecordKey)) {
@@ -148,7 +142,7 @@ function classifyLegacy(stored: Item, legacy: LegacyKey): OldRecord | undefined 
       return version === undefined ? undefined : old(nested ? 1 : generationOfSchema(version), {type: 'version'})
     }
     case 'unprefixed': {
-      // Provisioner records and window types in usage keys came after namespaces; no release wrote them without one.
+      // No release wrote provisioner records, or window types in usage keys, without a namespace.
       if (legacy.current.record === 'provisioner' || hasWindowInKey(stored)) return undefined
       const identity = identifyRecord(item, legacy.current)
       return identity && old(nested ? 1 : firstGenerationOf(identity), identity)
@@ -162,7 +156,7 @@ function firstGenerationOf(identity: RecordIdentity): OldGeneration {
   return identity.type === 'registry' && identity.registry === 'entity-configs' ? 4 : 2
 }
 
-/** By what releases before namespaces wrote into the version record; 1.0.0 is the oldest version, not the newest. */
+/** Before namespaces, 1.0.0 was the oldest version, not the newest. */
 function generationOfSchema(version: string): OldGeneration {
   if (version === '0.7.0') return 3
   return version === '1.0.0' ? 2 : 4

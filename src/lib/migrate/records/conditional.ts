@@ -13,7 +13,7 @@ import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy-key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import type {MigrationContext, OldItem} from './finding.js'
 
-/** Requires that an item exists and that the named attributes are as they were read; without names, all attributes. */
+/** The item must exist, and the named attributes must be as they were read. Default: all attributes. */
 export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
   for (const [name, value] of Object.entries(seen)) {
     if (isKeyAttribute(name)) continue
@@ -23,10 +23,7 @@ export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: reado
   if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
 }
 
-/**
- * Sends one conditional write; `false` when its condition does not hold. A write whose response was lost is repeated: no
- * condition here holds once the write was applied, and the next comparison finds nothing left to do.
- */
+/** `false`: the condition failed. A repeat after a lost response is safe: no condition holds once its write applied. */
 export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'DeleteItem'>(
   {table, signal}: MigrationContext,
   operation: O,
@@ -55,7 +52,7 @@ export async function transactConditional({table, signal}: MigrationContext, ite
   }
 }
 
-/** A record whose namespace is not registered must never reach a write. */
+/** A record without a registered namespace must never be written. */
 function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
   const partition = partitionOf(keyOf(Item ?? Key ?? {}))
   if (splitNamespace(partition).namespace === PLACEHOLDER_NAMESPACE)
@@ -67,7 +64,7 @@ export async function putAbsent(context: MigrationContext, item: Item): Promise<
   return sendConditional(context, 'PutItem', input)
 }
 
-/** Writes whole items, whatever is in their places: only for items of which nobody writes another version. */
+/** Unconditional: only for items of which nobody writes another version. */
 export async function putAll({table, signal}: MigrationContext, items: readonly Item[]): Promise<void> {
   for (const Item of items) refusePlaceholder({Item})
   const requests = items.map(put => ({put}))
@@ -86,7 +83,7 @@ export async function setMark(context: MigrationContext, seen: Item, mark: Attri
   return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(seen)), ...e.set(MIGRATION_MARK, mark).update()})
 }
 
-/** Removes the mark of a new item, or replaces it by the rest of it, if the mark is unchanged since it was read. */
+/** Fails if the mark changed since it was read. `rest` replaces it. */
 export function removeMark(context: MigrationContext, seen: Item, rest?: string): TransactItem {
   const e = new ExpressionBuilder()
   const mark = seen[MIGRATION_MARK]
@@ -96,7 +93,7 @@ export function removeMark(context: MigrationContext, seen: Item, rest?: string)
   return {Update: {TableName: context.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...fields}}
 }
 
-/** A short hash of the content of items; the order of attributes and set elements does not matter. */
+/** The order of attributes and set elements does not matter. */
 export function digest(items: readonly Item[]): string {
   const hash = createHash('sha256')
   for (const text of items.map(canonical).sort()) hash.update(text)
@@ -119,12 +116,11 @@ function canonical(value: unknown): string {
   return `{${parts.sort().join(',')}}`
 }
 
-/** Reads items by key, strongly consistent; the result is by `keyId`. */
+/** Strongly consistent, by `keyId`. */
 export function readItems({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
   return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, signal})
 }
 
-/** The same, of each item its key and its migration mark only, which is faster where the mark decides. */
 export function readMarks({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
   const projection = [MIGRATION_MARK]
   return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, projection, signal})

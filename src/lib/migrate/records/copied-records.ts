@@ -40,7 +40,7 @@ export async function compareEntities(
   })
 }
 
-/** Whether two items mean the same entity; one of them may leave out attributes that have a default. */
+/** One of them may omit attributes that have a default. */
 function isSameEntity(current: Item, copy: Item): boolean {
   const [existing, wanted] = [decodeEntity(current), decodeEntity(copy)].map(record => record && encodeEntity(record))
   if (!existing || !wanted || digest([existing]) !== digest([wanted])) return false
@@ -55,7 +55,7 @@ export function compareProvisioner(
   return compareCopies(context, settings, {convert: moderniseInto})
 }
 
-/** Compares audit events with their copies. Events never change, so one that exists is up to date. */
+/** Events never change, so an existing copy is up to date. */
 export async function compareAudit(
   context: MigrationContext,
   events: readonly OldItem<'audit'>[],
@@ -67,7 +67,7 @@ export async function compareAudit(
   return [...findings, ...expired.map((old): MigrationFinding => ({type: 'audit', sources: [old], state: 'expired'}))]
 }
 
-/** Registries are not copied: each configuration is added to the new one when it is written. */
+/** Not copied: each configuration is registered when it is written. */
 export async function compareRegistries(
   _context: MigrationContext,
   registries: readonly OldItem<'registry'>[],
@@ -75,7 +75,7 @@ export async function compareRegistries(
   return registries.map(old => ({type: 'registry', sources: [old], state: 'same'}))
 }
 
-/** An old version record is obsolete once there is a new one that current clients accept. */
+/** Obsolete once there is a new record that current clients accept. */
 export async function compareVersions(
   context: MigrationContext,
   versions: readonly OldItem<'version'>[],
@@ -135,7 +135,7 @@ async function compareCopies(
   })
 }
 
-/** Entities that are stored both without a namespace and under the literal id `default`: for each, the other item. */
+/** Entities stored both without a namespace and under the literal id `default`: for each, the other item. */
 async function readDuplicates(
   context: MigrationContext,
   entities: readonly OldItem<'entity'>[],
@@ -161,16 +161,13 @@ interface RecordCopy {
   readonly sources: readonly OldItem[]
   readonly copy: Item
   readonly current: Item | undefined
-  /** Whether a new item that the migration did not write is equivalent; by default if all attributes are equal. */
+  /** For a new item that the migration did not write. Default: all attributes are equal. */
   readonly isEquivalent?: (current: Item) => boolean
-  /** Writes a first copy; by default a put where there is no item. */
+  /** Writes a first copy. Default: a put if there is no item. */
   readonly create?: (marked: Item) => Promise<boolean>
 }
 
-/**
- * Compares a copy with the item in its place. The new item follows the old one until another client changes it; if both
- * were changed, it is a conflict that a person has to resolve.
- */
+/** The copy follows the old item until another client changes it. If both changed, a person must resolve it. */
 export function compareCopy(
   context: MigrationContext,
   {type, sources, copy, current, isEquivalent, create}: RecordCopy,

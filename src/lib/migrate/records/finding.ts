@@ -12,12 +12,12 @@ const CONCURRENT_COMPARISONS = 16
 export interface MigrationContext {
   readonly table: Table
   readonly signal: AbortSignal | undefined
-  /** Id of the namespace `default`, the target of everything without a namespace; `undefined` until it is registered. */
+  /** The id of `default`, the target of data without a namespace. `undefined`: not registered yet. */
   readonly defaultNamespace: string | undefined
   readonly literalDefaultMoves: boolean
-  /** Called once for each item read; the result stays with the item as an {@link OldItem}. */
+  /** Called once per item read. {@link OldItem} keeps the result. */
   readonly classify: (item: Item) => ClassifiedRecord
-  /** Where old items are, known after a pass over the whole table; without it they may be anywhere. */
+  /** Known after a pass over the whole table. Without it, old items may be anywhere. */
   readonly locations?: OldLocations | undefined
 }
 
@@ -27,43 +27,37 @@ export interface OldItem<T extends OldRecordType = OldRecordType> {
   readonly isPartitionOnPage?: boolean
 }
 
-/**
- * Decisions about ambiguous old items. `split`: a midnight usage record was split into hour and day; `kept as labelled`: it
- * could not be (D-11). `superseded`: of a bucket stored in several locations, the one used last counts.
- */
+/** Midnight usage: `split` into hour and day or `kept as labelled` (D-11). `superseded`: the bucket used last wins. */
 type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
 
-/** How an old record compares with its copy. Several old items may become one record. */
+/** Several old items may become one record. */
 export interface MigrationFinding {
   readonly type: OldRecordType
   readonly sources: readonly OldItem[]
-  /**
-   * `behind`: the copy has to be written; `expired`: the record need not be copied any more; `unknown`: its content cannot be
-   * read, so it is left alone like an item of unknown shape; `unmovable`: the current layout cannot hold it.
-   */
+  /** `behind`: needs a write. `expired`: not copied. `unknown`: unreadable, skipped. `unmovable`: does not fit. */
   readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown' | 'unmovable'
   readonly reason?: string | undefined
   readonly decision?: MigrationDecision | undefined
   readonly isAbsent?: boolean
   readonly firstCopy?: Item
-  /** Brings the copy up to date. `false`: another client changed an item meanwhile, so it has to be compared again. */
+  /** `false`: another client changed an item meanwhile, so compare again. */
   readonly write?: () => Promise<boolean>
   /** Changes to the copy when the old items are deleted. */
   readonly onDelete?: readonly TransactItem[]
   readonly keep?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
 }
 
-/** Key of the first old item of a record, as `zael migrate resolve` accepts it. */
+/** As `zael migrate resolve` accepts it. */
 export const findingKey = ({sources}: Pick<MigrationFinding, 'sources'>): string =>
   spellKey(keyOf((sources[0] as OldItem).item))
 
-/** Namespace of an old record in the current layout; the placeholder while `default` is not registered. */
+/** The placeholder while `default` is not registered. */
 export function targetNamespace(context: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {
   const isDefault = namespace === undefined || (namespace === LITERAL_DEFAULT && context.literalDefaultMoves)
   return isDefault ? (context.defaultNamespace ?? PLACEHOLDER_NAMESPACE) : namespace
 }
 
-/** Prefixes of the partition keys that may hold old records of a kind that move to `namespace`; the newest one last. */
+/** Partition key prefixes that may hold old records of a kind, newest last. */
 export function oldPrefixes(context: MigrationContext, kind: ScatteredKind, namespace: string): string[] {
   const own = partitionPrefix(namespace)
   if (namespace !== (context.defaultNamespace ?? PLACEHOLDER_NAMESPACE)) return [own]
@@ -78,7 +72,7 @@ export function isSingleItem(context: MigrationContext, kind: ScatteredKind, nam
   return context.locations?.mayHaveParts(kind) === false && oldPrefixes(context, kind, namespace).length === 1
 }
 
-/** Tells which records start on a page. One that is spread over several pages is handled once, where its first item is. */
+/** A record that spans pages is handled once, where its first item is. */
 export function startsAmong(page: readonly OldItem[]): (sources: readonly OldItem[]) => boolean {
   const onPage = new Set(page.map(({item}) => keyId(keyOf(item))))
   return ([first]) => first !== undefined && onPage.has(keyId(keyOf(first.item)))

@@ -40,7 +40,7 @@ interface OldConfig {
   readonly sources: readonly OldItem[]
 }
 
-/** Compares limits with their copies. The limits of one scope become one item, whether each had its own or not. */
+/** The limits of one scope become one item. */
 export async function compareLimits(
   context: MigrationContext,
   items: readonly OldConfigItem[],
@@ -73,13 +73,13 @@ export async function hasOldLimits(context: MigrationContext, namespace: string,
 const scopeOf = (record: OldConfigItem['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 
-/** Keys of old items that may hold all limits of a scope. An item with the current key is current, not old. */
+/** An item with the current key is current, not old. */
 function compositeKeys(context: MigrationContext, namespace: string, scope: ConfigScope): Key[] {
   const elsewhere = oldPrefixes(context, 'limits', namespace).filter(prefix => prefix !== partitionPrefix(namespace))
   return elsewhere.map(prefix => legacyKeys.config(prefix, scope))
 }
 
-/** All old items of a scope: items of single limits first, then those with all limits, the newest last. */
+/** Items of single limits first, then those with all limits, newest last. */
 async function gatherSources(
   context: MigrationContext,
   config: OldConfig,
@@ -127,10 +127,7 @@ function compareConfig(
   })
 }
 
-/**
- * Clients of a layout with one item for all limits read that item only. So if there is one, the newest decides: a limit
- * that it lacks was removed. Settings stay unless a newer item replaces them.
- */
+/** The newest item with all limits decides: a limit it lacks was removed. Settings stay until a newer one is set. */
 function mergeConfig(namespace: string, scope: ConfigScope, items: readonly Item[]): ConfigRecord {
   const singles = items.flatMap(item => decodeLimitConfig(item)?.limit ?? [])
   const composites = items.filter(item => !decodeLimitConfig(item)).map(item => moderniseInto(namespace, item))
@@ -147,10 +144,7 @@ function mergeConfig(namespace: string, scope: ConfigScope, items: readonly Item
   }
 }
 
-/**
- * Whether clients read their limits from an item, even if all limits were removed from it. The system level had an item for
- * its settings before it had limits there, and deploying created one too (D-30): without limits it defines none.
- */
+/** Items without limits count too, except at system level, where settings and deployments created some (D-30). */
 const definesLimits = (item: Item, {level}: ConfigScope): boolean =>
   decodeConfigLimits(item).length > 0 || (level !== 'system' && hasConfigVersion(item))
 
@@ -159,7 +153,7 @@ function isSameConfig(one: ConfigRecord | undefined, other: ConfigRecord): boole
   return one !== undefined && JSON.stringify(content(one)) === JSON.stringify(content(other))
 }
 
-/** Old settings without limits are added to the current system configuration; values already set there win (D-30). */
+/** Adds old settings to the current system configuration. Values already set there win (D-30). */
 function compareSystemSettings(
   context: MigrationContext,
   sources: readonly OldItem[],

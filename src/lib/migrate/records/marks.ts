@@ -51,7 +51,7 @@ const bucketMarksSchema = storedJson
       new Map(Object.entries(limits).map(([limit, places]) => [limit, new Map(Object.entries(places))])),
   )
 
-/** Loose: what a newer version adds to a share is written back. */
+/** Loose: fields of newer versions are written back. */
 const usageMarksSchema = storedJson.pipe(
   z.record(z.string(), z.looseObject({counters: z.record(z.string(), z.number()), hours: z.int().min(0)})),
 )
@@ -61,14 +61,14 @@ const copyMarkSchema = z
   .regex(/^[\w-]+\.[\w-]+$/, 'expected two digests')
   .transform((text): CopyMark => ({source: text.slice(0, text.indexOf('.')), copy: text.slice(text.indexOf('.') + 1)}))
 
-/** What a new bucket got from the old ones; empty without a mark. Throws for a mark that is damaged, like the others. */
+/** Empty without a mark. Throws if the mark is damaged, like the others. */
 export const bucketMarksOf = (item: Item | undefined): BucketMarks => readMark(item, bucketMarksSchema) ?? new Map()
 
 export const usageMarksOf = (item: Item | undefined): UsageMarks => readMark(item, usageMarksSchema) ?? {}
 
 export const copyMarkOf = (item: Item | undefined): CopyMark | undefined => readMark(item, copyMarkSchema)
 
-/** A damaged mark must not count as none: what the old record had counted would be counted twice. */
+/** A damaged mark must not count as none: old records would be counted twice. */
 function readMark<T>(item: Item | undefined, schema: z.ZodType<T>): T | undefined {
   const stored = item?.[MIGRATION_MARK]
   if (!item || !stored) return undefined

@@ -29,7 +29,7 @@ import {type SeriesDays, seriesReader, type UsageSeries} from './series.js'
 
 type OldUsageItem = OldItem<'usage'>
 
-/** The old records of one entity, resource and day. They belong together: midnight's may count the other hours (D-11). */
+/** Records of one day belong together: midnight's may count the other hours (D-11). */
 interface OldDay extends UsageSeries {
   readonly sources: readonly OldItem[]
   readonly records: readonly UsageRecord[]
@@ -37,7 +37,7 @@ interface OldDay extends UsageSeries {
   readonly merged: UsageDay
 }
 
-/** Compares usage with the new records, which get what the old ones have counted, minus what they got before. */
+/** New records get what the old ones counted, minus what they got before. */
 export async function compareUsage(
   context: MigrationContext,
   items: readonly OldUsageItem[],
@@ -76,10 +76,7 @@ function daysOf(series: UsageSeries, {days, daily}: SeriesDays): OldDay[] {
   })
 }
 
-/**
- * The records that showed how days were counted may expire or be deleted. A midnight record that was split before stays
- * split, and one that was kept stays kept until it, or its day, changes.
- */
+/** Evidence may expire, so a midnight record stays split, or kept as labelled until it or its day changes. */
 function keepDecision(day: OldDay, seen: ReadonlyMap<string, Item>): OldDay {
   const midnightOf = (window: Window) => {
     const target = day.merged.targets.find(each => each.window === window && each.start.endsWith('T00:00:00Z'))
@@ -131,26 +128,22 @@ const targetKeyOf = ({namespace, entity, resource}: OldDay, {window, start}: Usa
 
 function changeOf(day: OldDay, target: UsageTarget, current: Item | undefined): UsageChange | undefined {
   const share = shareOf(day, current)
-  // Hours expire one by one. What was split when more of them existed stays as it is.
+  // Hours expire one by one. A split made when more of them existed stays.
   if (share && target.hours < share.hours) return undefined
-  // Nothing to count, and nothing was counted before.
   if (!share && isEmpty(target.counters)) return undefined
   const difference = subtractCounters(target.counters, share?.counters ?? {})
   if (share && isEmpty(difference)) return undefined
   return {target, additions: Object.entries(difference).map(([name, change]) => [name, n(change)] as const), current}
 }
 
-/** Shares of old records from other origins stay in the mark. */
+/** Shares of other origins stay in the mark. */
 function removeShare(context: MigrationContext, day: OldDay, current: Item): TransactItem[] {
   const {[shareName(day)]: share, ...others} = usageMarksOf(current)
   if (!share) return []
   return [removeMark(context, current, Object.keys(others).length === 0 ? undefined : encodeUsageMarks(others))]
 }
 
-/**
- * One conditional write: a put where there was no record, which costs the engine less, and otherwise an ADD. If it is
- * repeated, there is a record or its mark has changed, and nothing is added.
- */
+/** A put if there is no record, which is cheaper, else an ADD. The condition keeps a repeated write from adding. */
 function writeChange(
   context: MigrationContext,
   day: OldDay,
@@ -161,7 +154,7 @@ function writeChange(
   const key = wireKey(targetKeyOf(day, target))
   const marks = s(encodeUsageMarks({...usageMarksOf(current), [shareName(day)]: {counters, hours}}))
   const description = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
-  // A counter named like another attribute is left to the update, which DynamoDB refuses: a put would replace one by the other.
+  // A counter named like another attribute must not replace it in a put. DynamoDB refuses the update.
   if (!current && !additions.some(([name]) => name in description)) {
     return putAbsent(context, {...key, ...description, ...Object.fromEntries(additions), [MIGRATION_MARK]: marks})
   }

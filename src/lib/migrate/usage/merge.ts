@@ -2,7 +2,7 @@ import type {Window} from '../../core/window.js'
 import {attributes} from '../../schema/attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
-/** Counters of one window: whole tokens per limit, and the number of events. */
+/** Whole tokens per limit, and the number of events. */
 export type Counters = Readonly<Record<string, number>>
 
 export interface UsageTarget {
@@ -14,15 +14,12 @@ export interface UsageTarget {
   readonly ttlSeconds: number | undefined
 }
 
-/**
- * Whether the aggregator of an old table counted days as well as hours, for one entity and resource: `unknown` if its records
- * do not show it. The table does not record which windows were enabled.
- */
+/** Whether the aggregator counted days too. `unknown`: the records do not show it, and the table does not say. */
 export type DailyWindows = 'counted' | 'not counted' | 'unknown'
 
 export interface UsageDay {
   readonly targets: readonly UsageTarget[]
-  /** Whether a record that counted several windows could be split; `undefined` if there was none. */
+  /** `undefined`: no record counted several windows. */
   readonly decision: 'split' | 'kept as labelled' | undefined
 }
 
@@ -32,9 +29,8 @@ export function separateMidnight(records: readonly UsageRecord[]): {midnight: Us
 }
 
 /**
- * Old aggregators that counted days kept the day, and the month, in the record of its first hour (D-11): after a day with
- * traffic in that hour, the record holds twice the first hour and once each other hour. If days were counted, the records of
- * the other hours exist and the numbers are consistent, it is split into hour and day; otherwise it is kept as labelled.
+ * Old aggregators kept the day, and the month, in the record of its first hour (D-11). It then holds twice that hour
+ * and once each other hour. It is split if days were counted and the numbers are consistent, else kept as labelled.
  */
 export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindows): UsageDay {
   const {
@@ -54,7 +50,7 @@ export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindo
   const isSplittable = daily === 'counted' && midnight.window === 'hourly' && !isFirstOfMonth(midnight)
   const firstHour = isSplittable ? computeFirstHour(midnight, others) : undefined
   if (!firstHour) {
-    // An earlier pass may have split it while the day was not over; what it added to the day is subtracted again.
+    // Subtracts what an earlier pass added to the day when it split the record before the day was over.
     const noDay = targetOf(midnight, 'daily', {}, others.length)
     return {targets: [...targets, asLabelled, noDay], decision: 'kept as labelled'}
   }
@@ -80,7 +76,7 @@ function targetOf(record: UsageRecord, window: Window, counters: Counters, hours
   return {window, start: record.start, counters, hours, ttlSeconds: record.ttlSeconds}
 }
 
-/** Half of the midnight record without the other hours; `undefined` unless that is a whole number for every counter. */
+/** Half of midnight's counts above the other hours. `undefined`: not whole for every counter. */
 export function computeFirstHour(midnight: UsageRecord, hours: readonly UsageRecord[]): Counters | undefined {
   const mixed = countersOf(midnight)
   const others = hours.map(countersOf)
@@ -94,7 +90,7 @@ export function computeFirstHour(midnight: UsageRecord, hours: readonly UsageRec
   return first
 }
 
-/** The difference of two sets of counters; counters that are equal are left out. */
+/** Omits equal counters. */
 export function subtractCounters(from: Counters, subtracted: Counters): Counters {
   const difference: Record<string, number> = {}
   for (const name of new Set([...Object.keys(from), ...Object.keys(subtracted)])) {

@@ -7,9 +7,8 @@ import type {MigrationContext, OldItem} from '../records/finding.js'
 import {computeFirstHour, type DailyWindows, isFirstOfMonth, separateMidnight} from './merge.js'
 
 export interface UsageSeries {
-  /** The namespace that they move to. */
   readonly namespace: string
-  /** The namespace id in the old keys; `undefined` before namespaces. */
+  /** The namespace id in the old keys. `undefined` before namespaces. */
   readonly origin: string | undefined
   readonly entity: string
   readonly resource: string
@@ -21,7 +20,7 @@ export interface OldUsage {
 }
 
 export interface SeriesDays {
-  /** By `YYYY-MM-DD`, in the order of their keys. */
+  /** By `YYYY-MM-DD`, in key order. */
   readonly days: ReadonlyMap<string, readonly OldUsage[]>
   readonly daily: DailyWindows
 }
@@ -32,13 +31,9 @@ interface SeriesSummary {
   readonly first: string
 }
 
-/**
- * Summaries of the series on the previous page. A series may span many pages; with these it is read as a whole once in a
- * pass, and memory is bounded by the series of one page.
- */
+/** Of the previous page: a series that spans pages is read whole only once per pass, in bounded memory. */
 const summaries = new WeakMap<MigrationContext, Map<string, SeriesSummary>>()
 
-/** Returns a function that reads days of a series; `isOnPage` tells whether an item is on the page being compared. */
 export function seriesReader(context: MigrationContext, isOnPage: (key: string) => boolean) {
   const ofPreviousPage = summaries.get(context) ?? new Map<string, SeriesSummary>()
   const ofThisPage = new Map<string, SeriesSummary>()
@@ -47,7 +42,7 @@ export function seriesReader(context: MigrationContext, isOnPage: (key: string) 
     const name = JSON.stringify([series.origin ?? '', series.entity, series.resource])
     const known = ofPreviousPage.get(name)
     const wanted = new Set(members.map(({record: {start}}) => start.slice(0, 10)))
-    // A page with the first item of the series begins a new pass: the records may have changed since the last one.
+    // The first item of the series begins a new pass: the records may have changed since the last one.
     const summary = known && !isOnPage(known.first) ? known : undefined
     const {days, ...rest} = summary
       ? {days: await readDays(context, series, wanted), ...summary}
@@ -57,7 +52,6 @@ export function seriesReader(context: MigrationContext, isOnPage: (key: string) 
   }
 }
 
-/** All records of a series: those on the page if its partition is there as a whole. */
 function seriesRecords(
   context: MigrationContext,
   series: UsageSeries,
@@ -128,10 +122,7 @@ function decodeLive(context: MigrationContext, {namespace}: UsageSeries, old: Ol
 
 const DAY_SECONDS = 86_400
 
-/**
- * Collects evidence of daily windows from the days of a series. If days were counted, each hour was also counted in the
- * record of midnight; so no day has hours without that record, or more events in its other hours than in that record.
- */
+/** If days were counted, each day has a midnight record, with at least as many events as its other hours. */
 export class DailyEvidence {
   #hasDailyLabel = false
   #hasMixedMidnight = false
@@ -143,7 +134,7 @@ export class DailyEvidence {
   add(records: readonly UsageRecord[]): void {
     const {midnight, others} = separateMidnight(records)
     const [first, another] = midnight
-    // Two records of one instant have their window in the key: the aggregator that wrote them does not mix windows.
+    // Two records of one instant: their aggregator has the window in the key and does not mix windows.
     if (another) return
     if (first?.window === 'daily') this.#hasDailyLabel = true
     const [other] = others
@@ -159,7 +150,7 @@ export class DailyEvidence {
 
   get conclusion(): DailyWindows {
     if (this.#lacksMidnight) return 'not counted'
-    // Only an aggregator that counts days writes the label; a midnight record with too few events then lost a write (D-14).
+    // Only an aggregator that counts days writes the label. Too few events then mean a lost write (D-14).
     if (this.#hasDailyLabel) return 'counted'
     if (this.#exceedsMidnight) return 'not counted'
     return this.#hasMixedMidnight ? 'counted' : 'unknown'
@@ -170,7 +161,7 @@ export class DailyEvidence {
     return start.slice(0, 10) === new Date(this.nowMs).toISOString().slice(0, 10)
   }
 
-  /** The record of midnight is the oldest of its day, so it expires first. */
+  /** The midnight record is the oldest of its day, so it expires first. */
   #midnightMayHaveExpired({start, ttlSeconds}: UsageRecord): boolean {
     if (ttlSeconds === undefined) return false
     const sinceMidnight = (Date.parse(start) / 1000) % DAY_SECONDS

@@ -13,13 +13,13 @@ export interface MissingParts {
 }
 
 interface AddIndexesOptions {
-  /** Whether to enable the stream. Local engines write much slower with one. Default true. */
+  /** Enable the stream. Local engines write much slower with one. Default: true. */
   readonly stream?: boolean | undefined
-  /** Called repeatedly while a part is being built, with its name. */
+  /** Called repeatedly while a part is being built. */
   readonly onWaiting?: (part: string) => void
 }
 
-/** Adds the missing parts one after the other, and waits until each is active. Resolves to what was added. */
+/** One after the other, each awaited until active. Resolves to the parts added. */
 export async function addMissingParts(context: MigrationContext, options: AddIndexesOptions = {}): Promise<string[]> {
   const definition = await loadTableDefinition({tableName: context.table.name})
   const missing = await findMissingParts(context, definition)
@@ -86,14 +86,14 @@ async function waitUntilActive(context: MigrationContext, part: string, {onWaiti
   for (;;) {
     const {Table} = await send(context, 'DescribeTable', {TableName: table.name})
     const states = [Table?.TableStatus, ...(Table?.GlobalSecondaryIndexes ?? []).map(({IndexStatus}) => IndexStatus)]
-    // Some engines do not report the state of an index; it is then active at once.
+    // Some engines do not report the state of an index, which is then active at once.
     if (states.every(state => state === undefined || state === 'ACTIVE')) return
     onWaiting?.(part)
     await pause(0, {...table.backoff, random: () => 1, baseMs: POLL_MS, maxMs: POLL_MS}, signal)
   }
 }
 
-/** Repeating a change is an error. So after a failed request, possibly a lost response, the table is checked. */
+/** Repeating a change is an error, so after a failure, perhaps a lost response, the table is checked. */
 async function change<O extends 'UpdateTable' | 'UpdateTimeToLive'>(
   context: MigrationContext,
   definition: TableDefinition,

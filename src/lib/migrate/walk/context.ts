@@ -5,15 +5,14 @@ import {LITERAL_DEFAULT} from '../../schema/legacy-key.js'
 import {classifyItem} from '../records/classify.js'
 import type {MigrationContext} from '../records/finding.js'
 
-/** Retries of throttled requests: a migration can wait, and other traffic goes first. */
+/** For throttled requests: a migration can wait, and other traffic goes first. */
 const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
 
-/** The same table with more retries and longer pauses; settings that the table already has win. */
+/** Settings that the table already has win. */
 export function withLongRetries(table: Table): Table {
   return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
 }
 
-/** Reads the namespace registry; writes nothing. */
 export async function openMigrationContext(anyTable: Table, signal?: AbortSignal): Promise<MigrationContext> {
   // Every request in flight adds a listener.
   if (signal) setMaxListeners(0, signal)

@@ -21,15 +21,15 @@ import {isoSeconds} from '../../schema/read.js'
 import {storedJson} from '../records/marks.js'
 import {withLongRetries} from './context.js'
 
-/** How long other runs have to wait after a run has crashed. */
+/** How long other runs must wait after a crash. */
 const LEASE_MS = 60_000
 
-/** How long an interrupted run tries to release its lease before it is left to expire. */
+/** After this, the lease of an interrupted run is left to expire. */
 const RELEASE_TIMEOUT_MS = 2_000
 
 interface LeaseOptions {
   readonly owner: string
-  /** Aborts requests; the lease is held until it is released. */
+  /** Aborts requests. The lease is held until it is released. */
   readonly signal?: AbortSignal | undefined
   readonly leaseMs?: number | undefined
 }
@@ -39,10 +39,7 @@ export async function readMigration(table: Table, signal?: AbortSignal): Promise
   return item && decodeMigration(item)
 }
 
-/**
- * The exclusive right to migrate a table, renewed by a heartbeat. If another run takes over, `lost` aborts. All writes of a
- * run are conditional as well, so two runs at once would be slow but correct.
- */
+/** Renewed by a heartbeat. `lost` aborts on a takeover. Writes are conditional, so two runs are slow but correct. */
 export class MigrationLease {
   readonly #table: Table
   readonly #leaseMs: number
@@ -59,7 +56,7 @@ export class MigrationLease {
     this.#record = record
   }
 
-  /** Takes the lease, or throws if another run holds it. An unfinished run is resumed. */
+  /** Throws if another run holds it. Resumes an unfinished run. */
   static async take(
     anyTable: Table,
     firstStep: string,
@@ -107,7 +104,7 @@ export class MigrationLease {
     return this.#lost.signal
   }
 
-  /** Saves progress and renews the lease. */
+  /** Also renews the lease. */
   async save(change: Partial<MigrationRecord>): Promise<void> {
     this.#record = {...this.#record, ...change, leaseUntilMs: this.#table.clock() + this.#leaseMs}
     await this.#store(this.#signal)
@@ -117,14 +114,14 @@ export class MigrationLease {
     await this.#end(change, this.#signal)
   }
 
-  /** Releases the lease of a run that failed or was interrupted; gives up after a short time. */
+  /** For a run that failed or was interrupted. Gives up after a short time. */
   async abandon(change: Partial<MigrationRecord> = {}): Promise<void> {
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(), RELEASE_TIMEOUT_MS)
     try {
       await this.#end(change, deadline.signal)
     } catch {
-      // The caller throws the cause of the end; the lease expires by itself.
+      // The caller throws the cause of the end. The lease expires.
     } finally {
       clearTimeout(timer)
     }
@@ -138,7 +135,7 @@ export class MigrationLease {
   }
 
   async #renew(): Promise<void> {
-    // A failed renewal does not end the run: the lease is still valid until it expires.
+    // A failed renewal does not end the run: the lease is valid until it expires.
     await this.save({}).catch(() => {})
   }
 
@@ -208,7 +205,7 @@ const count = z.int().min(0)
 
 const optionalText = z.string().optional()
 
-/** Attributes that a newer version adds are ignored; those that older versions did not write have defaults. */
+/** Ignores attributes of newer versions. Attributes that older versions did not write have defaults. */
 const recordSchema = z.object({
   runId: z.string().min(1),
   owner: z.string(),
@@ -230,7 +227,7 @@ const recordSchema = z.object({
   verifiedAt: optionalText,
 })
 
-/** The migration record of a table; throws when it is damaged, because a run would continue at a wrong place. */
+/** Throws if it is damaged, because a run would continue at a wrong place. */
 export function decodeMigration(item: Item): MigrationRecord {
   const {data, error} = recordSchema.safeParse(migrationFields(item))
   if (data) return {...ABSENT, ...data}

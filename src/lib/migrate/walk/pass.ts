@@ -16,7 +16,7 @@ import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKey
 export interface StepProgress {
   readonly step: StepId
   readonly scanned: number
-  /** Estimated number of items in the table; `undefined` if the engine does not report one. */
+  /** Estimate. `undefined`: the engine does not report one. */
   readonly total: number | undefined
   readonly pass: number
   readonly waitingFor: string | undefined
@@ -32,16 +32,11 @@ export interface RunContext {
   /** Reads the namespace registry again. */
   readonly open: () => Promise<MigrationContext>
   readonly lease: MigrationLease
-  /** Records that had no copy although an earlier run had finished; passes add to it. */
   readonly copiedAgain: Map<OldRecordType, number>
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
 }
 
-/**
- * Scans the table once and copies the records of a step, page by page. Each item read is classified once. While a page is
- * written, the next one is compared; pages are written one after the other. The position is saved after a page is written,
- * so after a crash that page is copied again, which changes nothing.
- */
+/** Compares a page while the one before is written. Saves the position after each; repeating a page is harmless. */
 export async function runPass(step: MigrationStep, run: RunContext): Promise<Pass> {
   const {lease, onProgress} = run
   const {position} = lease.record
@@ -105,13 +100,12 @@ function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
   }
 }
 
-/** A page whose configuration is copied, and whose other records are compared. */
 interface ComparedPage {
   readonly copied: readonly CopyOutcome[]
   readonly data: readonly (readonly [OldRecordType, readonly MigrationFinding[]])[]
 }
 
-/** Configuration first, within a page too; the other kinds concurrently. */
+/** Configuration first, within a page too. The other kinds concurrently. */
 async function comparePage(
   context: MigrationContext,
   {moves}: MigrationStep,
@@ -158,7 +152,6 @@ function countsOf({moves}: MigrationStep, {old}: ClassifiedPage, outcomes: reado
   }
 }
 
-/** DynamoDB updates the count every few hours, so it is an estimate. */
 async function estimateItems({table, signal}: MigrationContext): Promise<number | undefined> {
   const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
   const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})

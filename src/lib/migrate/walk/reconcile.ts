@@ -38,7 +38,7 @@ const CONCURRENT_WRITES: Readonly<Record<OldRecordType, number>> = {
 const COPIES_PER_BATCH = 25
 const CONCURRENT_BATCHES = 4
 
-/** How often a write is tried while other clients change the same record. */
+/** Tries of a write while other clients change the same record. */
 const ATTEMPTS = 20
 
 type Compare = (context: MigrationContext, items: readonly OldItem[]) => Promise<MigrationFinding[]>
@@ -54,7 +54,7 @@ const COMPARE: Readonly<Record<OldRecordType, Compare>> = {
   settings: compareSettings as Compare,
 }
 
-/** A system configuration without limits is a configuration; other settings are those of the provisioner. */
+/** Without limits, a system configuration is still a configuration. Other settings are the provisioner's. */
 async function compareSettings(
   context: MigrationContext,
   items: readonly OldItem<'settings'>[],
@@ -64,7 +64,7 @@ async function compareSettings(
   return [...(await compareLimits(context, system)), ...(await compareProvisioner(context, others))]
 }
 
-/** Compares old records of one kind with their copies; reads only. A record that cannot be moved does not stop the others. */
+/** Read-only. A record that cannot be moved does not stop the others. */
 export async function compareGroup(
   context: MigrationContext,
   type: OldRecordType,
@@ -81,20 +81,19 @@ export async function compareGroup(
   }
 }
 
-/** Until the namespace `default` is registered, data without a namespace can neither be compared nor copied. */
+/** Until `default` is registered, data without a namespace can neither be compared nor copied. */
 function awaitNamespace(finding: MigrationFinding): MigrationFinding {
   const {type, sources, state} = finding
   const isCompared = state === 'same' || state === 'behind' || state === 'conflict'
-  // Of versions and registries nothing is copied.
+  // Versions and registries are not copied.
   if (!isCompared || type === 'version' || type === 'registry') return finding
   const lacksNamespace = sources.some(({record}) => record.namespace === undefined)
   return lacksNamespace ? {type, sources, state: 'behind', reason: 'has no namespace yet'} : finding
 }
 
-/** Whether an error is caused by the content of a record: then it is permanent, and concerns that record only. */
+/** Such an error is permanent, and concerns that record only. */
 const isCausedByContent = (error: unknown): error is Error => error instanceof RangeError || isInvalid(error)
 
-/** A record that the current layout cannot hold because of a number, its size or its key. */
 function unmovable({type, sources}: Pick<MigrationFinding, 'type' | 'sources'>, {message}: Error): MigrationFinding {
   return {type, sources, state: 'unmovable', reason: `cannot be moved: ${message}`}
 }
@@ -118,10 +117,7 @@ export async function writeGroup(
   return outcomes
 }
 
-/**
- * Puts the first copies of audit events without a condition: an event never changes, and nobody else writes one with its
- * id, so at worst the same event is written again. If DynamoDB does not accept one of them, each is written by itself.
- */
+/** Unconditional: an event never changes, and nobody else writes its id. If one is rejected, each is written alone. */
 async function putBatch(context: MigrationContext, findings: readonly MigrationFinding[]): Promise<CopyOutcome[]> {
   try {
     await putAll(
@@ -135,7 +131,6 @@ async function putBatch(context: MigrationContext, findings: readonly MigrationF
   }
 }
 
-/** Writes a copy; compares again if another client changed an item meanwhile. */
 async function writeCopy(context: MigrationContext, first: MigrationFinding): Promise<CopyOutcome> {
   let finding = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -159,7 +154,7 @@ export async function compareAgain(
   context: MigrationContext,
   {sources}: MigrationFinding,
 ): Promise<MigrationFinding | undefined> {
-  // In all locations: with known locations a comparison would trust that the old items still exist.
+  // In all locations: with known ones a comparison would trust that the old items still exist.
   const anywhere = {...context, locations: undefined}
   const items = await readItems(
     anywhere,

@@ -3,12 +3,11 @@ import {keyOf, spellKey} from '../../schema/keys.js'
 import type {OldRecordType} from '../records/classify.js'
 import {findingKey, type MigrationFinding} from '../records/finding.js'
 
-/** Keys listed of each kind, unless all are requested. All of them are counted. */
+/** Keys listed of each kind by default. All are counted. */
 const LISTED = 20
 
 export interface RecordDifference {
   readonly type: OldRecordType | 'table'
-  /** Key of the old item, as `zael migrate resolve` accepts it; of several that become one, the first. */
   readonly key: string
   readonly state: 'behind' | 'conflict' | 'unmovable'
   readonly reason: string
@@ -20,11 +19,8 @@ export interface Sample<T> {
 }
 
 export interface Decisions {
-  /** Days whose first hour could be separated from the whole day (D-11). */
   readonly split: number
-  /** Days whose midnight record counts more windows than its label, and is kept as it is. */
   readonly keptAsLabelled: number
-  /** Buckets stored in several locations, of which the one used last counts. */
   readonly superseded: number
 }
 
@@ -62,7 +58,6 @@ export class MigrationReport {
     if (this.#differences.length < this.#maxListed) this.#differences.push(difference)
   }
 
-  /** Adds the differences of another pass, over records of other kinds. */
   addDifferences({count, shown}: Sample<RecordDifference>): void {
     this.#counts.differences += count
     this.#differences.push(...shown.slice(0, this.#maxListed - this.#differences.length))

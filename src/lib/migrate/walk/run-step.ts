@@ -56,10 +56,10 @@ async function needsDefault(context: MigrationContext): Promise<boolean> {
   return false
 }
 
-/** Most passes of one run: while old clients write, every pass finds something to catch up with. */
+/** While old clients write, every pass finds something to catch up with. */
 const MAX_PASSES = 8
 
-/** Pause between two passes with `--follow`. */
+/** Between passes with `--follow`. */
 const PAUSE_MS = 2_000
 
 async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {

@@ -5,23 +5,23 @@ import {attributes} from '../../schema/attributes.js'
 import {keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import type {MigrationContext} from '../records/finding.js'
 
-/** Items per page; at most so many are processed again after a crash. */
+/** At most this many are processed again after a crash. */
 const ITEMS_PER_PAGE = 500
 
 export interface TablePage {
   readonly items: readonly Item[]
-  /** Items scanned, including those filtered out. */
+  /** Includes items filtered out. */
   readonly scanned: number
   readonly next: Key | undefined
-  /** Whether all items of a partition that are not filtered out are on this page. */
+  /** Whether the page has all items of a partition that are not filtered out. */
   readonly isWhole: (partition: string) => boolean
 }
 
 interface ScanOptions {
   readonly position?: Key | undefined
-  /** Items whose sort key begins with one of these are filtered out. */
+  /** Sort key prefixes of items to filter out. */
   readonly leaveOut?: readonly string[]
-  /** Read the next page while this one is processed; it may be stale by then. */
+  /** Read the next page early. It may be stale when it is processed. */
   readonly ahead?: boolean
 }
 
@@ -42,7 +42,7 @@ export async function* tablePages(
   let page = await read(position)
   for (;;) {
     const following = ahead && page.next ? read(page.next) : undefined
-    // A failure is thrown when its page is requested; a caller that stops earlier must not get an unhandled rejection.
+    // It is thrown when its page is requested. A caller that stops earlier must not get an unhandled rejection.
     following?.catch(() => {})
     yield page
     if (!page.next) return
@@ -50,10 +50,7 @@ export async function* tablePages(
   }
 }
 
-/**
- * A scan returns the items of a partition one after the other, so only those at both ends of a page may continue on
- * another. Should an engine return them in another order, none counts as whole.
- */
+/** A scan returns partitions one by one, so only those at page ends may continue. In another order, none is whole. */
 function wholePartitions(
   items: readonly Item[],
   from: Key | undefined,

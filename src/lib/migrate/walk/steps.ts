@@ -3,23 +3,20 @@ import type {MigrationRecord, StepCounts} from '../../schema/migration-record.js
 import type {OldRecordType} from '../records/classify.js'
 import type {MigrationLease} from './lease.js'
 
-/** One step of a migration. Every step is idempotent. */
+/** Every step is idempotent. */
 export interface MigrationStep {
   readonly id: StepId
   readonly title: string
-  /** Kinds of old records that it copies; none for steps that change the table as a whole. */
+  /** Empty for steps that change the table as a whole. */
   readonly moves: readonly OldRecordType[]
 }
 
-/**
- * What clients need before they create a bucket. They are admitted when all of it is copied, so it comes first. All other
- * kinds share one pass, because a scan pays for every item, wanted or not.
- */
+/** Clients need it before they create a bucket, so it comes first. The rest shares a scan, which reads every item. */
 export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'settings', 'registry']
 
 export const DATA: readonly OldRecordType[] = ['bucket', 'usage', 'audit']
 
-/** In the order in which they run. */
+/** In execution order. */
 export const STEPS = [
   {id: 'indexes', title: 'Add the missing indexes', moves: []},
   {id: 'namespaces', title: 'Register the namespace "default"', moves: []},
@@ -34,7 +31,7 @@ export type StepId = (typeof STEPS)[number]['id']
 
 export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 
-/** In place of a step in the migration record while old items are deleted. */
+/** Replaces the step in the migration record while old items are deleted. */
 export const CLEANUP_STEP = 'cleanup'
 
 export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>

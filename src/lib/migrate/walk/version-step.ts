@@ -15,7 +15,7 @@ import type {MigrationContext} from '../records/finding.js'
 
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
 
-/** Reads the version record. Throws if it names a layout newer than this zael knows; an older one is what migrations are for. */
+/** Throws for a layout newer than this zael knows. An older one is accepted. */
 export async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
   const stored = await readVersion(table)
   try {
@@ -26,10 +26,7 @@ export async function refuseNewerSchema(table: Table, ourVersion: string | undef
   return stored
 }
 
-/**
- * Records the new layout after everything is copied. A record that current clients accept is left as it is; an older one is
- * updated and keeps its Lambda version. Resolves to whether it was written.
- */
+/** Keeps a record that current clients accept, and the Lambda version of an older one. Resolves to whether it wrote. */
 export async function recordVersion(context: MigrationContext, ourVersion: string): Promise<boolean> {
   const seen = await readItems(context, [keys.version(), legacyVersionKey])
   const current = seen.get(keyId(keys.version()))

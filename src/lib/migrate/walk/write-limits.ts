@@ -25,7 +25,7 @@ import {tablePages} from './scan.js'
 import {countStep, type MigrationStep, sortKeysLeftOut} from './steps.js'
 
 export interface WriteLimitsOptions {
-  /** What was shown to a person; without it the buckets are counted first. */
+  /** Shown to a person. Default: the buckets are counted first. */
   readonly agreed?: Limitless | undefined
   readonly principal?: Principal | undefined
 }
@@ -35,11 +35,7 @@ export interface LimitsWritten {
   readonly entities: number
 }
 
-/**
- * Configures limits for buckets that have none at any level, from the limits in the buckets: those of single entities
- * first, then those of whole resources. In this order a run that was killed finds the same again: what is left to be
- * configured has the common limits, and whoever has others has them already.
- */
+/** Single entities first, then whole resources: a run that was killed then finds the same common limits again. */
 export async function writeLimitsFromBuckets(
   step: MigrationStep,
   run: RunContext,
@@ -78,7 +74,7 @@ export async function writeLimitsFromBuckets(
 
 const rowId = (namespace: string, resource: string): string => JSON.stringify([namespace, resource])
 
-/** A summary from before the namespace `default` was registered does not know its id. */
+/** A summary from before `default` was registered does not know its id. */
 const namespaceOf = ({defaultNamespace}: MigrationContext, {namespace}: LimitlessResource): string =>
   namespace === PLACEHOLDER_NAMESPACE ? (defaultNamespace ?? namespace) : namespace
 
@@ -91,7 +87,7 @@ async function countBuckets(step: MigrationStep, run: RunContext): Promise<Limit
   return tally.limitless
 }
 
-/** Reads the whole table from the beginning, also after a crash. `work` resolves to the number of items it has written. */
+/** From the beginning, also after a crash. `work` resolves to the number of items written. */
 async function eachPage(
   step: MigrationStep,
   {open, lease, onProgress}: RunContext,
@@ -114,11 +110,7 @@ async function eachPage(
 
 const ATTEMPTS = 20
 
-/**
- * Configures limits at a scope where none apply, neither there nor below: all of it is read and checked in the transaction
- * that writes, so what somebody else configures meanwhile stays in force. Recorded in the audit like any other change.
- * Resolves to whether it was written.
- */
+/** The transaction checks that no limits apply here or below: concurrent changes win. Resolves to whether it wrote. */
 async function configureWhereNone(
   context: MigrationContext,
   {

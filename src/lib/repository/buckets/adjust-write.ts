@@ -24,7 +24,7 @@ const names = attributes.bucket
 export interface ReturnTarget {
   readonly incarnation: string | undefined
   readonly periods: ReadonlyMap<string, QuotaPeriod>
-  /** As it was last seen: other clients that change the kind of a quota leave the revision, and take this back. */
+  /** As last seen. Other clients that change a quota's kind reset this, but keep the revision. */
   readonly validUntilMs: number | undefined
 }
 
@@ -32,24 +32,21 @@ interface ReturnGuard extends ReturnTarget {
   readonly slotMark: string | undefined
 }
 
-/**
- * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. A return is only
- * applied to the bucket that gave the tokens, and while the slot of its mark still holds what it held before.
- */
+/** Charges (into debt if necessary) or refunds the bucket that gave the tokens; never recreates a deleted bucket. */
 export function adjustUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   deltas: Amounts,
   mark: WriteMark,
   options: {
-    /** As it was last seen, so that an attempt that arrives late can be ruled out (decision 26). */
+    /** As last seen, to rule out late attempts (decision 26). */
     readonly limitsRevision: string | undefined
     readonly returns?: ReturnGuard | undefined
-    /** Only the counters change: what a bypass has admitted was not taken from any balance. */
+    /** Only counters change: a bypassed request took no tokens. */
     readonly isBypassed?: boolean
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
     readonly ttlSeconds?: number | undefined
-    /** Change of the number of admitted requests. */
+    /** Change in the number of admitted requests. */
     readonly requests?: number
   },
 ): BucketUpdate {
@@ -78,7 +75,7 @@ export function adjustUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
-/** Returns tokens in a write that takes others: `taken` and what is returned of a limit are one change. */
+/** Refunds in a write that takes tokens. Limits in `taken` are already changed by the net amount. */
 export function giveBack(e: ExpressionBuilder, taken: Amounts, returned: Amounts, target: ReturnTarget): void {
   requireText(e, names.incarnation, target.incarnation)
   requirePeriods(e, target)
@@ -89,12 +86,12 @@ export function giveBack(e: ExpressionBuilder, taken: Amounts, returned: Amounts
   }
 }
 
-/** Without this, a limit that was removed in the meantime would come back as counters without parameters. */
+/** Otherwise a limit removed meanwhile would come back as counters without parameters. */
 function requireLimit(e: ExpressionBuilder, name: string): void {
   e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
 }
 
-/** Another client may have made a quota of what was a rate, and leaves the revision: its allowance has not given this. */
+/** Another client may have turned the rate into a quota without a new revision; its allowance gave no tokens. */
 function requireRate(e: ExpressionBuilder, name: string): void {
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
 }

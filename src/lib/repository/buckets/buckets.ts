@@ -10,21 +10,21 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import {addressQuery, type CountedShard, countedShard} from './pages.js'
 import type {BucketAddress} from './writes.js'
 
-/** A larger shard count is a fault of another client (D-1); then the index shows which shards exist. */
+/** A larger shard count is another client's fault (D-1); then the index shows which shards exist. */
 export const MAX_SHARDS = 1024
 
-/** Shards read together; bounds the memory of a listing of a whole namespace. */
+/** Bounds the memory of listing a whole namespace. */
 const SHARDS_PER_READ = 100
 
-/** Rows of an index that are read at once; more take their time before the first bucket is there. */
+/** A larger page delays the first bucket. */
 const ADDRESSES_PER_PAGE = 1000
 
 export interface ShardedBucket {
   readonly entity: string
   readonly resource: string
-  /** As stored in shard 0; where it is missing, the largest count in any shard. */
+  /** As stored in shard 0; if that is missing, the largest count of any shard. */
   readonly shardCount: number
-  /** Existing shards by number; what a refund left of a deleted shard is a ghost. */
+  /** Existing shards by number, including ghosts. */
   readonly shards: readonly CountedShard[]
 }
 
@@ -38,17 +38,14 @@ interface WalkOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** How to list buckets where nothing is decided by what is read. */
 export interface BucketListing extends WalkOptions {
-  /** Only entities after this one. */
   readonly after?: string | undefined
-  /** Buckets that are wanted at most; all when absent. Not many more are read. */
+  /** Reads about this many buckets; all if absent. */
   readonly wanted?: number | undefined
-  /** Whether a moment old is good enough, at half the price. */
+  /** Eventually consistent reads, at half the price. */
   readonly isEventual?: boolean | undefined
 }
 
-/** Limits of a bucket as users know them: without the one that measures write pressure. */
 export function visibleLimits(record: BucketRecord): Map<string, LimitState> {
   return new Map([...record.state.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT))
 }
@@ -57,7 +54,6 @@ export function addressOf(stored: StoredBucket): BucketAddress {
   return stored.kind === 'bucket' ? stored.record : stored
 }
 
-/** The buckets of one namespace, as they are stored. Writes nothing. */
 export class Buckets {
   readonly #table: NamespaceTable
 
@@ -105,7 +101,7 @@ export class Buckets {
     }
   }
 
-  /** In every index the shards of one bucket lie next to each other, so a bucket is complete when another one begins. */
+  /** In every index the shards of one bucket are adjacent, so a bucket is complete when the next begins. */
   async *#gather(addresses: AsyncIterable<BucketAddress>, options: BucketListing): AsyncGenerator<ShardedBucket, void> {
     const perRead = Math.min(SHARDS_PER_READ, options.wanted ?? SHARDS_PER_READ)
     let found: FoundBucket[] = []
@@ -128,7 +124,6 @@ export class Buckets {
     yield* await this.#read(found, options)
   }
 
-  /** Reads the shards that are known, then the others that shard 0 counts. */
   async #read(found: readonly FoundBucket[], {signal, isEventual}: BucketListing): Promise<ShardedBucket[]> {
     const {transport, name, backoff, namespace} = this.#table
     const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as CountedShard[]]))
@@ -157,7 +152,6 @@ export class Buckets {
   }
 }
 
-/** The count in shard 0 is authoritative; where it is missing, the largest in any shard counts. */
 export function shardCountOf(shards: readonly StoredBucket[]): number {
   const counts = shards.map(shard => (shard.kind === 'bucket' ? shard.record.shardCount : 1))
   const first = shards.findIndex(shard => shard.kind === 'bucket' && shard.record.shard === 0)
@@ -166,7 +160,7 @@ export function shardCountOf(shards: readonly StoredBucket[]): number {
 
 const bucketId = ({entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>): string => `${entity}#${resource}`
 
-/** The buckets that limits of a scope may apply to: also those that have limits of a more specific level. */
+/** Buckets that limits of a scope may apply to, including those with limits of a more specific level. */
 export async function* bucketsOfScope(
   buckets: Buckets,
   scope: ConfigScope,

@@ -24,10 +24,7 @@ interface BypassOptions {
   readonly repairPressure: boolean
 }
 
-/**
- * Counts requests on a bucket whose limits are bypassed: the only request of an admitted acquire. Takes no tokens, so
- * neither the balances nor the calendar matter; the bypass ends for this write when its stamp does.
- */
+/** Counts requests on a bypassed bucket. Takes no tokens, so balances and calendars don't matter. */
 export function bypassUpdate(
   table: NamespaceTable,
   seen: BucketRecord,
@@ -39,7 +36,7 @@ export function bypassUpdate(
   for (const [name, milli] of amounts) {
     if (milli === 0n) continue
     e.add(limitAttribute(name, 'consumed'), n(milli))
-    // Without this, a limit that another client has removed would come back as a counter without parameters.
+    // Otherwise a limit that another client removed would come back as a counter without parameters.
     e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
   }
   countWrite(e)

@@ -26,20 +26,19 @@ import {
 
 const names = attributes.bucket
 
-/** Where no tokens are taken, it does not matter when the bucket was refilled. */
+/** If no tokens are taken, the refill instant does not matter. */
 const ANY_TIME: RoomBounds = {earliestRefillMs: 0, highestMilli: new Map()}
 
 export interface RoomDemand {
-  /** The state lies within one of these; without any, no time must have passed since the last refill. */
+  /** The state lies within one of these; if empty, no time may have passed since the last refill. */
   readonly bounds: readonly RoomBounds[]
   readonly shardCount: number
-  /** In place of bounds: gives up what was earned since the last refill, where that is next to nothing. */
+  /** Instead of bounds: gives up the tokens earned since the last refill, which are next to none. */
   readonly forgoes?: readonly SmallGainBounds[]
-  /** The bucket whose limits the bounds rest on, as it was seen. */
   readonly seen?: BucketRecord | undefined
-  /** The limits taken from have a calendar, so there must be a stored instant up to which it was evaluated. */
+  /** A limit taken from has a calendar, so a stored instant up to which it was evaluated is required. */
   readonly isScheduled?: boolean
-  /** The rates that the bounds rest on, where they were not seen in this bucket. */
+  /** The rates that the bounds rest on, if not seen in this bucket. */
   readonly supposed?: ReadonlyMap<string, Rate> | undefined
 }
 
@@ -48,17 +47,16 @@ interface ConsumeOptions {
   readonly requests: number
   readonly room: RoomDemand
   readonly repairPressure?: boolean
-  /** Returned in the same write; what is taken must be there without it. */
+  /** Refunded in the same write; the balance must cover the amounts without it. */
   readonly returns?: Returns | undefined
 }
 
-/** Tokens that go back to a bucket, in millitokens by limit. */
 export interface Returns {
   readonly amounts: Amounts
   readonly target: ReturnTarget
 }
 
-/** Consumption alone, without reading the item first: the only request of an admitted acquire. */
+/** Consumes without reading the item first: the only request of an admitted acquire. */
 export function consumeUpdate(
   table: NamespaceTable,
   address: BucketAddress,
@@ -87,7 +85,7 @@ export function consumeUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
-/** The balance covers the amount; with a single bound, the same term says that it is not too high. */
+/** The balance covers the amount; with a single bound, the same term also checks that it is not too high. */
 function demandTokens(
   e: ExpressionBuilder,
   name: string,
@@ -100,7 +98,7 @@ function demandTokens(
   const highest = another ? undefined : only?.highestMilli.get(name)
   const limit = seen?.state.limits.get(name)
   if (limit && isSoftAt(limit, nowMs)) {
-    // It may go into debt, but what has overflowed must not come back. Without parameters the limit would be a mere counter.
+    // It may go into debt, but overflowed tokens must not come back. Without parameters it would be a mere counter.
     const isSoft = `${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`
     e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
     e.condition(`attribute_exists(${tk})`).condition(isSoft)
@@ -120,10 +118,10 @@ function demandTokens(
 function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takesTokens: boolean): void {
   const refilledAt = e.name(names.refilledAt)
   const bounds = takesTokens ? room.bounds : [ANY_TIME]
-  // The revision changes with the number of shards too.
+  // The revision also changes with the number of shards.
   if (room.seen) requireLimitsRevision(e, room.seen)
   else if (takesTokens) requireShardCount(e, room.shardCount)
-  // Without a revision that was seen, an attempt that arrives late must not find what was refilled since (decision 26).
+  // Without a seen revision, a late attempt must not find tokens refilled since (decision 26).
   if (room.forgoes || !room.seen) e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
   const since = (ms: number) => `${refilledAt}>=${e.value(n(ms))}`
   if (room.forgoes) {
@@ -131,7 +129,7 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
       since(earliestRefillMs),
       ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))}>=${e.value(n(milli))}`),
     ]
-    // The refill instant moves, so that nothing of what is given up can come back. Fractions are valid only if it stays.
+    // Moving the refill instant keeps the tokens given up from coming back. Fractions are valid only if it stays.
     e.set(names.refilledAt, n(nowMs)).condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
     // Planted fault: what has overflowed can be taken as well
   } else if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))

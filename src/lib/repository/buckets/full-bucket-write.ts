@@ -25,14 +25,11 @@ interface FullBucketWrite {
   readonly amounts: Amounts
   readonly requests: number
   readonly nowMs: number
-  /** New expiry in epoch seconds, or `null` for none; `undefined` where it stays as it is. */
+  /** New expiry in epoch seconds; `null`: none; `undefined`: keep. */
   readonly ttlSeconds: number | null | undefined
 }
 
-/**
- * Consumption from a bucket that has filled up, where others may have written since it was read. Whatever they left, within
- * these bounds it is full again: every balance is the capacity minus what is taken; what has overflowed stays lost.
- */
+/** Within the bounds the bucket is full again, whatever others wrote: each balance is the capacity minus the amount. */
 export function fullBucketUpdate(
   table: NamespaceTable,
   record: BucketRecord,
@@ -48,7 +45,7 @@ export function fullBucketUpdate(
   ]
   e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
   requireShardCount(e, record.shardCount)
-  // A limit that was added meanwhile would lose what it has earned.
+  // A limit added meanwhile would lose what it has earned.
   requireLimitsRevision(e, record)
   refuseExpired(e, nowMs, record)
   requireEnabled(e)
@@ -69,7 +66,7 @@ export function fullBucketUpdate(
     e.set(limitAttribute(name, 'tokens'), n(full - milli))
     if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
   }
-  // It has the same refill instant, and needs little time to be full.
+  // It shares the refill instant and fills up quickly.
   if (record.state.limits.has(WRITE_PRESSURE_LIMIT))
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
   countWrite(e)

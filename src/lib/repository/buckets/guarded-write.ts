@@ -7,14 +7,14 @@ import {sendMarked, type WriteOutcome, withEarlierAttempts} from './marked-write
 import {planBucket} from './plan.js'
 import {type BucketUpdate, carriesMark, markIn, plannedUpdate, type WriteMark} from './writes.js'
 
-/** What the condition of a write rests on, which another write can change so that no attempt is applied any more. */
+/** The part of a write's condition that another write can change, so that no attempt is applied any more. */
 export type WriteBasis =
   | {readonly kind: 'revision'; readonly revision: string | undefined}
-  /** The bucket was refilled no later than this, in epoch ms. */
+  /** Refilled no later than this, in epoch ms. */
   | {readonly kind: 'refill'; readonly latestMs: number}
   | {readonly kind: 'absence'}
 
-/** A charge or return: of all attempts at most one may be applied, whenever they arrive (decision 26). */
+/** A charge or refund: at most one attempt may be applied, whenever it arrives (decision 26). */
 export interface GuardedWrite {
   readonly update: (mark: WriteMark) => BucketUpdate
   readonly basis: WriteBasis
@@ -23,17 +23,12 @@ export interface GuardedWrite {
 interface GuardedWriteOptions {
   readonly slotMark: string | undefined
   readonly nextMark: () => WriteMark
-  /** Bound of all attempts of one write together. */
   readonly timeoutMs: number
 }
 
-/** Tries to rule an attempt out while other clients write. */
 const MOST_TRIES = 20
 
-/**
- * Sends a charge or return until its outcome is known. When an attempt may have been applied, the next one excludes it. If
- * that one is refused too, the first may still arrive: a write that only moves the basis rules it out.
- */
+/** Sends until the outcome is known. If a repetition is refused too, moving the basis rules out the first attempt. */
 export async function sendGuarded(
   table: NamespaceTable,
   write: GuardedWrite,
@@ -54,10 +49,7 @@ export async function sendGuarded(
   }
 }
 
-/**
- * In doubt at the end only if there is no bucket, or if the mark of the attempt, in case it was applied, may have been
- * overwritten by another process.
- */
+/** Still in doubt only without a bucket, or if another process may have overwritten the attempt's mark. */
 async function ruleOut(
   table: NamespaceTable,
   basis: WriteBasis,
@@ -77,7 +69,7 @@ async function ruleOut(
     const latestMs = basis.kind === 'refill' ? basis.latestMs : 0
     // Planted fault: the refill instant of a bucket that was not seen is not moved beyond a first try
     const plan = planBucket(stored, Math.max(table.clock(), latestMs + 1))
-    // Guarded by the slot as well: an attempt that arrives just now is noticed.
+    // Guarded by the slot as well, to notice an attempt that arrives just now.
     const fence = {...nextMark(), repeats: {slotMark: inSlot}}
     const update = plannedUpdate(table, plan, {amounts: new Map(), isExact: true}, fence)
     const outcome = await sendMarked(table, update, fence, {timeoutMs})
@@ -88,7 +80,6 @@ async function ruleOut(
   throw new Unavailable('UpdateItem', true, new Error('the bucket changes faster than it can be read'))
 }
 
-/** Whether no attempt that rests on the basis can be applied to the bucket any more. */
 function hasMoved(basis: WriteBasis, {limitsRevision, state}: BucketRecord): boolean {
   if (basis.kind === 'revision') return limitsRevision !== basis.revision
   return basis.kind === 'absence' || state.refilledAtMs > basis.latestMs

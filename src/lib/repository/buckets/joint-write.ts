@@ -6,9 +6,8 @@ import {planBucket, type SeenBucket} from './plan.js'
 import {rewriteStoredBucket} from './rewrite.js'
 
 /**
- * Writes several shards together or none of them; false when another client has written in between. Of all attempts at
- * most one is applied, whenever they arrive, and none after the answer false (decision 26). `seen` is one of the shards
- * as the write has to find it: refilled at the same instant and with the same revision.
+ * Writes several shards together or none; false if another client wrote in between. At most one attempt is applied,
+ * and none after false (decision 26). `seen`: one shard as the write must find it, by refill instant and revision.
  */
 export async function writeTogether(table: NamespaceTable, items: TransactItem[], seen: SeenBucket): Promise<boolean> {
   const token = newRequestToken(table)
@@ -24,8 +23,7 @@ export async function writeTogether(table: NamespaceTable, items: TransactItem[]
   }
   // Planted fault: a first try to charge several shards that may still arrive is not ruled out
   if (!isInDoubt) return false
-  // An attempt without an answer may still arrive. Once a shard was refilled anew, it is refused; sent again after that, the
-  // transaction is recognised by its token if it was applied before, and otherwise refused for good.
+  // An unanswered attempt may still arrive. Moving the refill instant voids it; the token shows if it was applied.
   await moveRefillInstant(table, seen)
   try {
     await transact(table, items, {token})
@@ -36,24 +34,22 @@ export async function writeTogether(table: NamespaceTable, items: TransactItem[]
   }
 }
 
-/** Whether another client was faster: the same can be planned again. */
 const isContended = (error: unknown): boolean =>
   error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
 
-/** Whatever keeps a transaction from being carried out for long is an outage to callers. */
+/** A transaction that stays blocked is an outage to callers. */
 function asOutage(error: unknown): unknown {
   const isPassing = error instanceof TransactionCancelled && error.isPassing
   return isPassing || error instanceof TransactionConflict ? new Throttled('TransactWriteItems', error) : error
 }
 
-/** Refills a shard, unless it was refilled or its limits were changed since it was seen. */
 async function moveRefillInstant(table: NamespaceTable, seen: SeenBucket): Promise<void> {
   const {limitsRevision, state} = seen.record
   const stored: StoredBucket = {...seen, kind: 'bucket'}
   const outcome = await rewriteStoredBucket(table, stored, (current, nowMs) => {
     const {record} = current
     if (record.state.refilledAtMs !== state.refilledAtMs || record.limitsRevision !== limitsRevision) return undefined
-    // At least by a millisecond, and also if the clock is behind.
+    // By at least 1 ms, even if the clock is behind.
     return {plan: planBucket(current, Math.max(nowMs, state.refilledAtMs + 1)), write: {amounts: new Map()}}
   })
   if (outcome === 'contended')

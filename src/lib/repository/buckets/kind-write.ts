@@ -16,13 +16,10 @@ import {type BucketPlan, isFirstOfSeveral, type PlannedLimit, plannedLimits} fro
 
 const names = attributes.bucket
 
-/** A calendar whose next change is not known is asked again after this time, in ms. */
+/** A calendar whose next change is unknown is evaluated again after this time. */
 const LONGEST_VALIDITY_MS = 7 * 86_400_000
 
-/**
- * Until when a bucket may be used without evaluating a calendar, in epoch ms; `undefined` when nothing but refill changes
- * it. 0 as long as a session is closed: the next use has to open it.
- */
+/** Epoch ms up to which only refill changes the bucket; `undefined`: always; 0: the next use must open a session. */
 export function validityOf(bucket: BucketState, nowMs: number): number | undefined {
   let isScheduled = false
   for (const limit of bucket.limits.values()) {
@@ -33,10 +30,7 @@ export function validityOf(bucket: BucketState, nowMs: number): number | undefin
   return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined
 }
 
-/**
- * The expiry that a bucket needs which a plan may have brought into another period of a quota: one that is gone before the
- * next reset would start with a second allowance. `null`: never; `undefined` when the stored one will do.
- */
+/** Epoch s; `null`: never; `undefined`: keep. Expiring before the next reset would grant a second allowance. */
 export function expiryOfPeriod(plan: BucketPlan): number | null | undefined {
   const {ttlSeconds, state} = plan.seen.record
   if (ttlSeconds === undefined) return undefined
@@ -47,16 +41,12 @@ export function expiryOfPeriod(plan: BucketPlan): number | null | undefined {
   return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, plan.nowMs)
 }
 
-/** The limits that a bucket has after a plan, undivided. */
 function limitsAfter({seen, changes}: BucketPlan): BucketState {
   const kept = [...changes].filter(([, {kind}]) => kind !== 'remove')
   return {...seen.record.state, limits: new Map(kept.map(([name, each]) => [name, each.after]))}
 }
 
-/**
- * Until when a bucket is valid once a plan is written that leaves it with these limits, in epoch ms. Other clients ask by 0
- * for a write that has read the configuration.
- */
+/** Epoch ms. Other clients set 0 to ask for a write that has read the configuration; until then it stays 0. */
 export function plannedValidity({seen, nowMs, isConfigured}: BucketPlan, after: BucketState): number | undefined {
   const isAsked = seen.record.validUntilMs === 0 && !isConfigured
   return isAsked ? 0 : validityOf(after, nowMs)
@@ -72,7 +62,7 @@ export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolea
     return
   }
   const untilMs = plannedValidity(plan, after)
-  // A change of limits that another client has announced since must not be covered up.
+  // Must not hide a limit change that another client has announced since.
   requireNumber(e, names.validUntil, record.validUntilMs)
   if (untilMs !== record.validUntilMs) store(e, names.validUntil, untilMs === undefined ? undefined : n(untilMs))
   if (isPlain) return
@@ -86,14 +76,14 @@ export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolea
 function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): void {
   const before = state.limits.get(name)?.kind
   if (kind === 'remove') {
-    // Not all that there can be: an expression has a limit, and many limits may be replaced at once.
+    // Only stored attributes: an expression has a size limit, and many limits may be replaced at once.
     if (before) for (const attribute of storedKind(name, before, state)) e.remove(attribute)
     return
   }
   if (!before && !after.kind) return
   const session = before?.quota?.session
   if (session) {
-    // Another shard may have opened a window since, or another client made it another kind of quota.
+    // Another shard may have opened a window since, or another client changed the kind of quota.
     requireNumber(e, kindAttribute(name, 'sessionStart'), session.startMs)
     requireNumber(e, kindAttribute(name, 'sessionSeconds'), session.lengthMs / 1000)
   }
@@ -103,10 +93,7 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
   }
 }
 
-/**
- * The attributes that a kind may have in a bucket. Which schedules are stored for one limit alone is not known: not those
- * that no limit has.
- */
+/** It is unknown for which limits a schedule is stored, so its attribute is listed if any limit has one. */
 function storedKind(name: string, kind: LimitKind, {limits}: BucketState): string[] {
   const kinds = [...limits.values()].map(limit => limit.kind)
   return [
@@ -131,10 +118,7 @@ export function requireNumber(e: ExpressionBuilder, attribute: string, value: nu
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(n(value))}`)
 }
 
-/**
- * No calendar has changed anything up to now, as far as clients have stored it, and none asks for a write that reads the
- * configuration: what was seen or is supposed is in force.
- */
+/** No calendar has changed the bucket up to now, and no client asks for a write that reads the configuration. */
 export function requireValidity(
   e: ExpressionBuilder,
   nowMs: number,
@@ -146,20 +130,14 @@ export function requireValidity(
   e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
 }
 
-/**
- * No other client has closed the bucket since it was seen, or bypassed its limits. They stamp neither the refill instant
- * nor the revision.
- */
+/** Not disabled or bypassed since it was seen: other clients then stamp neither refill instant nor revision. */
 export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled' | 'bypassUntilMs'>): void {
   // Planted fault: a write does not ask whether the switch was thrown
   if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
   if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
 }
 
-/**
- * Brings the stamp of a bucket in line with the configuration, which was read after the bucket: sets or renews it, or
- * removes it where `untilMs` is undefined. A stamp that another client has set or removed since is left to it.
- */
+/** `untilMs` was read after the bucket; undefined removes the stamp. Refused if others set or removed it since. */
 export function stampBypass(
   e: ExpressionBuilder,
   seen: BucketRecord,
@@ -174,12 +152,12 @@ export function stampBypass(
     return
   }
   e.remove(names.bypass)
-  // One that has run out may be of another type than a number.
+  // An expired stamp may have another type than number.
   const isLive = isBypassedAt(seen, nowMs)
   e.condition(isLive ? `${stored} = ${e.value(n(seen.bypassUntilMs))}` : `NOT (${stored} > ${e.value(n(nowMs))})`)
 }
 
-/** Nor limited how long its balances and rates hold, or ended a bypass, since it was seen: a copy of it would be wrong. */
+/** Also requires unchanged validity and bypass instants: a copy of the bucket would be wrong otherwise. */
 export function requireOpen(
   e: ExpressionBuilder,
   seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled' | 'bypassUntilMs'>,

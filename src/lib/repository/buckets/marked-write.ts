@@ -13,30 +13,23 @@ import type {Table} from '../table/table.js'
 import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
 
 export type WriteOutcome =
-  /** `isFound` when the mark of an attempt without an answer was found: others may have written since. */
+  /** `isFound`: found by its mark after a lost response, so others may have written since. */
   | {readonly applied: true; readonly item: Item; readonly isFound?: true}
-  /**
-   * Refused by its condition; with the current item, `undefined` when there is none. In doubt, an earlier attempt without
-   * an answer may have been applied all the same: its mark may have been overwritten since.
-   */
+  /** Refused. `isInDoubt`: an earlier, unanswered attempt may have been applied and its mark overwritten since. */
   | {readonly applied: false; readonly item: Item | undefined; readonly isInDoubt: boolean}
 
 interface MarkedWriteOptions {
-  /** Ends the waiting, not the write: one that is in flight may still be applied. */
+  /** Ends the wait; a write in flight may still be applied. */
   signal?: AbortSignal | undefined
-  /** Bound of all attempts together. */
+  /** Bounds all attempts together. */
   timeoutMs?: number
-  /**
-   * What follows an attempt that may have been applied: another update with the same mark, or a read where none can be
-   * sent without the risk that both are applied. The same update by default, for writes whose effect is the same twice.
-   */
+  /** Next try after one that may have been applied; `read` if both could apply. Default: `update`, if idempotent. */
   repetition?: 'read' | (() => BucketUpdate)
 }
 
 /**
- * Sends one marked write until its outcome is known. Throttling, conflicts, outages and lost answers are retried with the
- * same mark; when the item turns out to carry the mark already, an earlier attempt was applied (S6). When the outcome stays
- * unknown, whatever ended the attempts is thrown; `mayHaveBeenApplied` says whether any of them may have arrived.
+ * Sends one marked write, with retries, until its outcome is known. An item that already carries the mark shows that an
+ * earlier attempt was applied (S6). Throws if the outcome stays unknown; see `mayHaveBeenApplied`.
  */
 export async function sendMarked(
   table: Table,
@@ -81,7 +74,7 @@ export async function sendMarked(
     })
     if (timeoutMs === undefined) continue
     leftMs = deadlineMs - performance.now()
-    // A deadline that passes between two attempts is an outage, like one that passes during an attempt.
+    // A deadline that passes between two attempts is an outage, like one during an attempt.
     if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no answer within ${timeoutMs} ms`))
   }
 }
@@ -100,10 +93,7 @@ export function mayHaveBeenApplied(error: unknown): boolean {
   return typeof error === 'object' && error !== null && inDoubt.has(error)
 }
 
-/**
- * An earlier attempt may have arrived even if the last one certainly did not, whatever kept it from arriving. A conflict
- * that lasts is an outage: the item is held by others.
- */
+/** An earlier attempt may have arrived even if the last one did not. A lasting conflict counts as an outage. */
 export function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
   if (mayHaveBeenApplied(error)) return error
   const isOutage = isUnavailability(error) || error instanceof TransactionConflict

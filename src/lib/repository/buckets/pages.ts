@@ -24,11 +24,11 @@ interface AddressPage {
   readonly next: Item | undefined
 }
 
-/** Asks an index which buckets there are. Only keys are taken from it, so it does not matter what else it projects. */
+/** Uses only keys, so the index's projection does not matter. */
 export function addressQuery(
   {name: TableName}: Table,
   {index, partition, prefix}: Required<KeyRange>,
-  /** Only what comes after this name, which follows the prefix. */
+  /** Exclusive start: a name, which follows the prefix. */
   after?: string | undefined,
 ): OperationInput<'Query'> {
   const e = new ExpressionBuilder().project(...keyNames())
@@ -58,14 +58,13 @@ export async function readAddressPage(
   return {addresses: [], next: undefined}
 }
 
-/** A shard with the requests that it has counted and what providers have told of it; absent where they were not read. */
+/** Request counts, and provider feedback by limit; absent where not read. */
 export type CountedShard = StoredBucket & {
   readonly counts?: BucketCounts | undefined
-  /** By limit. */
   readonly lessons?: ReadonlyMap<string, StoredLesson> | undefined
 }
 
-/** The existing shards at some addresses. Eventually consistent: half the price, and a moment old at worst. */
+/** Eventually consistent: half the price, a moment old at worst. Missing shards are left out. */
 export async function readShardsAt(
   {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],

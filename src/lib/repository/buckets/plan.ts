@@ -24,7 +24,7 @@ import type {Rate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
 
-/** A bucket as it was read; limits that need repair are kept apart. */
+/** A bucket as read; limits that need repair are kept apart. */
 export interface SeenBucket {
   readonly record: BucketRecord
   readonly incomplete: ReadonlyMap<string, Residue>
@@ -32,36 +32,34 @@ export interface SeenBucket {
 
 export interface PlannedLimit {
   readonly kind: 'keep' | 'init' | 'remove'
-  /** Undivided parameters, as they are to be stored. */
+  /** Undivided parameters, as stored. */
   readonly after: LimitState
-  /** Millitokens that time (or clamping, then negative) adds to the stored balance, before consumption. */
+  /** Millitokens added to the stored balance by time (or clamping, then negative), before consumption. */
   readonly creditMilli: bigint
   readonly parametersChanged: boolean
 }
 
-/** A bucket brought forward to an instant, under the limits that apply now. */
 export interface BucketPlan {
   readonly seen: SeenBucket
-  /** Before the stored refill instant only when that is far ahead of time. */
+  /** Before the stored refill instant only if that is far ahead of time. */
   readonly refilledAtMs: number
   readonly nowMs: number
-  /** By the limits of the configuration, not only by the stored ones. */
+  /** By the configuration's limits, not only the stored ones. */
   readonly isConfigured: boolean
   readonly changes: ReadonlyMap<string, PlannedLimit>
 }
 
 interface PlanOptions {
-  /** Consumed at this very instant without a refill: what had overflowed by then must not come back. */
+  /** Consumed at this instant without a refill: overflowed tokens must not come back. */
   readonly taken?: Amounts
-  /** Sessions that have ended are opened: only where the write takes tokens. */
+  /** Open ended sessions: only if the write takes tokens. */
   readonly opensSessions?: boolean
 }
 
 /**
- * Brings a bucket forward to `nowMs`: every limit is credited at the stored rate, then the limits that apply from now on
- * replace the stored ones. A quota that enters another period begins it with the allowance of now. Lowering a capacity
- * clamps the balance, raising it adds nothing, a new limit starts full, a limit that no longer applies is removed. Without
- * `limits` the stored ones stay in force. The credit of a limit of which something was `taken` ends that much below full.
+ * Credits every limit at the stored rate up to `nowMs`, then applies `limits` (default: the stored ones). Lowering a
+ * capacity clamps the balance, raising it adds nothing, new limits start full, others are removed. A quota enters a new
+ * period with the current allowance. The credit of a `taken` limit ends that much below full.
  */
 export function planBucket(
   seen: SeenBucket,
@@ -87,7 +85,7 @@ export function planBucket(
     const kind = rate.kind && withStateOf(rate.kind, credited.kind, shardCount)
     const after = limitWith(rate, stored, kind)
     const opened = opensSessions && !stored.kind?.quota?.session ? openedAnew(name, after, record, nowMs) : undefined
-    // What was in force of a limit that had a kind may have been more than its stored capacity.
+    // A limit with a kind may have had a higher capacity in force than the stored one.
     const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
     const rulesMs = rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs})
     const ceiling = isLowered ? ceilingOf(name, after, record, rulesMs) : credited.tokensMilli
@@ -109,7 +107,7 @@ export function planBucket(
   }
   for (const [name, rate] of wanted ?? []) {
     if (changes.has(name)) continue
-    // Counters without parameters were left behind by another client: the limit starts full, adjusted by them.
+    // Counters without parameters are from another client: the limit starts full, adjusted by them.
     const residue = seen.incomplete.get(name)
     const started = startingLimit(name, rate, record, nowMs, opensSessions)
     const creditMilli = started.tokensMilli
@@ -131,7 +129,7 @@ export function planBucket(
   return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes}
 }
 
-/** A limit that is new in a bucket: the shard's part of what is in force now, its session opened if tokens are taken. */
+/** A new limit starts with the shard's part of the current capacity; its session opens if tokens are taken. */
 export function startingLimit(
   name: string,
   rate: KindedRate,
@@ -161,12 +159,11 @@ export function ceilingOf(
   return withRateAt(shareOfLimit(name, limit, shard, shardCount), nowMs).capacityMilli
 }
 
-/** The instant whose rules a limit follows in a plan: that of the bucket, but a session begins by those of its first use. */
+/** A plan follows the rules of the refill instant, but a session begins by those of its first use. */
 export function rulesAt({kind}: LimitState, {nowMs, refilledAtMs}: Pick<BucketPlan, 'nowMs' | 'refilledAtMs'>): number {
   return kind?.quota?.session?.startMs === nowMs ? nowMs : refilledAtMs
 }
 
-/** A limit that has become a session with this write starts it. */
 function openedAnew(
   name: string,
   after: LimitState,
@@ -176,7 +173,7 @@ function openedAnew(
   return after.kind?.quota?.session ? startingLimit(name, after, record, nowMs, true) : undefined
 }
 
-/** Resets and sessions that were changed count as they are now: what only the old calendar has is not made up for. */
+/** Changed resets and sessions apply as they are now; resets only in the old calendar are not made up for. */
 function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>, nowMs: number): BucketState {
   if (!hasKinds(state)) return state
   const limits = new Map<string, LimitState>()
@@ -190,7 +187,7 @@ function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedR
   return {...state, limits}
 }
 
-/** `undefined` for a limit that is no quota, or becomes one of another kind. */
+/** `undefined` if the limit is no quota, or becomes another kind of quota. */
 function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQuota | undefined {
   const {kind} = limit
   const {resets, session} = wanted?.quota ?? {}
@@ -210,13 +207,12 @@ function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount:
   if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
   const {grantCount, resetNumber} = stored
   const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
-  // What was bought for a period of the calendar is not there for a session, which starts with its whole allowance.
+  // A top-up for a calendar period does not carry into a session, which starts with its whole allowance.
   const isSamePeriod = (stored.session === undefined) === (session === undefined)
   const {topUpMilli, heldMs} = isSamePeriod ? stored : {}
   return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, heldMs, ...(session && {session})}}
 }
 
-/** Plain limits have no kind at all. */
 function limitWith(
   {capacityMilli, refillAmountMilli, refillPeriodMs}: Rate,
   {tokensMilli, remainder, consumedMilli}: Pick<LimitState, 'tokensMilli' | 'remainder' | 'consumedMilli'>,
@@ -226,7 +222,7 @@ function limitWith(
   return kind ? {...plain, kind} : plain
 }
 
-/** Millitokens of each limit that this shard can give after the plan; a soft limit gives whatever is asked. */
+/** Millitokens that this shard can give after the plan; a soft limit gives any amount. */
 export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   const tokens = new Map<string, bigint>()
   for (const [name, {kind, after}] of plan.changes)
@@ -243,17 +239,13 @@ export function isFull(plan: BucketPlan): boolean {
   )
 }
 
-/** More than can be asked for. */
 const WHATEVER_IS_ASKED = 10n ** 30n
 
 export function givableMilli(limit: LimitState, atMs: number): bigint {
   return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }
 
-/**
- * Whether writing the plan would store anything but a refill: other limits, or a refill instant or session that was far
- * ahead of time.
- */
+/** Whether the plan stores more than a refill: other limits, or a refill instant or session that was far ahead. */
 export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolean {
   const {state} = seen.record
   if (refilledAtMs < state.refilledAtMs) return true
@@ -264,10 +256,10 @@ export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolea
   return false
 }
 
-/** When the session of a limit begins, in epoch ms; 0 for one that has none. */
+/** Epoch ms; 0 without a session. */
 const startOf = (limit: LimitState | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
 
-/** The limits after the plan with this shard's share of their rates: a shard repays a debt at its own share. */
+/** With this shard's share of the rates: a shard repays a debt at its own share. */
 export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
@@ -300,23 +292,20 @@ const parametersOf = ({
   refillPeriodMs,
 })
 
-/**
- * Whether a shard is the first of several, which never expires. The others come back from its tokens; without it, the next
- * request would begin a whole bucket beside them, and what they hold would exist twice.
- */
+/** Such a shard never expires: without it, the next request would start a whole second bucket beside the others. */
 export const isFirstOfSeveral = ({shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>): boolean =>
   shard === 0 && shardCount > 1
 
 interface Lifetime {
   readonly source: Level | 'default' | undefined
-  /** With the share of the shard. */
+  /** With the shard's share of the rates. */
   readonly limits: Iterable<LimitState>
-  /** How often it may fill up untouched; 0 for buckets that never expire. */
+  /** Idle expiry, in multiples of the fill time; 0: never. */
   readonly multiplier?: number
   readonly nowMs: number
 }
 
-/** Epoch seconds after which the table may drop a shard that lies untouched, or `null`: limits made for one entity never expire. */
+/** Idle expiry in epoch seconds; `null`: never, as for limits made for one entity. */
 export function shardExpiry(
   shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
   {source, limits, multiplier = LIFETIME_MULTIPLIER, nowMs}: Lifetime,
@@ -325,20 +314,20 @@ export function shardExpiry(
   return expiresAtSeconds(limits, multiplier, nowMs)
 }
 
-/** A rate over a longer time means little for the present. */
+/** A rate over a longer time says little about the present. */
 const LONGEST_OBSERVATION_MS = 10_000
 
-/** How long after a write of another client a bucket counts as shared with it. */
+/** How long a bucket counts as shared after another client's write. */
 const SHARED_MS = 600_000
 
-/** Measures the write rate of one bucket item over all clients, from the counter that every write increments. */
+/** Measures an item's write rate over all clients, from the counter that every write increments. */
 export class PressureGauge {
   #since: WriteCount | undefined
   #isCalm = false
   #isDrained = false
   #sharedAtMs = Number.NEGATIVE_INFINITY
 
-  /** Write units per second since the last reading that was long enough ago; `undefined` when there is none yet. */
+  /** Write units per second since the last reading that is old enough; `undefined` without one. */
   observe(record: BucketRecord, atMs: number): number | undefined {
     const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
     if (!pressure) return undefined
@@ -357,19 +346,12 @@ export class PressureGauge {
     return rate
   }
 
-  /**
-   * Whether other clients than zael use the bucket: only they spend the pressure limit. They split it themselves when it
-   * is overloaded, and those of 0.10 credit shard 0 as if it were the whole bucket, so a split by zael would admit more
-   * than the limit.
-   */
+  /** Only other clients spend the pressure limit; if zael split the bucket, those of 0.10 would over-credit shard 0. */
   isShared(nowMs: number): boolean {
     return nowMs - this.#sharedAtMs < SHARED_MS
   }
 
-  /**
-   * Clients that spend the pressure limit but never refill it would take a calm bucket for an overloaded one and keep
-   * splitting it; refilling it costs nothing when it is part of the next write.
-   */
+  /** Clients that spend the pressure limit but never refill it would keep splitting a calm bucket. */
   get needsRepair(): boolean {
     return this.#isCalm && this.#isDrained
   }

@@ -7,13 +7,10 @@ import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
 import {type BucketUpdate, newMark, type PlannedWrite, plannedUpdate, type WriteMark} from './writes.js'
 
-/**
- * Attempts on a bucket that other clients keep writing. A refusal shows the bucket as it is, and every wait would make that
- * older: so the next attempt follows at once, and has the same chance as each of the processes that write.
- */
+/** A refusal returns the current bucket, so the next attempt follows at once: a pause would only make it stale. */
 const ATTEMPTS = 100
 
-/** Decides how to change a bucket as it is now; `undefined` when it needs no change. */
+/** `undefined` when the bucket needs no change. */
 export type Rewrite = (
   seen: SeenBucket,
   nowMs: number,
@@ -24,13 +21,10 @@ export interface RewriteDecision {
   readonly write: PlannedWrite
 }
 
-/** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
+/** `contended`: other writes came first every time; `gone`: no bucket, or only a ghost. */
 export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
-/**
- * Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again.
- * Throws when the bucket has a feature that zael does not support.
- */
+/** Decides again with the current item after each refusal. Throws if the bucket has an unsupported feature. */
 export async function rewriteStoredBucket(
   table: NamespaceTable,
   bucket: StoredBucket | undefined,
@@ -40,13 +34,13 @@ export async function rewriteStoredBucket(
   const decide: Stamp = async (seen, isFirst) => {
     requireSupported(seen.record)
     const decision = await rewrite(seen, table.clock())
-    // The first item may be as old as the listing it comes from; each later one is the answer to the attempt before.
+    // The first item may be as old as its listing; each later one is the response to the previous attempt.
     return decision && (mark => plannedUpdate(table, decision.plan, {...decision.write, isExact: isFirst}, mark))
   }
   return stampStoredBucket(table, bucket, decide, {signal})
 }
 
-/** The update that a shard needs as it is now; `undefined` when it needs none. */
+/** `undefined` when the shard needs no update. */
 export type Stamp = (
   seen: SeenBucket,
   isFirst: boolean,
@@ -54,11 +48,10 @@ export type Stamp = (
 
 interface StampOptions {
   readonly signal?: AbortSignal | undefined
-  /** Decide again after a write, until none is needed: what the decision rests on may have changed meanwhile. */
+  /** Decide again after a write until none is needed: the basis of the decision may have changed meanwhile. */
   readonly isRepeated?: boolean
 }
 
-/** Sends conditional updates of one shard, each decided by the item that the one before has shown. */
 export async function stampStoredBucket(
   table: NamespaceTable,
   bucket: StoredBucket | undefined,

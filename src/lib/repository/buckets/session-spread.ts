@@ -9,7 +9,7 @@ import type {NamespaceTable} from '../table/table.js'
 
 const names = attributes.bucket
 
-/** The sessions of a bucket that were opened at an instant, by limit, with their lengths in ms. */
+/** Session lengths in ms, by limit. */
 export function sessionsOpenedAt({state}: BucketRecord, atMs: number): Map<string, number> {
   const opened = new Map<string, number>()
   for (const [name, {kind}] of state.limits) {
@@ -19,11 +19,7 @@ export function sessionsOpenedAt({state}: BucketRecord, atMs: number): Map<strin
   return opened
 }
 
-/**
- * Tells the other shards of a bucket that sessions were opened, so that all of them have the same window. Each then starts
- * it with its own next write. A shard whose own window has not ended is left alone; one that this does not reach opens a
- * window of its own.
- */
+/** Gives all shards the same window, started by their next write; shards with an open window keep theirs. */
 export async function spreadSessions(
   table: NamespaceTable,
   record: BucketRecord,
@@ -49,7 +45,7 @@ async function announce(
   e.set(start, n(startMs))
     .set(kindAttribute(name, 'sessionSeconds'), n(lengthMs / 1000))
     .set(names.validUntil, n(0))
-  // What is taken until the shard starts the window counts as taken from it.
+  // Consumption until the shard starts the window counts as part of it.
   e.copy(kindAttribute(name, 'consumedMark'), limitAttribute(name, 'consumed'))
   e.condition(`attribute_exists(${e.name(limitAttribute(name, 'consumed'))})`)
   const applied = e.name(kindAttribute(name, 'sessionApplied'))

@@ -30,7 +30,6 @@ const names = attributes.bucket
 
 const ATTEMPTS = 5
 
-/** The existing shards among the first `count`, by number; strongly consistent. */
 export async function readShards(
   table: NamespaceTable,
   entity: string,
@@ -41,7 +40,7 @@ export async function readShards(
   return new Map([...shards].map(([shard, {record}]) => [shard, record]))
 }
 
-/** The existing shards among those given, with the limits that need repair; strongly consistent. */
+/** Strongly consistent; missing shards are left out. */
 export async function readSeenShards(
   table: NamespaceTable,
   entity: string,
@@ -59,11 +58,7 @@ export async function readSeenShards(
   return seen
 }
 
-/**
- * Doubles the shards of a bucket in one transaction: every shard gives its new partner a part of its tokens, so the total
- * stays. Resolves to the shard count afterwards, which is unchanged when another client has split it already; while the
- * write pressure lasts, callers try again.
- */
+/** Doubles the shards in one transaction; tokens are moved, not created. Resolves to the shard count afterwards. */
 export async function splitBucket(
   table: NamespaceTable,
   entity: string,
@@ -85,10 +80,7 @@ export async function splitBucket(
   })
 }
 
-/**
- * Creates the shards that shard 0 counts and that do not exist, from the tokens of the others, as a series of splits
- * would have done. Resolves to the number of shards; 0 when there is no bucket.
- */
+/** Creates missing shards from the others' tokens, as splits would. Resolves to the shard count; 0 without a bucket. */
 export async function fillMissingShards(
   table: NamespaceTable,
   entity: string,
@@ -107,7 +99,7 @@ export async function fillMissingShards(
   return count
 }
 
-/** Creates one shard with its part of the tokens of the shard that a split would have made it from. */
+/** Takes the tokens from the shard that a split would have made it from. */
 async function fillShard(
   table: NamespaceTable,
   entity: string,
@@ -135,7 +127,7 @@ async function fillShard(
     if (name === WRITE_PRESSURE_LIMIT) continue
     if (limit.kind?.quota) {
       const grant = grantOfShard(name, limit, [...siblings.values()], shard, count, nowMs)
-      // Another shard than the one it is made from keeps what it holds for it: nothing is lost, and nothing exists twice.
+      // If another shard holds this part, it keeps it: nothing is lost, nothing exists twice.
       if (grant.donor === from) movedMilli.set(name, grant.tokensMilli)
       else if (grant.donor === undefined && isInPeriod(limit, donor.state.refilledAtMs, nowMs))
         grantedMilli.set(name, grant.tokensMilli)
@@ -158,7 +150,7 @@ function setShardCount(table: NamespaceTable, record: BucketRecord, count: numbe
   return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
-/** Without a mark a shard would seem to have been granted its part of a quota for the new number of shards. */
+/** Without this mark, the shard would seem to have been granted its part for the new number of shards. */
 function keepGrant(e: ExpressionBuilder, name: string, limit: LimitState, {shard, shardCount}: BucketRecord): void {
   const quota = limit.kind?.quota
   if (!quota || quota.grantCount !== undefined) return
@@ -166,10 +158,7 @@ function keepGrant(e: ExpressionBuilder, name: string, limit: LimitState, {shard
   e.set(kindAttribute(name, 'grantCount'), n(grantCountOf(share, limit.capacityMilli)))
 }
 
-/**
- * Gives shards the number of shards that the first one counts: another client has split the bucket and not told all of them
- * yet, which count on a larger part. Resolves to whether there was anything to do.
- */
+/** Updates shards that another client's split left with a smaller count, and so a larger share. False: none. */
 export async function alignShardCounts(
   table: NamespaceTable,
   records: readonly BucketRecord[],
@@ -180,7 +169,7 @@ export async function alignShardCounts(
   return behind.length > 0
 }
 
-/** All shards of a bucket. A stored count above `most` is replaced by the number that exist, as a request would do. */
+/** A stored count above `most` is replaced by the number of existing shards, as a request would do. */
 export async function readRealShards(
   table: NamespaceTable,
   entity: string,
@@ -203,7 +192,7 @@ function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): num
   return count
 }
 
-/** Repairs a shard count above `most`: sets it to the number of existing shards, at most `most`; resolves to it. */
+/** Lowers a count above `most` to the number of existing shards, and resolves to it. */
 export async function healShardCount(
   table: NamespaceTable,
   entity: string,
@@ -235,7 +224,7 @@ function moveTokens(
   grantedMilli: ReadonlyMap<string, bigint> = new Map(),
 ): TransactItem[] {
   const give = new ExpressionBuilder()
-  // The new shard starts at the donor's refill instant: a refill of the donor since then would count twice.
+  // The new shard starts at the donor's refill instant: a refill of the donor since would count twice.
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
   requireLimitsRevision(give, donor)
@@ -271,7 +260,7 @@ function moveTokens(
   ] as TransactItem[]
 }
 
-/** What was planned for another number of shards is void. */
+/** Voids plans made for another number of shards. */
 const newRevision = (table: NamespaceTable) => s(Buffer.from(table.randomBytes(8)).toString('base64url'))
 
 async function retryContended(table: NamespaceTable, step: () => Promise<number>): Promise<number> {
@@ -311,7 +300,7 @@ function grantOfShard(
   return planQuotaGrant(siblings, shard, shareOf(wholeRateAt(limit, nowMs).rate.capacityMilli, shard, count))
 }
 
-/** A quota that a new shard gets its part of; what was bought stays with the donor. */
+/** Top-ups stay with the donor. */
 function newlyGranted(limit: LimitState, grantCount: number): LimitState {
   const {kind} = limit
   if (!kind?.quota) return limit

@@ -9,11 +9,7 @@ import {type BucketAddress, type BucketUpdate, markedUpdate, requireLimitsRevisi
 
 const names = attributes.bucket
 
-/**
- * Stamps one shard with the switch that was in force at `readAtMs`, whatever else is in it: requests are refused, or
- * admitted without a charge, by the condition of their own write. With the revision, plans that were made before are void.
- * A bucket that is gone is not created again. By what was `seen` of the bucket, nobody else has thrown the switch since.
- */
+/** The new revision voids older plans. With `seen`, refused if the switch was changed since. Never creates a bucket. */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,

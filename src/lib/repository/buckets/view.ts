@@ -6,39 +6,39 @@ import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-r
 import {isoMilliseconds, isoSeconds} from '../../schema/read.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
-/** The state of one limit now, in tokens; shares of shards may have fractions. */
+/** The current state of one limit, in tokens. A shard's share may be fractional. */
 export interface LimitLevel {
   readonly name: string
-  /** Below zero in debt; above the capacity after it was lowered. */
+  /** Negative in debt; above the capacity after the capacity was lowered. */
   readonly level: number
   readonly capacity: number
   readonly debt: number
   readonly refillPerSecond: number
-  /** Metered only: being empty is no reason to refuse. Absent for other limits. */
+  /** Set for soft limits, which meter but never refuse. Absent for other limits. */
   readonly soft?: true | undefined
-  /** Of a quota, which gains nothing between its resets: by the calendar, or a session from first use. Absent for rates. */
+  /** How a quota resets: by the calendar, or as a session from first use. Absent for rates. */
   readonly quota?: 'calendar' | 'session' | undefined
-  /** UTC, ISO 8601: when a quota is full again. Absent for rates, and for a session that no use has opened. */
+  /** When a quota is full again, ISO 8601 in UTC. Absent for rates, and for sessions that are not open. */
   readonly resetsAt?: string | undefined
-  /** Of a quota: what was added to its capacity until the reset. Absent where nothing was. */
+  /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
   readonly toppedUp?: number | undefined
 }
 
-/** One shard as it is now, with what has refilled since its last write. */
+/** One shard now, including the refill since its last write. */
 export interface ShardView {
   readonly shard: number
-  /** What a refund left of a deleted shard: it counts for nothing. */
+  /** A deleted shard of which only refunds remain; it counts for nothing. */
   readonly isGhost: boolean
   readonly limits: readonly LimitLevel[]
   /** Limits without parameters; the next request repairs them. */
   readonly incomplete: readonly string[]
-  /** The part in use of the 1,000 writes per second that an item takes; `null` for a ghost. */
+  /** Used fraction of the 1,000 writes per second that an item takes; `null` for a ghost. */
   readonly writePressure: number | null
-  /** Writes that were admitted since the item exists. */
+  /** Admitted writes since the item was created. */
   readonly writes: number
   readonly refilledAt: string | null
   readonly refillAgeMs: number | null
-  /** When the table may drop it; `null`: never. */
+  /** When the table may delete it; `null`: never. */
   readonly expiresAt: string | null
 }
 
@@ -49,14 +49,11 @@ export interface BucketView {
   readonly parent: string | null
   readonly cascade: boolean
   readonly shardCount: number
-  /** Whether a switch refuses every request. */
+  /** A switch refuses every request. */
   readonly isDisabled: boolean
-  /**
-   * UTC, ISO 8601: where a switch admits every request, until when that holds; the next request then asks the
-   * configuration again. `null` where limits count.
-   */
+  /** ISO 8601, UTC: until when a bypass holds before the configuration is reread; `null` while limits apply. */
   readonly bypassedUntil: string | null
-  /** All shards together. */
+  /** The sum over all shards. */
   readonly limits: readonly LimitLevel[]
   readonly shards: readonly ShardView[]
 }
@@ -69,10 +66,7 @@ export function switchWord({
   return bypassedUntil === null ? undefined : 'bypassed'
 }
 
-/**
- * What the average request of a bucket takes, in whole tokens rounded up, at least 1; by limit, in the order of their names.
- * It is what the items have counted since they exist. `undefined` when they have counted no request.
- */
+/** Whole tokens per request, rounded up, at least 1, sorted by limit; `undefined` if no request was counted. */
 export function averageRequest(bucket: ShardedBucket, admitted: number): Map<string, number> | undefined {
   const consumed = new Map<string, bigint>()
   let writes = 0n
@@ -83,8 +77,7 @@ export function averageRequest(bucket: ShardedBucket, admitted: number): Map<str
       else consumed.set(name, (consumed.get(name) ?? 0n) + consumedMilli)
     }
   }
-  // Other clients count no requests, but each of theirs is a write. Requests of zael need at most two, one of them to correct
-  // the amount, so more writes than that are requests of others.
+  // Other clients don't count requests, but each is a write. zael writes at most twice per request, so more are theirs.
   const requests = Number(writes) > 2 * admitted ? Number(writes) : admitted
   if (requests <= 0) return undefined
   const average = (milli: bigint) => Math.max(1, Math.ceil(tokens(milli) / requests))
@@ -138,7 +131,7 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardView {
   }
 }
 
-/** From the stored limit: brought forward, a session that has ended would seem to be open again. */
+/** Reads the stored limit: in a refilled one, an ended session would seem open again. */
 function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
   const quota = stored?.kind?.quota
   if (!stored || !quota) return {}
@@ -154,7 +147,7 @@ function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota
   return {
     ...quota,
     ...(topUpMilli > 0n && {toppedUp: tokens(topUpMilli)}),
-    // The instant until which it is soft is renewed by clients as long as the configuration says so.
+    // Clients renew the soft-until instant as long as the configuration says so.
     ...(limit.kind?.softUntilMs !== undefined && {soft: true}),
     name,
     level: tokens(limit.tokensMilli),
@@ -180,8 +173,7 @@ function together(shards: readonly ShardView[]): LimitLevel[] {
 
 const tokens = (milli: bigint): number => Number(milli) / 1000
 
-/** Removes the rounding errors of sums of thousandths. */
+/** Removes rounding errors of summed thousandths. */
 const rounded = (value: number): number => Math.round(value * 1e6) / 1e6
 
-/** Attributes of an item come in any order. */
 const byName = (limits: LimitLevel[]): LimitLevel[] => limits.sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -33,16 +33,11 @@ export interface BucketAddress {
 
 export type BucketUpdate = OperationInput<'UpdateItem'>
 
-/**
- * Marks a write, so that a later look at the item shows whether it was applied. With eight slots, writers of different processes seldom overwrite each other's mark.
- */
+/** Shows later whether a write was applied. Eight slots make overwriting another process's mark unlikely. */
 export interface WriteMark {
   readonly slot: number
   readonly nonce: string
-  /**
-   * Set for a repetition: the mark that the slot held before the first try. The repetition is applied only if the slot
-   * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
-   */
+  /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
   readonly refusals?: RefusalCounts | undefined
 }
@@ -54,23 +49,19 @@ export function newMark(table: Pick<Table, 'randomBytes'>): WriteMark {
   return {slot: slot % MARK_SLOTS, nonce: Buffer.from(nonce).toString('base64url')}
 }
 
-/** The mark in a slot of an item, to tell later whether anything was written there since. */
 export function markIn(item: Item | undefined, slot: number): string | undefined {
   return item && readString(item, markAttribute(slot))
 }
 
-/** Whether an item contains a write: then a repetition of the write was refused because it had been applied. */
+/** If so, a repetition was refused because the write had already been applied. */
 export function carriesMark(item: Item | undefined, {slot, nonce}: WriteMark): boolean {
   if (!item) return false
-  // The slot may belong to a later write, while revision and creation still name this one.
+  // A later write may own the slot while revision or creation still names this one.
   // Planted fault: an applied write counts as refused
   return [markAttribute(slot), names.limitsRevision, names.incarnation].some(name => readString(item, name) === nonce)
 }
 
-/**
- * The first write of a bucket. An UpdateItem, because acquire-only permissions allow no PutItem, and with ADD for the
- * balances, so that counters left behind by a refund are carried over.
- */
+/** UpdateItem, because acquire-only permissions lack PutItem; ADD keeps counters that a refund left behind. */
 export function createUpdate(
   table: NamespaceTable,
   record: BucketRecord,
@@ -97,29 +88,28 @@ export function createUpdate(
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 
-/** What a planned write stores besides balances and limits; absent fields stay as they are. */
+/** Absent fields stay as they are. */
 export interface PlannedWrite {
   readonly amounts: Amounts
   readonly requests?: number
-  /** Epoch seconds, or `null` for a bucket that never expires. */
+  /** Epoch seconds; `null`: never expires. */
   readonly ttlSeconds?: number | null
   readonly family?: Family
-  /** The limits are those of the configuration, read after the bucket: other clients need not compare any more. */
+  /** The limits are the configuration's, read after the bucket: other clients need not compare again. */
   readonly isCompared?: boolean
-  /** The switch in force was read after the bucket: stamps of another one are removed. */
+  /** The switch was read after the bucket: stamps of another switch are removed. */
   readonly opens?: boolean
-  /** With `opens`: limits are bypassed until this instant, in epoch ms. The amounts are counted, and not taken. */
+  /** With `opens`: bypass until this instant, in epoch ms. Amounts are counted but not taken. */
   readonly bypassUntilMs?: number | undefined
-  /** An operator has reset limits or topped them up: what others have planned is void. */
+  /** An operator reset or topped up limits: plans of others are void. */
   readonly isOperation?: boolean
-  /** The bucket is filled: tokens taken before do not come back to it. */
+  /** The bucket is filled: tokens taken before are not refunded to it. */
   readonly isReset?: boolean
   readonly lessons?: ReadonlyMap<string, StoredLesson>
-  /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
+  /** Require an unchanged balance: a credit that was cut at the capacity is right only for that balance. */
   readonly isExact?: boolean
 }
 
-/** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was read. */
 export function plannedUpdate(
   table: NamespaceTable,
   plan: BucketPlan,
@@ -130,15 +120,15 @@ export function plannedUpdate(
   const e = new ExpressionBuilder()
   // Planted fault: a rewrite does not check the refill instant
   e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)
-  // A split does not move the refill instant, but changes what this shard may be credited.
+  // A split keeps the refill instant, but changes this shard's share.
   requireShardCount(e, record.shardCount)
   // Planted fault: a rewrite does not check whether the limits have changed
   requireLimitsRevision(e, record)
-  // More may be taken for a request that was counted elsewhere: on another shard, or before.
+  // Tokens may be taken for a request that was counted elsewhere: on another shard, or before.
   const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
   const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
   if (isUsed) requireEnabled(e, record)
-  // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
+  // The switch was read after the bucket; changing it again changes the revision.
   if (write.opens && record.isDisabled) e.remove(names.disabled)
   if (write.opens) stampBypass(e, record, write.bypassUntilMs, plan.nowMs)
   const taken: Amounts = write.bypassUntilMs === undefined ? write.amounts : new Map()
@@ -156,8 +146,7 @@ export function plannedUpdate(
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
   for (const [name, lesson] of write.lessons ?? []) e.set(lessonAttribute(name), encodeLesson(lesson))
-  // After a reset or top-up, too: what was planned for the bucket before must not be applied to it. Nor after a lesson by a
-  // clock that is behind, which leaves the refill instant.
+  // A reset or top-up voids older plans. So does feedback by a slow clock, which leaves the refill instant.
   const isStill = plan.refilledAtMs === record.state.refilledAtMs
   const voidsPlans = write.isOperation === true || (write.lessons !== undefined && isStill)
   const isRevision = changesLimits(plan) || write.family !== undefined || voidsPlans
@@ -206,32 +195,31 @@ function guardLimit(
   }
   const {state} = seen.record
   const stored = state.limits.get(name)
-  // Before or after the limit is changed: the credit was cut at the capacity that was in force until now.
+  // Before or after the change: the credit was cut at the capacity in force until now.
   const ruleMs = rulesAt(change.after, plan)
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, ruleMs))
   const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
-  // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.
+  // Under contention an operator's change gives up exactness: tokens taken meanwhile count for the new period.
   const isGranted = change.creditMilli !== 0n || beginsPeriod(stored, change.after, state.refilledAtMs, refilledAtMs)
   const isRestored = change.after.kind?.quota !== undefined && isGranted && (isExact || !isOperation)
   const isTaught = lessons?.has(name) ?? false
   if (stored && (isTaught || isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
-    // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
-    // capacity, requests since would lose the rest; what a lesson takes away, another one may have taken meanwhile, whose
-    // clock is behind. In each case the balance itself must be unchanged.
+    // The balance must be unchanged: a clamp without elapsed time leaves the refill instant; requests since would lose
+    // the rest of a cut credit; feedback by a slow clock may have taken the same tokens.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
     return
   }
-  // Others may have consumed since; the net amount taken must still be there.
+  // Others may have consumed since: the net amount must still be there.
   if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
     e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
   if (!stored || change.creditMilli <= 0n) return
-  // Or others may have returned some: with them the credit must not exceed the capacity.
+  // Others may have refunded since: the credit must not exceed the capacity.
   const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))
   e.condition(`${e.name(tk)} <= ${e.value(n(highest > stored.tokensMilli ? highest : stored.tokensMilli))}`)
 }
 
-/** Whether a quota enters another period: what is returned to the one before meanwhile must not be carried into it. */
+/** Refunds to the previous period must not be carried into the new one. */
 function beginsPeriod(before: LimitState | undefined, {kind}: LimitState, fromMs: number, toMs: number): boolean {
   const {session, resets} = kind?.quota ?? {}
   if (session) return session.appliedMs !== before?.kind?.quota?.session?.appliedMs
@@ -251,15 +239,11 @@ export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
-/**
- * Counts this write; two readings of the count give the item's write rate. The balance of the pressure limit is left to
- * the clients that spend it.
- */
+/** Two readings of the count give the write rate. The limit's balance is left to the clients that spend it. */
 export function countWrite(e: ExpressionBuilder): void {
   e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'consumed'), n(WRITE_PRESSURE_PER_WRITE))
 }
 
-/** Usage is counted per admitted request, of which one write may serve many. */
 export function countRequests(e: ExpressionBuilder, requests: number): void {
   if (requests !== 0) e.add(names.requests, n(requests))
 }
@@ -269,7 +253,7 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
   else e.set(name, value)
 }
 
-/** Skips an expired bucket, which DynamoDB may not have deleted yet. One that was seen keeps having an expiry, or none. */
+/** Refuses an expired bucket that DynamoDB has not deleted yet. A seen one must still have an expiry, or none. */
 export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<BucketRecord, 'ttlSeconds'>): void {
   const expiresAt = e.name(names.expiresAt)
   const isAhead = () => `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
@@ -285,10 +269,7 @@ export function storeFamily(e: ExpressionBuilder, family: Family, seen: Family):
   requireFamily(e, seen)
 }
 
-/**
- * No other client has changed the family since it was seen: they leave the revision as it is. A later generation is never
- * replaced by an older one.
- */
+/** Other clients change the family without a new revision. An older generation never replaces a later one. */
 export function requireFamily(e: ExpressionBuilder, {cascade, parent, parentGeneration}: Family): void {
   const stored = e.name(names.cascade)
   const isSame = `${stored} = ${e.value(bool(cascade))}`
@@ -298,14 +279,14 @@ export function requireFamily(e: ExpressionBuilder, {cascade, parent, parentGene
   requireText(e, names.parentIncarnation, parentGeneration?.incarnation)
 }
 
-/** Clients that do not shard leave the count out. */
+/** Clients that do not shard omit the count. */
 export function requireShardCount(e: ExpressionBuilder, count: number): void {
   const stored = e.name(names.shardCount)
   const isSame = `${stored} = ${e.value(n(count))}`
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
 }
 
-/** Neither limits nor family have changed since the bucket was seen: what follows from older ones is void (decision 25). */
+/** Limits and family are unchanged since they were seen; older plans are void (decision 25). */
 export function requireLimitsRevision(
   e: ExpressionBuilder,
   {limitsRevision}: Pick<BucketRecord, 'limitsRevision'>,
@@ -318,7 +299,6 @@ export function requireText(e: ExpressionBuilder, attribute: string, value: stri
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored}=${e.value(s(value))}`)
 }
 
-/** Completes an update with the key, the mark and the answers that every write asks for. */
 export function markedUpdate(
   table: NamespaceTable,
   address: BucketAddress,
@@ -349,10 +329,7 @@ function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
   e.set(lastAt[0], n(lastAt[1]))
 }
 
-/**
- * Writes only the refusals that come with the mark: neither balances nor refill instants change, and a bucket that is gone
- * is not created again. Demands the revision that was seen, so that of all attempts at most one is applied (decision 26).
- */
+/** Writes only the mark's refusals; never creates a bucket. The revision admits at most one attempt (decision 26). */
 export function refusalUpdate(
   table: NamespaceTable,
   address: BucketAddress,

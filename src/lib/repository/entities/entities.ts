@@ -25,25 +25,25 @@ import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
 import {type EntityFilter, entitiesWanted, type SearchOptions, searchEntities, similarIds} from './search.js'
 
-// Each of several concurrent changes costs the others one attempt.
+// Each concurrent change costs the others one attempt.
 const ATTEMPTS = 10
 
 /** A new entity. */
 export interface NewEntity {
   readonly id: string
-  /** For display; the id when absent. */
+  /** Display name. Default: the id. */
   readonly name?: string | undefined
   readonly parent?: string | undefined
-  /** Whether every admitted request is charged to the parent too. */
+  /** Charge every admitted request to the parent too. */
   readonly cascade?: boolean | undefined
   readonly metadata?: {readonly [key: string]: Json} | undefined
 }
 
-/** What to change about an entity; absent fields stay. */
+/** A change of an entity; absent fields are kept. */
 export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, MetadataChange {
-  /** `null` for no parent. */
+  /** `null`: no parent. */
   readonly parent?: string | null | undefined
-  /** Change it only in this version. */
+  /** Fail unless the entity has this version. */
   readonly expectedVersion?: number | undefined
 }
 
@@ -51,17 +51,17 @@ export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, Metadata
 export interface ChangedEntity {
   readonly before: EntityRecord
   readonly after: EntityRecord
-  /** Its live buckets, each stamped with the parent that it has now; one that failed follows with a later request. */
+  /** Its live buckets, updated to the new parent. A later request updates those that failed. */
   readonly buckets: SyncResult
 }
 
 export interface EntitiesOptions {
   readonly audit: Audit
-  /** Called with the id of every entity that was created, changed or deleted here, so that caches can drop it. */
+  /** Called with the id of every entity created, changed or deleted here, so that caches can drop it. */
   readonly onChanged?: (entity: string) => void
 }
 
-/** Who is limited, in one namespace. */
+/** The entities of one namespace. */
 export class Entities {
   readonly #table: NamespaceTable
   readonly #audit: Audit
@@ -74,14 +74,14 @@ export class Entities {
     this.#onChanged = onChanged
   }
 
-  /** Creates an entity. Its parent is written to buckets that existed before. */
+  /** Creates an entity and stores its parent in existing buckets. */
   async create(input: NewEntity): Promise<EntityRecord> {
     const {id, name = id, parent, cascade = false, metadata = {}} = input
     checkEntityId(id)
     if (parent !== undefined) checkEntityId(parent)
     const {namespace, clock, randomBytes} = this.#table
     const nowMs = clock()
-    // Later than all moves of an entity of this id that was deleted, and told apart from it.
+    // Later than all moves of a deleted entity with this id, and distinct from it.
     const parentGeneration = {moves: nowMs, incarnation: Buffer.from(randomBytes(8)).toString('hex')}
     const own = {name, parent, cascade, metadata, createdAt: isoSeconds(nowMs), version: 1, parentGeneration}
     const record = {namespace, entity: id, ...own}
@@ -97,19 +97,19 @@ export class Entities {
     return record
   }
 
-  /** An entity as it is now; `undefined` when there is none. */
+  /** An entity; `undefined` if it does not exist. */
   async get(id: string): Promise<EntityRecord | undefined> {
     return readEntity(this.#table, id)
   }
 
-  /** An entity as it is now; throws when there is none. */
+  /** An entity; throws if it does not exist. */
   async need(id: string): Promise<EntityRecord> {
     const record = await readEntity(this.#table, id)
     if (!record) throw entityMissing(id)
     return record
   }
 
-  /** The entities that exist among those asked for, in that order; a hundred to a request. */
+  /** The existing entities among `ids`, in that order; one request per hundred. */
   async getMany(ids: readonly string[], signal?: AbortSignal): Promise<EntityRecord[]> {
     const {namespace, transport, name, backoff} = this.#table
     const wanted = ids.map(id => keys.entity(namespace, id))
@@ -117,15 +117,12 @@ export class Entities {
     return [...items.values()].flatMap(item => decodeEntity(item) ?? [])
   }
 
-  /** The entities of the namespace, by id; eventually consistent. */
+  /** The entities of the namespace by id; eventually consistent. */
   async list(request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
     return searchEntities(this.#table, {}, request)
   }
 
-  /**
-   * The entities that a filter matches, by id; eventually consistent. Reads all entities up to the end of the page; with a
-   * parent its children, and with a prefix only ids that begin with it.
-   */
+  /** Matching entities by id; eventually consistent. Reads all to the page's end; fewer with `parent` or `prefix`. */
   async search(
     filter: EntityFilter,
     request: PageRequest = {},
@@ -134,46 +131,46 @@ export class Entities {
     return searchEntities(this.#table, filter, request, options)
   }
 
-  /** The same without pages, as they are read: however many there are, only some hundreds are in memory. */
+  /** Like `search` without pages; holds only some hundreds in memory. */
   async *walk(filter: EntityFilter = {}, options: SearchOptions = {}): AsyncGenerator<EntityRecord, void> {
     for await (const records of entitiesWanted(this.#table, filter, undefined, undefined, options)) yield* records
   }
 
-  /** Ids with the same beginning, for suggestions: as many as one request finds. */
+  /** Ids with the same beginning, for suggestions; as many as one request finds. */
   async similar(id: string): Promise<string[]> {
     return similarIds(this.#table, id)
   }
 
-  /** Changes an entity and its buckets, and increments its version. Without a difference nothing is written. */
+  /** Changes an entity and its buckets, and increments its version. Writes nothing if nothing differs. */
   async update(id: string, change: EntityChange): Promise<EntityRecord> {
     return (await this.change(id, change)).after
   }
 
-  /** Like `update`, but also returns the record before. Without a difference the two are the same. */
+  /** Like `update`, but also returns the previous record, which is the same if nothing differs. */
   async change(id: string, change: EntityChange): Promise<ChangedEntity> {
     if (typeof change.parent === 'string') checkEntityId(change.parent)
     const changed = await this.#repeat(() => this.#changeOnce(id, change))
     return {...changed, buckets: await this.#settle(changed.after)}
   }
 
-  /** The direct children of an entity, by id; eventually consistent. */
+  /** The direct children of an entity by id; eventually consistent. */
   async children(parent: string): Promise<EntityRecord[]> {
     return readChildren(this.#table, parent)
   }
 
-  /** The parent of an entity, its parent, and so on, as far as they exist. */
+  /** The existing ancestors of an entity, nearest first. */
   async parents(id: string): Promise<EntityRecord[]> {
     const [self, ...ancestors] = await climb(this.#table, id)
     if (!self?.record) throw entityMissing(id)
     return ancestors.flatMap(({record}) => record ?? [])
   }
 
-  /** How many records of each kind `delete` would delete; throws where it would refuse. */
+  /** Counts what `delete` would delete, by kind; throws where it would refuse. */
   async countRemoval(id: string): Promise<CountsByKind> {
     return countRemoval(this.#table, id)
   }
 
-  /** Deletes an entity with its limits, usage and buckets; its audit events stay. Refused while it has children. */
+  /** Deletes an entity with its limits, usage and buckets, but not its audit events. Refused while it has children. */
   async delete(id: string): Promise<Removed> {
     const removed = await removeEntity(this.#table, this.#audit, id)
     this.#onChanged(id)
@@ -203,7 +200,6 @@ export class Entities {
     return {before, after: moved}
   }
 
-  /** Repeats a decision while concurrent changes invalidate it. */
   async #repeat<T>(decide: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -216,7 +212,7 @@ export class Entities {
   }
 
   async #settle({entity}: EntityRecord): Promise<SyncResult> {
-    // Before the buckets: caches hold the record, which is written by now.
+    // Before the buckets: caches hold the old record, which is already replaced.
     this.#onChanged(entity)
     return syncBuckets(this.#table, {level: 'entity', entity, resource: DEFAULT_RESOURCE}, [familySync])
   }
@@ -228,13 +224,13 @@ function nextGeneration(record: EntityRecord): EntityRecord {
   return {...record, parentGeneration: {moves: moves + 1, incarnation}}
 }
 
-/** How to change the metadata of an entity. */
+/** A change of an entity's metadata. */
 export interface MetadataChange {
-  /** Replaces all of it. */
+  /** Replace all metadata. */
   readonly metadata?: {readonly [key: string]: Json} | undefined
-  /** Keys to set; the others stay. */
+  /** Set these keys; others are kept. */
   readonly setMetadata?: {readonly [key: string]: Json} | undefined
-  /** Keys to remove, if they are there. */
+  /** Remove these keys if present. */
   readonly unsetMetadata?: readonly string[] | undefined
 }
 
@@ -244,10 +240,7 @@ export function changedMetadata(before: EntityRecord, change: MetadataChange): E
   return Object.fromEntries(Object.entries({...metadata, ...setMetadata}).filter(([key]) => !gone.has(key)))
 }
 
-/**
- * Writes what differs, if the entity still has the version and the parent of `before`; other attributes stay. Clients of
- * zae-limiter count only moves: one that came in between must not get the same number.
- */
+/** Requires the version and the move count of `before`: clients of zae-limiter count only moves, not versions. */
 function entityUpdate(table: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
   const e = new ExpressionBuilder()
   const version = e.name(attributes.entity.version)

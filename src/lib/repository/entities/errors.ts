@@ -1,9 +1,7 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 
-// Children named in the message.
 const NAMED_CHILDREN = 5
 
-/** There is neither a record of the entity nor anything else of it. */
 export function entityMissing(entity: string): ZaelError {
   return new ZaelError('notFound', 'entity.missing', `There is no entity ${JSON.stringify(entity)}.`, {
     hint: 'Check the spelling, or create it.',
@@ -40,7 +38,7 @@ export function selfParent(entity: string): InvalidInput {
   })
 }
 
-/** The ancestors would form a cycle; `path` starts and ends with the same entity. */
+/** `path` starts and ends with the same entity. */
 export function parentCycle(entity: string, path: readonly string[]): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} cannot have that parent: the parents would form a cycle`
   return new ZaelError('conflict', 'entity.cycle', `${reason} (${path.join(' → ')}).`, {
@@ -61,7 +59,6 @@ export function tooDeep(entity: string, levels: number): ZaelError {
   )
 }
 
-/** Its children would have a parent that does not exist. */
 export function hasChildren(entity: string, children: readonly string[]): ZaelError {
   const more = children.length - NAMED_CHILDREN
   const names = children.slice(0, NAMED_CHILDREN).join(', ') + (more > 0 ? ` and ${more} more` : '')

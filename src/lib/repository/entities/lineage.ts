@@ -9,12 +9,12 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {parentCycle, parentMissing, selfParent, tooDeep} from './errors.js'
 
-// Leaves room for the entity and its audit event within the limit of 100 items per transaction.
+// Leaves room for the entity and its audit event within the 100 items of a transaction.
 const MOST_ANCESTORS = 64
 
 interface Ancestor {
   readonly entity: string
-  /** `undefined` when it does not exist: other clients do not check parents. */
+  /** `undefined` if it does not exist: other clients do not check parents. */
   readonly record: EntityRecord | undefined
 }
 
@@ -23,7 +23,7 @@ export async function readEntity(table: NamespaceTable, entity: string): Promise
   return item && decodeEntity(item)
 }
 
-/** An entity and its ancestors, until there is no parent, or the parent does not exist, or the path forms a cycle. */
+/** The entity and its ancestors, up to a missing parent or a cycle. */
 export async function climb(table: NamespaceTable, entity: string): Promise<Ancestor[]> {
   const path: Ancestor[] = []
   let next: string | undefined = entity
@@ -35,7 +35,7 @@ export async function climb(table: NamespaceTable, entity: string): Promise<Ance
   return path
 }
 
-/** The direct children of an entity, by id; from an index, so eventually consistent. */
+/** By id; from an index, so eventually consistent. */
 export async function readChildren(table: NamespaceTable, parent: string): Promise<EntityRecord[]> {
   const children: EntityRecord[] = []
   for await (const item of readAll(table, ranges.children(table.namespace, parent))) {
@@ -45,10 +45,7 @@ export async function readChildren(table: NamespaceTable, parent: string): Promi
   return children
 }
 
-/**
- * Checks that an entity may have a parent. The result belongs into the transaction that sets it: it requires that no
- * ancestor has got another parent in the meantime, so two concurrent changes cannot create a cycle either.
- */
+/** Returns checks for the transaction that sets the parent, so that concurrent moves cannot create a cycle either. */
 export async function checkParent(table: NamespaceTable, entity: string, parent: string): Promise<TransactItem[]> {
   if (parent === entity) throw selfParent(entity)
   const ancestors = await climb(table, parent)

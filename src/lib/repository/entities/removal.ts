@@ -19,10 +19,7 @@ import {readChildren} from './lineage.js'
 
 const CONFIG_ATTEMPTS = 5
 
-/**
- * Deletes everything of an entity but its audit events. The record is deleted last, together with the event, so that an
- * interrupted deletion can be run again.
- */
+/** Keeps audit events. Deletes the record last, with the event, so that an interrupted deletion can be run again. */
 export async function removeEntity(table: NamespaceTable, audit: Audit, entity: string): Promise<Removed> {
   const {found, buckets} = await findItems(table, entity)
   const meta = keys.entity(table.namespace, entity)
@@ -36,7 +33,7 @@ export async function removeEntity(table: NamespaceTable, audit: Audit, entity: 
   const hasRecord = found.some(key => isKeyOf(key, 'entity'))
   if (hasRecord) counter.add([meta])
   const event = {entity, action: 'entity_deleted', details: {records_deleted: counter.total}}
-  // An entity need not have a record to be limited.
+  // An entity can be limited without a record.
   if (hasRecord) await removeRecord(table, audit, entity, event)
   else await audit.record(event)
   return counter.removed()
@@ -60,7 +57,7 @@ async function findItems(table: NamespaceTable, entity: string): Promise<{found:
   return {found, buckets}
 }
 
-/** Each in one transaction with the registry that counts it (D-47). */
+/** Deletes each in one transaction with the registry that counts it (D-47). */
 async function removeConfigs(table: NamespaceTable, entity: string, counter: KindCounter): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     let isChanged = false
@@ -88,7 +85,7 @@ async function removeRecord(table: NamespaceTable, audit: Audit, entity: string,
   try {
     await transact(table, [{Delete: {TableName: table.name, Key, ...e.write()}}, await audit.put(event)])
   } catch (error) {
-    // Deleted in the meantime: the event was written with that deletion.
+    // Deleted meanwhile: that deletion wrote the event.
     if (!isRefused(error, 0)) throw error
   }
 }
@@ -109,7 +106,7 @@ async function refuseWithChildren(table: NamespaceTable, entity: string): Promis
   }
 }
 
-/** Resources of the records in the entity's partition: their buckets may be missing in the index. */
+/** Resources in the entity's partition: the index may lack their buckets. */
 function resourcesOf(found: readonly Key[]): Set<string> {
   const resources = found.flatMap(each => {
     const key = parseKey(each)
@@ -124,11 +121,7 @@ function isKeyOf(key: Key, record: ParsedKey['record']): boolean {
 
 const names = attributes.bucket
 
-/**
- * The keys of the bucket items of an entity, all shards. The index is eventually consistent and lacks ghosts, which have no index
- * keys, so it only provides resources; which shards exist is read from the items themselves. `resources` are added to
- * those of the index.
- */
+/** The index is eventually consistent and lacks ghosts, so it only gives resources; items show the existing shards. */
 async function findBucketKeys(table: NamespaceTable, entity: string, resources: Iterable<string>): Promise<Key[]> {
   const shards = new Map<string, number>()
   const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))

@@ -13,7 +13,7 @@ const ENTITIES_PER_READ = 100
 /** Four such requests at once. */
 const MOST_PER_STEP = 400
 
-// A suggestion costs one request: ids with the same first letters, which are rarely mistyped, up to a number of items.
+// A suggestion costs one request; the first letters are rarely mistyped.
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 
@@ -21,20 +21,20 @@ function entityQuery(namespace: string) {
   return {kind: 'entities', ...ranges.entities(namespace)} as const
 }
 
-/** Which entities are wanted; all that is given must be true of them. */
+/** Selects entities; all given conditions must match. */
 export interface EntityFilter {
-  /** Beginning of the id: nothing else is read. */
+  /** Beginning of the id; no other entities are read. */
   readonly prefix?: string | undefined
-  /** Part of the id or the name, in any case. */
+  /** Part of the id or the name, case-insensitive. */
   readonly text?: string | undefined
   readonly parent?: string | undefined
-  /** Values of their metadata; what is no text counts as its JSON. */
+  /** Metadata values; values that are not strings are compared as JSON. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
 }
 
 function matches({prefix = '', text = '', parent, metadata = {}}: EntityFilter, record: EntityRecord): boolean {
   const wanted = text.toLowerCase()
-  // Some engines ignore case in a range of keys.
+  // Some engines ignore case in key ranges.
   if (!record.entity.startsWith(prefix)) return false
   if (parent !== undefined && record.parent !== parent) return false
   if (![record.entity, record.name].some(each => each.toLowerCase().includes(wanted))) return false
@@ -44,22 +44,22 @@ function matches({prefix = '', text = '', parent, metadata = {}}: EntityFilter, 
   })
 }
 
-/** How far a search has come. */
+/** Progress of a search. */
 export interface SearchProgress {
-  /** Entities that were read. */
+  /** Entities read. */
   readonly read: number
-  /** Those of them that are wanted. */
+  /** Matching entities. */
   readonly found: number
 }
 
-/** How to follow a search, and how to stop it. */
+/** Progress and cancellation of a search. */
 export interface SearchOptions {
   /** Called after each step. */
   readonly onProgress?: ((progress: SearchProgress) => void) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** The entities that are wanted, step by step. The index has ids only, so the records are read. */
+/** The index has only ids, so the records are read. */
 export async function* entitiesWanted(
   table: NamespaceTable,
   filter: EntityFilter,
@@ -99,7 +99,7 @@ export async function searchEntities(
   return {records: found, next: undefined}
 }
 
-/** Whether entities are read that may not be wanted. */
+/** Whether entities may be read that don't match. */
 const isFilter = ({text, metadata}: EntityFilter): boolean => text !== undefined || metadata !== undefined
 
 function entityIn({namespace}: NamespaceTable, cursor: string): string {

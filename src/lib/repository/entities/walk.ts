@@ -17,27 +17,24 @@ export interface EntityWalk {
 
 export interface EntityStep {
   readonly records: readonly EntityRecord[]
-  /** The last id that was considered; `undefined` when nothing is left. */
+  /** The last id considered; `undefined` at the end. */
   readonly last: string | undefined
 }
 
-/** Takes the next step of a walk: about as many entities as wanted, perhaps none although there are more. */
+/** Returns about `wanted` entities, perhaps none although more follow. */
 export type TakeStep = (walk: EntityWalk, wanted: number) => Promise<EntityStep>
 
-/**
- * Index rows that cost one eventually consistent read of 4 KB, about 150 bytes each. Where an entity has more, it is cheaper
- * to begin again after it than to read the rest.
- */
+/** Rows (~150 bytes) in one eventually consistent 4 KB read. Beyond that, restarting after the entity is cheaper. */
 const ROWS_PER_UNIT = 25
 const MOST_ROWS = 1000
-/** Rows of an entity before anything is known: its record, and limits of its own. */
+/** Initial guess: an entity's record and its own limits. */
 const LIKELY_ROWS = 2
-/** Four requests of a hundred keys, which are made at once. */
+/** Four concurrent requests of a hundred keys. */
 const ENTITIES_PER_STEP = 400
-/** Bytes of a sort key in DynamoDB, which refuses a query for more. */
+/** Bytes; DynamoDB refuses a query for more. */
 const LONGEST_SORT_KEY = 1024
 
-/** Entities by id, step by step; never more in memory than one step. Eventually consistent. */
+/** By id; eventually consistent. Holds one step in memory. */
 export async function* walkEntities(
   take: TakeStep,
   {after, ...walk}: EntityWalk = {},
@@ -51,10 +48,7 @@ export async function* walkEntities(
   } while (last !== undefined)
 }
 
-/**
- * Steps over all entities of a namespace. Its index has the keys of all records of an entity, also of its usage, in no
- * particular order: rows after the first ones of an entity are skipped by beginning again behind it.
- */
+/** The index has all records of an entity, in any order: after its first rows, restart behind the entity. */
 export function stepsOfNamespace(table: NamespaceTable): TakeStep {
   let rowsPerEntity = LIKELY_ROWS
   let mostRows = MOST_ROWS
@@ -64,7 +58,7 @@ export function stepsOfNamespace(table: NamespaceTable): TakeStep {
     const page = await readRows(table, range, {after, prefix, signal}, limit)
     const found = entitiesIn(page, range)
     if (found.length > 0) rowsPerEntity = page.items.length / found.length
-    // Growing slowly: some entities may have few rows, and the next one very many.
+    // Grow slowly: after entities with few rows, the next one may have very many.
     mostRows = rowsPerEntity >= ROWS_PER_UNIT ? ROWS_PER_UNIT : Math.min(MOST_ROWS, 2 * limit)
     const taken = found.slice(0, wanted)
     const isCut = taken.length < found.length
@@ -78,7 +72,7 @@ export function stepsOfNamespace(table: NamespaceTable): TakeStep {
   }
 }
 
-/** Steps over the children of an entity, whose index has the whole records. */
+/** The index of children has whole records. */
 export function stepsOfParent(table: NamespaceTable, parent: string): TakeStep {
   return async ({after, prefix = '', signal}, wanted) => {
     const range = ranges.children(table.namespace, parent)
@@ -101,19 +95,19 @@ async function readRows(
   if (Buffer.byteLength(query.prefix) > LONGEST_SORT_KEY) return nothing
   const input = queryInput(table, isBehind ? rangeAfter(query, range.prefix + after) : query)
   for await (const page of queryPages(table.transport, input, {backoff: table.backoff, signal, limit})) {
-    // The end is where nothing follows, not where a page is empty.
+    // A page may be empty before the end; at the end nothing follows.
     if (page.items.length > 0 || page.next === undefined) return page
   }
   return nothing
 }
 
-/** The entities in a page of rows. Where all rows of one were read and its record is none of them, it has no record. */
+/** An entity has no record if all its rows were read and none is its record. */
 function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): {id: string; mayExist: boolean}[] {
   const withRecord = new Map<string, boolean>()
   for (const item of items) {
     const id = idIn(item, range)
     const key = parseItemKey(item)
-    // An item of another namespace with a wrong index key (S11) is passed by.
+    // Skip an item of another namespace with a wrong index key (S11).
     const hasRecord = key?.record === 'entity' && key.entity === id && key.namespace === range.partition
     withRecord.set(id, withRecord.get(id) === true || hasRecord)
   }

@@ -16,7 +16,7 @@ import type {TransactItem} from '../table/transact.js'
 export interface ScopedLimits {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
-  /** They were copied from another level for boosts, and count before this instant only, in epoch ms. */
+  /** Copied from another level for boosts; they count only before this instant, in epoch ms. */
   readonly copiedUntilMs?: number | undefined
 }
 
@@ -29,7 +29,7 @@ export async function allBoosts(table: NamespaceTable): Promise<BoostRecord[]> {
   return records
 }
 
-/** Tells which windows of limits are boosts. Reads only for limits that have windows: others have none. */
+/** Marks the windows that are boosts. Reads only for limits with windows. */
 export async function withBoosts<T extends ScopedLimits>(table: NamespaceTable, many: readonly T[]): Promise<T[]> {
   const {namespace, transport, name, backoff} = table
   const wanted = many.filter(({limits}) => limits.some(({schedule}) => schedule)).map(each => each.scope)
@@ -42,10 +42,7 @@ export async function withBoosts<T extends ScopedLimits>(table: NamespaceTable, 
   })
 }
 
-/**
- * The same with a record that was read. It says something about a limit only while that begins with exactly the windows
- * of the record: clients that replace a configuration end its boosts.
- */
+/** The record applies only while a limit begins with exactly its windows: replacing a configuration ends its boosts. */
 export function described<T extends ScopedLimits>(scoped: T, record: BoostRecord | undefined, nowMs: number): T {
   if (!record) return scoped
   const limits = scoped.limits.map(limit => {
@@ -67,7 +64,7 @@ export function withCopyEnd<T extends ScopedLimits>(scoped: T): T {
   return {...scoped, limits: limits.map(told)}
 }
 
-/** How many of its first windows are those of a boost; `undefined` if it does not begin with them. */
+/** The number of the boost's windows; `undefined` if the limit does not begin with them. */
 function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: StoredBoost): number | undefined {
   const count = windows.split(';').length
   const leading = schedule.slice(0, count).filter((entry): entry is ReplacedWindow => !('scale' in entry))
@@ -80,7 +77,6 @@ export interface BoostsAfter {
   readonly by: string | undefined
 }
 
-/** The write of the record that goes with that of a configuration, if any; refused if the record has changed. */
 export function boostWrites(
   table: NamespaceTable,
   before: BoostRecord | undefined,

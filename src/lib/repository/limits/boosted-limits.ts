@@ -11,13 +11,10 @@ import {nameOf} from './checks.js'
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-/**
- * How long after its end a boost is left in the configuration: a process whose clock is ahead must not remove the windows
- * while they are open for the others.
- */
+/** A process whose clock is ahead must not remove windows while they are open for others. */
 export const TIDY_AFTER_MS = 5 * MINUTE_MS
 
-/** The end of limits that are set for a time, in epoch ms: rounded up to a whole minute, since windows are. */
+/** Epoch ms, rounded up to a whole minute, as windows are. */
 export function checkUntil(until: Date, nowMs: number): number {
   const ms = until.getTime()
   if (Number.isNaN(ms)) throw new InvalidInput('until.invalid', 'The end is not a valid date.')
@@ -26,7 +23,7 @@ export function checkUntil(until: Date, nowMs: number): number {
     throw new InvalidInput('until.past', `The end, ${isoMinute(untilMs)}, is not in the future.`, {
       details: {until: isoMinute(untilMs)},
     })
-  // Without the rounding: so many days are not too many.
+  // Before rounding: exactly the maximum number of days is allowed.
   if (ms - nowMs > LONGEST_UNTIL_DAYS * DAY_MS)
     throw new InvalidInput(
       'until.far',
@@ -39,7 +36,6 @@ export function checkUntil(until: Date, nowMs: number): number {
   return untilMs
 }
 
-/** What can be given with an end: limits, and nothing that would stay. */
 export function checkEnding(
   limits: readonly Limit[],
   options: {readonly replace?: boolean | undefined; readonly hasSettings: boolean},
@@ -55,7 +51,7 @@ export function checkEnding(
   if (problem !== undefined) throw new InvalidInput('until.only-limits', problem)
 }
 
-/** All limits of a scope, some of them with other values until an instant; those must exist, of the same kind. */
+/** Applies `given` until an instant. Each limit must exist and keep its kind. */
 export function boosted(
   scope: ConfigScope,
   present: readonly Limit[],
@@ -105,7 +101,7 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
         details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
       },
     )
-  // With windows of its own, even what it is without them is something else.
+  // If the limit has windows of its own, its value without them is already a change.
   const isSame =
     !base.schedule &&
     (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
@@ -118,12 +114,11 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
     })
 }
 
-/** The one zone of a configuration: that of limits that need one, UTC where none does. */
 function zoneOf(limits: readonly Limit[]): string {
   return limits.map(baseOf).find(({timeZone}) => timeZone !== undefined)?.timeZone ?? DEFAULT_ZONE
 }
 
-/** The same limits with all boosts in the zone that the others need: a configuration has only one. */
+/** Moves all boosts to the zone that the other limits need: a configuration has only one. */
 export function inOneZone(limits: readonly Limit[], nowMs: number): Limit[] {
   const zone = zoneOf(limits)
   return limits.map(limit => {
@@ -136,7 +131,7 @@ export function inOneZone(limits: readonly Limit[], nowMs: number): Limit[] {
   })
 }
 
-/** Limits as they shall be without boosts, with the boosts that those of the same name and kind have now. */
+/** Adds to `limits`, given without boosts, the current boosts of limits with the same name and kind. */
 export function rebased(limits: readonly Limit[], present: readonly Limit[]): Limit[] {
   return limits.map(limit => {
     const now = present.find(({name}) => name === limit.name)
@@ -147,10 +142,7 @@ export function rebased(limits: readonly Limit[], present: readonly Limit[]): Li
   })
 }
 
-/**
- * What is configured once boosts that ended some time ago are tidied up: without their windows, and without limits at all
- * where they were copied for a boost.
- */
+/** Removes the windows of boosts that ended some time ago, and limits that were copied for them. */
 export function tidied<T extends ScopedLimits>(scoped: T, nowMs: number): T {
   const isOver = ({boost}: Limit): boolean => boost !== undefined && boost.untilMs + TIDY_AFTER_MS <= nowMs
   return scoped.limits.some(isOver) ? withoutBoosts(scoped, isOver) : scoped
@@ -163,7 +155,7 @@ export function withoutBoosts<T extends ScopedLimits>(scoped: T, isEnded: (limit
   return {...scoped, limits: copiedUntilMs === undefined ? [] : limits, copiedUntilMs}
 }
 
-/** When the last of the boosts of limits ends, in epoch ms; `undefined` if there are none. */
+/** Epoch ms; `undefined` without boosts. */
 export function lastEndMs(limits: readonly Limit[]): number | undefined {
   const ends = limits.flatMap(({boost}) => boost?.untilMs ?? [])
   return ends.length === 0 ? undefined : Math.max(...ends)

@@ -20,48 +20,41 @@ const CONCURRENT_WRITES = 8
 
 const SHARDS_PER_READ = 100
 
-/** How many bucket shards were checked, updated, and could not be updated. */
+/** Bucket shards that were checked, updated, and failed to update. */
 export interface SyncResult {
   readonly checked: number
   readonly updated: number
   readonly failed: number
 }
 
-/** How to report progress, and how to stop. */
+/** Progress and cancellation. */
 export interface SyncOptions {
   /** Called after each shard. */
   readonly onProgress?: ((soFar: SyncResult) => void) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** What applies, and an instant not later than its read, in epoch ms. */
+/** `readAtMs`: an instant not later than the read, in epoch ms. */
 type ReadResolution = Resolution & {readonly readAtMs: number}
 
 export interface SyncContext {
   readonly table: NamespaceTable
   readonly scope: ConfigScope
-  /**
-   * What applies to a shard that is as it was found, or that somebody has changed since. Configurations are read after the bucket
-   * was, so that they are newer than what it has (decision 25): once for all shards that were read together, and then without
-   * a cache for each.
-   */
+  /** Read after the bucket, so newer (decision 25): once for shards as found, without a cache for changed ones. */
   readonly resolve: (pair: ResolvedPair, isAsFound: boolean, atMs?: number) => Promise<ReadResolution>
   readonly signal: AbortSignal | undefined
 }
 
-/** Brings one shard in line; `unaffected` when the change does not concern it. */
+/** `unaffected` when the change does not concern the shard. */
 export type AlignShard = (context: SyncContext, shard: StoredBucket) => Promise<RewriteOutcome | 'unaffected'>
 
 export interface BucketSync {
   readonly align: AlignShard
-  /** An index may miss a bucket that was just created, so it is read again until nothing new is found. */
+  /** Repeat until nothing new is found: an index may miss a bucket that was just created. */
   readonly isThorough: boolean
 }
 
-/**
- * Goes over the live buckets of a scope after a change, so that it does not wait for caches to expire. A bucket that could
- * not be updated follows with a later request.
- */
+/** Updates live buckets without waiting for caches to expire. A later request updates those that failed. */
 export async function syncBuckets(
   table: NamespaceTable,
   scope: ConfigScope,
@@ -98,7 +91,7 @@ export async function syncBuckets(
   }
 }
 
-/** Where the records of all cannot be read together, those of each are read by themselves: a failure concerns one shard. */
+/** If the joint read fails, each shard reads its own records: a failure concerns one shard. */
 async function resolutionsOf(
   table: NamespaceTable,
   shards: readonly StoredBucket[],
@@ -121,7 +114,7 @@ function idOf(stored: StoredBucket): string {
 
 type Outcome = 'written' | 'unchanged' | 'failed' | 'unaffected'
 
-/** What zael cannot honour it leaves alone; a client that can will bring the bucket in line. */
+/** Unsupported features are left to a client that supports them. */
 async function outcomeOf(aligning: ReturnType<AlignShard>): Promise<Outcome> {
   try {
     const outcome = await aligning
@@ -144,10 +137,8 @@ async function* liveShards(
 }
 
 /**
- * Buckets get the parent of their entity, and whether it is charged too: a bucket may be older than the entity's record,
- * than its parent, or than a policy (D-25, G7). Read again after the write, so that of several concurrent changes the last
- * one ends up in the bucket. The generation of a move is stamped as well, and never lowered: a client that has read the
- * entity before the move then cannot undo it.
+ * A bucket may be older than its entity's record, parent or policy (D-25, G7). Checked again after the write, so that
+ * the last of concurrent changes wins. The generation is never lowered: a client with an older read cannot undo a move.
  */
 const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
@@ -171,10 +162,7 @@ const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
 
 export const familySync: BucketSync = {align: alignFamily, isThorough: true}
 
-/**
- * Stamps one shard with the family of its entity, and nothing else: requests read there whom to charge. With the revision,
- * plans that were made before are void. A bucket that is gone is not created again.
- */
+/** Requests read here whom to charge. The new revision voids older plans; a deleted bucket is not created again. */
 function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Family, mark: WriteMark): BucketUpdate {
   const e = new ExpressionBuilder()
   storeFamily(e, family, record)
@@ -183,7 +171,7 @@ function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Famil
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 
-/** Buckets are stamped with the switch that applies to them, which may be one of another level. */
+/** The switch that applies may be set at another level. */
 const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
   const address = addressOf(shard)
   const {entity, resource} = address

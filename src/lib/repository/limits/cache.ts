@@ -8,54 +8,49 @@ import {Lru} from '../table/lru.js'
 export interface ConfigCacheOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number
-  /** Default 60 s; 0 reads the table every time. */
+  /** Default: 60 s; 0 reads the table every time. */
   readonly ttlMs?: number | undefined
-  /** Default 10,000 records, absent ones included. */
+  /** Default: 10,000 records, including absent ones. */
   readonly maxEntries?: number | undefined
-  /** Whether it is cached that a record is absent; by default it is. */
+  /** Whether to cache that a record is absent. Default: yes. */
   readonly keepsAbsent?: (() => boolean) | undefined
 }
 
 export interface ConfigCacheStatistics {
-  /** Records returned without a read of their own; also those whose read is shared with another caller. */
+  /** Includes records whose read is shared with another caller. */
   readonly hits: number
   readonly misses: number
   readonly size: number
   readonly evictions: number
 }
 
-/** Reads all the keys or fails; a key that is missing in the answer has no item. */
+/** Reads all keys or fails; a key missing from the result has no item. */
 export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string, Item>>
 
-/** Records by `keyId`; `undefined` where nothing is configured. */
+/** By `keyId`; `undefined` where nothing is configured. */
 type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 
 interface Known {
   readonly record: ConfigRecord | undefined
-  /** When its read began, on the clock of `performance`, which is never set back. */
+  /** Start of the read by `performance.now()`, which is never set back. */
   readonly readFromMs: number
 }
 
-/** A read in progress, shared by all callers that need one of its keys. */
 interface Flight {
   readonly records: Promise<ConfigsByKey>
   readonly readFromMs: number
 }
 
 export interface CachedReadOptions {
-  /** Only answers of reads that began after this instant on the clock of `performance` count. */
+  /** Only reads that began after this `performance.now()` instant count. */
   readonly after?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** A read that takes longer is not joined any more: the next caller reads again. */
+/** Slower reads are not joined: the next caller reads again. */
 const LONGEST_FLIGHT_MS = 2_000
 
-/**
- * Configuration records by key, absent ones too. Keys contain the namespace, so one cache may serve several. Callers that
- * miss the same key share one read; it never delays what is already cached (D-40). Only a read that answered for all
- * its keys is cached (D-38).
- */
+/** May serve several namespaces. Shared reads never delay cached keys (D-40); only complete reads are cached (D-38). */
 export class ConfigCache {
   readonly #known: Lru<Known>
   readonly #lastSystem: Lru<Known>
@@ -72,7 +67,7 @@ export class ConfigCache {
     this.#keepsAbsent = keepsAbsent
   }
 
-  /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
+  /** Reads are shared, so they continue when one caller aborts. */
   async read(
     keys: readonly Key[],
     fetch: FetchConfigs,
@@ -97,7 +92,7 @@ export class ConfigCache {
       for (const key of missing) awaited.set(keyId(key), flight)
     }
     if (awaited.size > 0) {
-      // All at once, so that no rejection stays unhandled while another is awaited.
+      // All at once, so that no rejection stays unhandled.
       const reads = [...awaited.values()].map(flight => flight.records)
       const answers = await unlessStopped(Promise.all(reads), {signal}).catch(error => {
         throw signal?.aborted ? stopped(signal) : error
@@ -117,12 +112,12 @@ export class ConfigCache {
     return records
   }
 
-  /** The record that a system key had when it was last read, however long ago. */
+  /** The last read record of a system key, however old. */
   lastKnown(key: Key): ConfigRecord | undefined {
     return this.#lastSystem.get(keyId(key))?.record
   }
 
-  /** Drops one key, or all. A read in progress may have seen the old record, so its result is not cached either. */
+  /** Default: all keys. A pending read may have seen the old record, so its result is not cached either. */
   invalidate(key?: Key): void {
     if (key === undefined) {
       this.#known.clear()
@@ -176,7 +171,7 @@ export class ConfigCache {
   }
 }
 
-/** A deadline counts as an outage, an abort by the caller does not. */
+/** A deadline counts as an outage; an abort by the caller does not. */
 function stopped(signal: AbortSignal): Error {
   return classifyError(signal.reason, 'BatchGetItem', {signal})
 }

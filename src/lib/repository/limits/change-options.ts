@@ -6,47 +6,25 @@ import type {SystemSettings} from './checks.js'
 import type {InheritedLimits} from './inherited.js'
 import type {UnitsByLimit} from './units.js'
 
-/** How to set; the settings are those of the system level. */
+/** How to set limits; the settings belong to the system level. */
 export interface SetOptions extends SystemSettings {
-  /**
-   * Only the given limits shall apply: others of the scope are removed. Otherwise they stay, and a scope without limits
-   * of its own starts with a copy of those that apply there now, so that what is not given stays in force.
-   */
+  /** Remove all other limits of the scope. Default: keep them, or copy those that apply if the scope has none. */
   readonly replace?: boolean | undefined
-  /**
-   * The given values apply until then, rounded up to the minute, and end by themselves; after that the limits are as they
-   * are now. At most 300 days ahead. Only values of limits that exist can end, and the others stay.
-   */
+  /** When the values expire, rounded up to the minute, at most 300 days ahead. The limits must already exist. */
   readonly until?: Date | undefined
-  /**
-   * The given limits are what applies without boosts: those that are under way go on.
-   *
-   * @internal
-   */
+  /** @internal The given limits are those without boosts; current boosts continue. */
   readonly keepsBoosts?: boolean | undefined
-  /**
-   * Names of limits that may be removed; if others had to be, nothing is changed. All may unless it is given.
-   *
-   * @internal
-   */
+  /** @internal Limits that may be removed; if others would be, nothing is changed. Default: all. */
   readonly mayRemove?: readonly string[] | undefined
-  /**
-   * In the same write; those that are left out stay.
-   *
-   * @internal
-   */
+  /** @internal Set in the same write; omitted policies are kept. */
   readonly policies?: Policies | undefined
 }
 
-/** How to delete. */
+/** How to delete limits. */
 export interface DeleteOptions {
   /** @internal */
   readonly withPolicies?: boolean
-  /**
-   * As in {@link SetOptions}.
-   *
-   * @internal
-   */
+  /** @internal As in {@link SetOptions}. */
   readonly mayRemove?: readonly string[] | undefined
 }
 
@@ -55,24 +33,24 @@ export interface ConfigChange {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
-  /** The configuration as it was; `undefined` when there was none. */
+  /** The previous configuration; `undefined` if there was none. */
   readonly previous: ConfigRecord | undefined
-  /** The configuration as it is now; `undefined` when it was deleted. */
+  /** The configuration now; `undefined` if it was deleted. */
   readonly record: ConfigRecord | undefined
-  /** Limits that were copied from another level, where they applied before; later changes there do not reach the copy. */
+  /** Limits copied from the level where they applied before; later changes there do not reach the copy. */
   readonly copied?: InheritedLimits | undefined
 }
 
-/** Where a switch or a cascade policy can be: everywhere but at the system level. */
+/** Scopes that can have a switch or a cascade policy: all but the system level. */
 export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 
 export interface StoredConfig {
   readonly item: Item | undefined
-  /** What counts now, as if boosts that have ended were tidied up. */
+  /** The configuration in force, as if ended boosts were tidied up. */
   readonly before: ConfigRecord | undefined
   readonly untidied: ConfigRecord | undefined
   readonly boosts: BoostRecord | undefined
   readonly units: UnitsByLimit
-  /** The scope has limits, of which some may not be readable. */
+  /** True also if the limits are not readable. */
   readonly hasLimits: boolean
 }

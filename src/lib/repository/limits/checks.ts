@@ -6,13 +6,13 @@ import {formatList} from '../../core/text/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
 
-/** The settings in the system's configuration besides limits. */
+/** System-level settings besides limits. */
 export interface SystemSettings {
   readonly onUnavailable?: OnUnavailable | undefined
   readonly auditRetentionDays?: number | undefined
 }
 
-/** Everything that can be checked about a change before anything is read. Returns the limits in their one form. */
+/** Checks that need no read. Returns the limits in normal form. */
 export function checkChange(
   scope: ConfigScope,
   limits: readonly Limit[],
@@ -26,13 +26,13 @@ export function checkChange(
   return checked
 }
 
-/** Requests of one namespace have no common switch or parent. */
+/** The requests of a namespace have no common switch or parent. */
 export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
   if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
     throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
 }
 
-/** Names that cannot be stored are refused before anything is written (D-43). */
+/** Refuses names that cannot be stored before anything is written (D-43). */
 export function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {
     checkEntityId(scope.entity)
@@ -49,14 +49,11 @@ function checkLimits(limits: readonly Limit[]): Limit[] {
   })
 }
 
-/**
- * DynamoDB bounds an expression at 4 KB and 300 operators. A change of a configuration compares all attributes of its limits
- * with what was read, so one with more could not be changed any more; writes of buckets have room for one more limit.
- */
+/** DynamoDB bounds expressions at 4 KB and 300 operators; a change of a configuration compares all limit attributes. */
 const MOST_LIMITS = 47
 const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
-/** Why one bucket cannot have all these limits, if so. */
+/** `undefined` if one bucket can have all these limits. */
 export function tooManyLimits(limits: readonly Limit[]): string | undefined {
   if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: a bucket can have ${MOST_LIMITS}`
   const attributes = limits.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
@@ -109,7 +106,7 @@ function checkSettings(
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
 }
 
-/** Others may have added limits since it was agreed which are removed. */
+/** Others may have added limits since the removal was confirmed. */
 export function requireRemovable(
   scope: ConfigScope,
   {before = [], after = []}: {readonly before?: readonly Limit[] | undefined; readonly after?: readonly Limit[]},

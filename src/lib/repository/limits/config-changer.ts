@@ -44,7 +44,6 @@ import type {InheritedLimits} from './inherited.js'
 import {keptCopy, mergeConfig} from './merge.js'
 import {inUnits, type UnitsByLimit, unitsIn, unitWrites} from './units.js'
 
-/** Attempts when others change the same configuration. */
 const ATTEMPTS = 20
 
 interface ChangePlan {
@@ -56,12 +55,12 @@ interface ChangePlan {
 
 interface ConfigChangerOptions {
   readonly audit: Audit
-  /** After a configuration may have changed. */
+  /** Also called when the write failed. */
   readonly onChanged: (key: Key) => void
   readonly onUnits: (units: UnitsByLimit) => void
 }
 
-/** Changes the limits and policies configured in one namespace; each change is one transaction with its audit event. */
+/** Each change is one transaction with its audit event. */
 export class ConfigChanger {
   readonly #table: NamespaceTable
   readonly #options: ConfigChangerOptions
@@ -71,10 +70,7 @@ export class ConfigChanger {
     this.#options = options
   }
 
-  /**
-   * Stores limits. Those of other names stay in force, unless `replace` is set. What is copied from another level is
-   * stored on condition that it still applies.
-   */
+  /** Copies of another level's limits are stored only if they still apply. */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = this.#checked(scope, given, options)
     await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
@@ -100,10 +96,7 @@ export class ConfigChanger {
     return changeOf(scope, before, record, copied)
   }
 
-  /**
-   * Everything else in the configuration stays; one that does not exist is created without limits, and one that then holds
-   * nothing is deleted.
-   */
+  /** Creates a missing configuration without limits; deletes one that then holds nothing. */
   async setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
     checkScope(scope)
     checkPolicies(scope, policies)
@@ -122,7 +115,7 @@ export class ConfigChanger {
     })
   }
 
-  /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
+  /** Deletes the configuration of an entity or resource with its last limit, unless it has a policy. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
       const {item, before} = stored
@@ -139,10 +132,10 @@ export class ConfigChanger {
     })
   }
 
-  /** Ends boosts of a scope now: of the limits named, or all. Where the limits were copied for them, these go too. */
+  /** Default: all boosts of the scope. Limits that were copied for them go too. */
   async endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
-      // One that has ended can be removed as well.
+      // An ended boost can be removed as well.
       const {untidied: before} = stored
       const boostedNames = (before?.limits ?? []).flatMap(({name, boost}) => (boost ? [name] : []))
       const unknown = limitNames?.find(name => !boostedNames.includes(name))
@@ -152,10 +145,7 @@ export class ConfigChanger {
     })
   }
 
-  /**
-   * Tidies up boosts that ended some time ago: removes their windows, and limits that were copied for them. Limits stay as
-   * they apply. Changes nothing where nothing is left to do.
-   */
+  /** Removes windows of boosts that ended some time ago, and limits copied for them; others stay in force. */
   async tidy(scope: ConfigScope): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
       const {untidied, boosts} = stored
@@ -170,10 +160,7 @@ export class ConfigChanger {
     })
   }
 
-  /**
-   * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
-   * `withPolicies` the former goes too.
-   */
+  /** Keeps other tools' attributes at the system level, and policies unless `withPolicies` is set. */
   async delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
     const {withPolicies = false, mayRemove} = options
     return this.#change(scope, async stored => {
@@ -186,7 +173,7 @@ export class ConfigChanger {
     })
   }
 
-  /** Everything that can be checked before anything is read; what is given with its boost counts as it is without. */
+  /** Checks that need no read. Limits given with a boost count without it. */
   #checked(scope: ConfigScope, given: readonly Limit[], options: SetOptions): Limit[] {
     const {replace, until, onUnavailable, auditRetentionDays, policies = {}} = options
     const limits = checkChange(scope, given.map(baseOf), options)
@@ -233,7 +220,7 @@ export class ConfigChanger {
     const stored = readConfigLimits(item ?? {}, () => {})
     const spelled = (among: readonly Limit[], name: string) =>
       encodeConfigLimits(among.filter(each => each.name === name))
-    // Limits that nobody has changed stay as another client may have written them.
+    // Keep unchanged limits as another client may have written them.
     const isReplaced = (name: string) =>
       isGiven(name) || !isDeepStrictEqual(spelled(stored, name), spelled(limits, name))
     return [
@@ -251,7 +238,7 @@ export class ConfigChanger {
     return boostWrites(this.#table, before, {scope, limits, by})
   }
 
-  /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
+  /** Leaves out unreadable limits, which can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
     const {namespace, transport, name, backoff} = this.#table
     const [ofConfig, ofUnits, ofBoosts] = [
@@ -259,7 +246,7 @@ export class ConfigChanger {
       keys.units(namespace),
       boostKey(namespace, scope),
     ]
-    // In one request: a manifest changes thousands of scopes.
+    // One request: a manifest changes thousands of scopes.
     const found = await batchGet(transport, name, [ofConfig, ofUnits, ofBoosts], {backoff, consistent: true})
     const item = found.get(keyId(ofConfig))
     const units = unitsIn(found.get(keyId(ofUnits)))
@@ -277,7 +264,7 @@ export class ConfigChanger {
     return {item, before, untidied, boosts, units, hasLimits}
   }
 
-  /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
+  /** Starts again if another write came in between, so changes are serialised. */
   async #change(scope: ConfigScope, decide: (stored: StoredConfig) => Promise<ChangePlan>): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {

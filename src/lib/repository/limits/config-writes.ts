@@ -25,11 +25,7 @@ import type {TransactItem} from '../table/transact.js'
 
 const names = attributes.config
 
-/**
- * Makes the stored configuration equal to `after`, if it is unchanged since it was read. Attributes that are not zael's
- * stay: other tools keep theirs in the same item (D-30). Of limits that are replaced, nothing but `after` stays: neither
- * what older clients stored, such as a burst that would override the capacity, nor a schedule or session of newer ones.
- */
+/** Keeps other tools' attributes (D-30). Replaced limits keep only `after`: a burst would override the capacity. */
 export function updateConfig(
   table: NamespaceTable,
   before: Item | undefined,
@@ -45,12 +41,11 @@ export function updateConfig(
     name in before &&
     limitAttributesIn(written).includes(name) &&
     !isReplaced(limitOfAttribute(name))
-  // A policy that is not set here stays: set again, it would undo one that came in between. Limits that are not replaced
-  // stay as another client may have written them.
+  // Setting an omitted policy would undo a concurrent change. Limits not replaced stay as another client wrote them.
   for (const [name, value] of Object.entries(written))
     if (!POLICY_ATTRIBUTES.includes(name) && !isKept(name)) e.set(name, value)
   e.setIfMissing(names.version, version as AttributeValue)
-  // A limit that became a session quota, or is one no more, is stored under other names (G4).
+  // A limit that became a session quota, or stopped being one, is stored under other names (G4).
   const stale = limitAttributesIn(before).filter(
     name => !(name in written) && (isReplaced(limitOfAttribute(name)) || isOtherForm(name, written)),
   )
@@ -60,7 +55,7 @@ export function updateConfig(
   return revisedUpdate(table, after, e)
 }
 
-/** Sets or removes policies; all else stays, and a new item gets what identifies it. */
+/** A new item also gets its identity; everything else is kept. */
 export function updatePolicies(
   table: NamespaceTable,
   before: Item | undefined,
@@ -84,7 +79,7 @@ function storePolicies(e: ExpressionBuilder, policies: Policies): void {
   }
 }
 
-/** Removes the limits and the outage policy from a configuration; retention, policies and foreign attributes stay. */
+/** Removes the limits and the outage policy; keeps retention, policies and foreign attributes. */
 export function clearConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
@@ -94,7 +89,7 @@ export function clearConfig(table: NamespaceTable, before: Item, {namespace, sco
   return revisedUpdate(table, {namespace, scope}, e)
 }
 
-/** Deletes the whole configuration, if it is unchanged since it was read and has no policy that it was read without. */
+/** Refused if it changed since it was read, or has a policy that it was read without. */
 export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
@@ -154,7 +149,7 @@ export function deletedEvent(before: ConfigRecord, removed: Policies): AuditEven
   return {...subjectOf(before.scope), action: 'limits_deleted', details}
 }
 
-/** Limits whose boost has ended, by itself or because somebody has ended it; `after` is empty where a copy ended with it. */
+/** `after` is empty where a copy ended with the boost. */
 export function boostEndedEvent(before: ConfigRecord, after: readonly Limit[]): AuditEvent {
   const details = {limits: limitDetails(after), before: limitDetails(before.limits)}
   return {...subjectOf(before.scope), action: 'limits_boost_ended', details}
@@ -166,11 +161,7 @@ function subjectOf(scope: ConfigScope): Pick<AuditEvent, 'entity' | 'resource'> 
   return {entity: scope.level === 'entity' ? scope.entity : resourceSubject(resource), resource}
 }
 
-/**
- * Registries hold which resources have limits of their own, and how many entities have limits per resource. They change
- * in the transaction that changes the configuration, so they are exact.
- */
-
+/** Registries list resources with limits and count entities per resource. Sharing the transaction keeps them exact. */
 export function registerConfig(table: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
   if (scope.level === 'system' || (scope.level === 'entity' && isIndexedConfig(before))) return []
   const e = new ExpressionBuilder()
@@ -179,7 +170,7 @@ export function registerConfig(table: NamespaceTable, scope: ConfigScope, before
   return [registryUpdate(table, scope, e)]
 }
 
-/** The registry's part in deleting a configuration; with the last entity of a resource its count is removed. */
+/** With the last entity of a resource, its count is removed. */
 export async function unregisterConfig(
   table: NamespaceTable,
   scope: ConfigScope,

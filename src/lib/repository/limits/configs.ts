@@ -22,15 +22,15 @@ import {configsOfEntity, entityConfigs, resourceConfigs, resourcesOfEntities, wa
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
 import {inUnits, readLimitUnits, type UnitsByLimit, withUnits} from './units.js'
 
-/** A limit with other values until an instant, or whose boost has ended and is not tidied up yet. */
+/** A temporary limit, active, or ended but not tidied up yet. */
 export interface BoostedLimit {
   readonly scope: ConfigScope
   /** With its boost. */
   readonly limit: Limit
-  /** ISO instant at which the boost was set. */
+  /** When the boost was set, ISO 8601. */
   readonly since: string
   readonly by: string | undefined
-  /** The scope has limits only for the time of the boost: after it, those of another level apply again. */
+  /** The scope has limits only during the boost; after it, another level applies again. */
   readonly isForBoost: boolean
 }
 
@@ -62,7 +62,7 @@ export class Configs {
     })
   }
 
-  /** What is stored for a scope; never from the cache. */
+  /** The stored configuration of a scope; never from the cache. */
   async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
     const [item, units] = await Promise.all([
       getItem(this.#table, configKey(this.#table.namespace, scope)),
@@ -72,7 +72,7 @@ export class Configs {
     return record && (await withBoosts(this.#table, [record]))[0]
   }
 
-  /** What is stored for each scope, in the order asked; a hundred to a request. */
+  /** The stored configurations of several scopes, in that order; one request per hundred. */
   async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
     const records = await this.#storedMany(scopes, signal)
     return records.map(record => this.#counting(record))
@@ -96,12 +96,7 @@ export class Configs {
     return found.map(record => record && records.shift())
   }
 
-  /**
-   * The limits that can be read at each scope, and whether it has them only for the time of a boost, in the order asked; never
-   * from the cache.
-   *
-   * @internal
-   */
+  /** @internal Readable limits by scope, in that order, and whether they are a boost's copy; never from the cache. */
   async readableLimits(scopes: readonly ConfigScope[]): Promise<ScopedLimits[]> {
     const {namespace, transport, name, backoff} = this.#table
     const wanted = scopes.map(scope => configKey(namespace, scope))
@@ -118,18 +113,14 @@ export class Configs {
     return withBoosts<ScopedLimits>(this.#table, readable)
   }
 
-  /**
-   * A resolution with what is known about the boosts of its limits.
-   *
-   * @internal
-   */
+  /** @internal Adds boosts to a resolution. */
   async withBoosts(resolution: Resolution): Promise<Resolution> {
     const trace = await withBoosts(this.#table, resolution.trace)
     const applied = trace.find(({level}) => level === resolution.source)
     return {...resolution, trace, limits: applied?.limits ?? resolution.limits}
   }
 
-  /** Limits of the namespace that have other values until an instant; those that ended are listed until they are tidied up. */
+  /** All temporary limits of the namespace; ended ones are listed until they are tidied up. */
   async boosts(): Promise<BoostedLimit[]> {
     const stored = await allBoosts(this.#table)
     const records = await this.#storedMany(stored.map(({scope}) => scope))
@@ -143,77 +134,65 @@ export class Configs {
     })
   }
 
-  /** Which limits apply to an entity and resource, and why; from the cache where possible. */
+  /** The limits that apply to an entity and resource, and why; from the cache where possible. */
   resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
     return this.#resolver.resolve(entity, resource, options)
   }
 
-  /** The stored policy for outages; from the cache, and during an outage the last known one. */
+  /** The stored outage policy; from the cache, and during an outage the last known one. */
   onUnavailable(options?: ResolveOptions): Promise<OnUnavailable | undefined> {
     return this.#resolver.onUnavailable(options)
   }
 
-  /** In which currency limits are counted, by name; the others are counted in tokens. */
+  /** Currencies by limit name; other limits are counted in tokens. */
   units(): Promise<UnitsByLimit> {
     if (!this.#keepsUnits) return readLimitUnits(this.#table)
     this.#units ??= readLimitUnits(this.#table)
     return this.#units
   }
 
-  /**
-   * For a process that answers one question: all its reads show amounts in the units that the first of them has found.
-   * Changes are decided by the units that are stored then.
-   *
-   * @internal
-   */
+  /** @internal For a short-lived process: reads keep the units found first. Changes use the stored units. */
   keepUnits(): void {
     this.#keepsUnits = true
   }
 
-  /** Every resource with limits of its own, by name. */
+  /** Every resource with its own limits, by name. */
   async resources(): Promise<ConfigRecord[]> {
     return this.#allInUnits(await resourceConfigs(this.#table))
   }
 
-  /** The limits of one entity, its default included. */
+  /** The limits of one entity, including its default. */
   async ofEntity(entity: string): Promise<ConfigRecord[]> {
     return this.#allInUnits(await configsOfEntity(this.#table, entity))
   }
 
-  /** Entities with limits of their own for a resource, or for `_default_`; eventually consistent. */
+  /** Entities with their own limits for a resource, or for `_default_`; eventually consistent. */
   async entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
     const {records, next} = await entityConfigs(this.#table, resource, page, {isEventual: true})
     return {records: await this.#allInUnits(records), next}
   }
 
-  /** The same without pages, by entity, as they are read: however many there are, only some hundreds are in memory. */
+  /** Like `entities` without pages, by entity; holds only some hundreds in memory. */
   async *walkEntities(resource: string, signal?: AbortSignal): AsyncGenerator<ConfigRecord, void> {
     for await (const records of walkEntityConfigs(this.#table, resource, signal)) yield* await this.#allInUnits(records)
   }
 
-  /**
-   * Resources for which entities have limits of their own.
-   *
-   * @internal
-   */
+  /** @internal Resources for which entities have their own limits. */
   resourcesOfEntities(): Promise<string[]> {
     return resourcesOfEntities(this.#table)
   }
 
-  /**
-   * Stores limits. Those of other names stay in force, unless `replace` is set. What is copied from another level is
-   * stored on condition that it still applies.
-   */
+  /** Stores limits. Others are kept unless `replace` is set. Limits copied from another level must still apply. */
   set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     return this.#changes.set(scope, limits, options)
   }
 
-  /** Stores a switch, or with `undefined` removes it so that the next level decides. */
+  /** Stores a switch; `undefined` removes it, so that the next level decides. */
   setAccess(scope: PolicyScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
     return this.#changes.setPolicies(scope, {access})
   }
 
-  /** Stores whether requests are charged to the parent too, or with `undefined` lets the next level decide. */
+  /** Stores whether requests are also charged to the parent; `undefined` lets the next level decide. */
   setCascade(scope: PolicyScope, cascade: boolean | undefined): Promise<ConfigChange> {
     return this.#changes.setPolicies(scope, {cascade})
   }
@@ -223,35 +202,27 @@ export class Configs {
     return this.#changes.preview(scope, limits, options)
   }
 
-  /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
+  /** Removes one limit. With the last one, a configuration below the system level is deleted unless it has policies. */
   unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
     return this.#changes.unset(scope, limitName)
   }
 
-  /** Ends boosts of a scope now: of the limits named, or all. Where the limits were copied for them, these go too. */
+  /** Ends temporary limits now (default: all of the scope), with limits that were copied for them. */
   endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
     return this.#changes.endBoosts(scope, limitNames)
   }
 
-  /**
-   * Tidies up boosts that ended some time ago: removes their windows, and limits that were copied for them. Limits stay as
-   * they apply. Changes nothing where nothing is left to do.
-   *
-   * @internal
-   */
+  /** @internal Removes leftovers of boosts that ended some time ago. The limits in force don't change. */
   tidy(scope: ConfigScope): Promise<ConfigChange> {
     return this.#changes.tidy(scope)
   }
 
-  /**
-   * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
-   * `withPolicies`, which is internal, the former goes too.
-   */
+  /** Deletes all limits of a scope. Keeps its policies, and other tools' attributes at the system level. */
   delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
     return this.#changes.delete(scope, options)
   }
 
-  /** What was copied for a boost that has ended does not count, although it may still be stored. */
+  /** Limits copied for an ended boost do not count, even if still stored. */
   #counting(record: ConfigRecord | undefined): ConfigRecord | undefined {
     return countingAt(record, this.#table.clock())
   }

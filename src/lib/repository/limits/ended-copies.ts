@@ -10,10 +10,7 @@ import {allBoosts} from './boost-records.js'
 import {ConfigCache} from './cache.js'
 import {ConfigResolver, scopesOf} from './resolver.js'
 
-/**
- * Scopes whose limits were copied for boosts that are over. Their buckets get the limits of the next level with their next
- * request, or when the boosts are tidied up; until then they are shown as that request finds them.
- */
+/** Scopes whose copied limits are over. Shows their buckets as the next request finds them, not as stored. */
 export class EndedCopies {
   readonly #table: NamespaceTable
   readonly #scopes: ReadonlySet<string>
@@ -25,7 +22,6 @@ export class EndedCopies {
     this.#resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
   }
 
-  /** One query; those whose last boost has ended at this instant. */
   static async read(table: NamespaceTable): Promise<EndedCopies> {
     const nowMs = table.clock()
     const records = (await allBoosts(table)).filter(({boosts}) =>
@@ -37,7 +33,7 @@ export class EndedCopies {
     )
   }
 
-  /** Shards under the limits in force, of at most so many buckets; all others as they are stored. Writes nothing. */
+  /** Applies current limits to at most `mostBuckets` buckets; others are returned as stored. Writes nothing. */
   async inForce(shards: readonly CountedShard[], mostBuckets: number): Promise<CountedShard[]> {
     if (this.#scopes.size === 0) return [...shards]
     const looked = new Set<string>()

@@ -11,7 +11,7 @@ import {withBoosts} from './boost-records.js'
 import {nameOf} from './checks.js'
 import {unchangedCheck} from './config-writes.js'
 
-/** The limits that apply at a scope as long as it has none of its own. */
+/** The limits that apply to a scope without limits of its own. */
 export interface InheritedLimits {
   /** Where they are set. */
   readonly scope: ConfigScope
@@ -19,10 +19,7 @@ export interface InheritedLimits {
   readonly limits: readonly Limit[]
 }
 
-/**
- * Scopes that apply to the whole of a scope when it has no limits, most specific first. For the default of an entity that
- * is the system alone: the limits of resources differ.
- */
+/** Most specific first. An entity's default inherits only from the system, because the limits of resources differ. */
 export function scopesBelow(scope: ConfigScope): ConfigScope[] {
   const system = {level: 'system'} as const
   if (scope.level === 'system') return []
@@ -32,10 +29,7 @@ export function scopesBelow(scope: ConfigScope): ConfigScope[] {
   return [ofEntity, {level: 'resource', resource}, system]
 }
 
-/**
- * What applies at a scope without limits of its own, and the conditions under which it still does when it is copied.
- * Throws when there is something that zael cannot honour: a copy would lose it.
- */
+/** `checks` require that the limits still apply. Throws on an unsupported feature, which a copy would lose. */
 export async function readInherited(
   table: NamespaceTable,
   scope: ConfigScope,

@@ -4,32 +4,32 @@ import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.
 import {missing} from './checks.js'
 import type {Configs} from './configs.js'
 
-/** Which part of a namespace's configuration is wanted; everything when nothing is named. */
+/** Default: the whole configuration of a namespace. */
 export interface ConfigSelection {
-  /** Only what holds for the whole namespace. */
+  /** Only the system level. */
   readonly system?: boolean | undefined
   readonly resource?: string | undefined
   readonly entity?: string | undefined
 }
 
-/** Where a page starts: within the resources by name, or within the entities of one resource. */
+/** Start of a page: among the resources by name, or among the entities of one resource. */
 type Place = readonly ['resource', after: string] | readonly ['entity', resource: string, cursor: string]
 
-/** What is configured for exactly this scope; throws when nothing is. */
+/** Throws when nothing is configured for exactly this scope. */
 export async function getConfigured(configs: Configs, scope: ConfigScope): Promise<ConfigRecord> {
   const [record] = whole([await configs.get(scope)]).records
   if (record) return record
   throw missing(scope)
 }
 
-/** The same for what `limits unset --all` removes: a switch stays. */
+/** Ignores a switch, which `limits unset --all` keeps. */
 export async function getRemovable(configs: Configs, scope: ConfigScope): Promise<ConfigRecord> {
   const record = await getConfigured(configs, scope)
   if (record.limits.length === 0 && record.onUnavailable === undefined) throw missing(scope)
   return record
 }
 
-/** What is configured where: the system, then resources by name, then entities by resource. */
+/** Order: the system, resources by name, then entities by resource. */
 export async function configPage(
   configs: Configs,
   {system, resource, entity}: ConfigSelection,
@@ -74,7 +74,7 @@ async function ofResource(
   return {records, next: isMore ? encodeCursor('configs', ['entity', resource, '']) : undefined}
 }
 
-/** Fills a page with entities of one resource, starting at a cursor of their own; an empty one is the beginning. */
+/** An empty `cursor` is the beginning of the resource's entities. */
 async function withEntities(
   configs: Configs,
   resource: string,

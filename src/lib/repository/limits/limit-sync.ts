@@ -14,18 +14,13 @@ import {type AlignShard, type BucketSync, syncBuckets} from './bucket-sync.js'
 import {Configs} from './configs.js'
 import {type Resolution, requireSupportedLimits} from './resolver.js'
 
-/**
- * Buckets get the limits that apply to them. Each write is conditional: it clamps balances, never adds tokens, and never
- * blocks requests (S9). A bucket to which no limits apply any more stays as it is. A bucket that could not be updated gets
- * the limits with its next slow request.
- */
+/** Conditional writes clamp balances, never add tokens and never block requests (S9). Skips buckets without limits. */
 const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
   let isAffectedHere = true
   const align: Rewrite = async (seen, nowMs) => {
     const atMs = Math.max(nowMs, seen.record.state.refilledAtMs)
-    // While it has the limits that it was found with, what was read after that is newer. Under traffic a read would make
-    // every attempt too late.
+    // While the limits are as found, the first read is newer. Under traffic, each read would make the attempt too late.
     const resolution = await resolve({entity, resource}, hasSameLimits(seen, shard), atMs)
     isAffectedHere = isAffected(levelOf(scope), resolution.source)
     if (!isAffectedHere) return undefined
@@ -38,7 +33,7 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
 
 export const limitSync: BucketSync = {align: alignLimits, isThorough: false}
 
-/** Whether nobody has changed the limits of a shard since: other clients of the table change no revision. */
+/** Compares limits too, because other clients change no revision. */
 function hasSameLimits({record}: SeenBucket, found: StoredBucket): boolean {
   if (found.kind !== 'bucket' || record.limitsRevision !== found.record.limitsRevision) return false
   const [now, before] = [record.state.limits, found.record.state.limits]
@@ -56,7 +51,7 @@ function isAffected(changed: Level, source: Level | undefined): boolean {
   return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
 }
 
-/** Gives a bucket the limits and the lifetime that apply to it; `undefined` when it has them. */
+/** `undefined` when the bucket already has these limits and this lifetime. */
 export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs: number): RewriteDecision | undefined {
   const plan = planBucket(seen, nowMs, limits)
   const ttlSeconds = shardExpiry(seen.record, {source, limits: plannedLimits(plan), nowMs})
@@ -65,16 +60,12 @@ export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs:
   return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }
 
-/** Whether a boost of a scope ended long enough ago to be tidied up, whatever the clocks of others show. */
+/** Long enough ago for all clocks. */
 export function isTidyDue({boosts}: Pick<BoostRecord, 'boosts'>, nowMs: number): boolean {
   return [...boosts.values()].some(({untilMs}) => untilMs + TIDY_AFTER_MS <= nowMs)
 }
 
-/**
- * Removes what is left of boosts that have ended: windows that are closed, limits that were copied for them, and their
- * records. One query where there is nothing to do. Limits stay as they apply, so nothing depends on when this is done, as
- * long as it is before the windows open again a year later. Resolves to the number of scopes that were tidied up.
- */
+/** Removes leftovers of ended boosts; due before their windows reopen a year later. Resolves to the scope count. */
 export async function tidyBoosts(
   table: NamespaceTable,
   {principal, signal}: {readonly principal?: string | undefined; readonly signal?: AbortSignal | undefined} = {},
@@ -84,7 +75,7 @@ export async function tidyBoosts(
   return due.length
 }
 
-/** The same for one scope; live buckets follow, those that are not reached with their next request. */
+/** Updates live buckets; those not reached follow with their next request. */
 export async function tidyScope(
   table: NamespaceTable,
   {scope}: Pick<BoostRecord, 'scope'>,

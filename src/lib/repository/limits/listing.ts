@@ -9,13 +9,10 @@ import {type PageRequest, type RecordPage, readAll, readPage} from '../table/que
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {Provisioner} from './provisioner.js'
 
-/** Records that are read at once: four requests of a hundred keys. */
+/** Four requests of a hundred keys. */
 const CONFIGS_PER_STEP = 400
 
-/**
- * Every resource with limits of its own, by name. The registry may miss some: the Python client writes it in a second
- * step, its declarative tool not at all, and the items of that tool are missing in the namespace index as well (D-44).
- */
+/** By name. The registry may lack resources: Python writes it in a second step, its declarative tool never (D-44). */
 export async function resourceConfigs(table: NamespaceTable): Promise<ConfigRecord[]> {
   const {namespace} = table
   const names = new Set<string>()
@@ -42,7 +39,7 @@ export async function configsOfEntity(table: NamespaceTable, entity: string): Pr
   return records
 }
 
-/** Entities with limits for a resource (or `_default_`). Those in no index come before all others, on the first page. */
+/** `resource` may be `_default_`. Entities in no index come first, on the first page. */
 export async function entityConfigs(
   table: NamespaceTable,
   resource: string,
@@ -54,7 +51,7 @@ export async function entityConfigs(
   return {records: [...unlisted, ...records], next}
 }
 
-/** The same, all of them by entity, a page at a time; eventually consistent. */
+/** By entity, a page at a time; eventually consistent. */
 export async function* walkEntityConfigs(
   table: NamespaceTable,
   resource: string,
@@ -76,7 +73,7 @@ export async function* walkEntityConfigs(
 const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
 
 interface ReadOptions {
-  /** Whether a moment old is good enough, at half the price. */
+  /** Eventually consistent reads, at half the price. */
   readonly isEventual?: boolean
   readonly signal?: AbortSignal | undefined
 }
@@ -97,10 +94,7 @@ async function indexedConfigs(
   return {records: (await readKeys(table, wanted, options)).flatMap(decoded), next}
 }
 
-/**
- * Resources for which entities have limits of their own, by name; `_default_` stands for all resources of an entity. Those
- * that a manifest manages are taken from its record: whether limits have been deleted since is not looked up.
- */
+/** By name, including `_default_`. Limits listed by a manifest's record may have been deleted since. */
 export async function resourcesOfEntities(table: NamespaceTable): Promise<string[]> {
   const [registry, {record}] = await Promise.all([
     getItem(table, keys.entityConfigRegistry(table.namespace)),
@@ -111,10 +105,7 @@ export async function resourcesOfEntities(table: NamespaceTable): Promise<string
   return [...names].sort()
 }
 
-/**
- * Entity configurations that are only known from the record of a manifest: the declarative tool of the Python system gives
- * them no index keys. Where very many are managed, those in the index are left out first: it has some fifty in a read unit.
- */
+/** Python's declarative tool writes no index keys. If very many are managed, indexed ones are left out first. */
 async function unlistedConfigs(table: NamespaceTable, resource: string): Promise<ConfigRecord[]> {
   const {record} = await new Provisioner(table).get()
   const wanted = new Set<string>()

@@ -11,11 +11,10 @@ import {withUnits} from './units.js'
 interface MergedConfig {
   readonly record: ConfigRecord
   readonly copied: InheritedLimits | undefined
-  /** That what is copied still applies. */
+  /** Require that copied limits still apply. */
   readonly checks: readonly TransactItem[]
 }
 
-/** Settings that are not given stay, and so do limits of other names unless they are replaced. */
 export async function mergeConfig(
   table: NamespaceTable,
   scope: ConfigScope,
@@ -31,7 +30,7 @@ export async function mergeConfig(
   const nowMs = table.clock()
   const present = before?.limits ?? []
   const wasCopy = before?.copiedUntilMs !== undefined
-  // That nothing is configured for good says nothing about a copy, which ends with its boosts.
+  // A configuration without limits does not end a copy, which ends with its boosts.
   const isLeft = keepsBoosts && wasCopy && limits.length === 0
   const kept = replace && !isLeft ? [] : present.filter(limit => !names.has(limit.name))
   const given = keepsBoosts ? rebased(limits, present) : limits
@@ -62,7 +61,7 @@ export async function mergeConfig(
   return {record, copied, checks}
 }
 
-/** Limits that were copied for a boost and now stay, and the level that they do not follow from now on. */
+/** Limits that were copied for a boost and now stay; they no longer follow the returned scope. */
 export async function keptCopy(
   table: NamespaceTable,
   scope: ConfigScope,
@@ -72,7 +71,6 @@ export async function keptCopy(
   return inherited && {scope: inherited.scope, limits}
 }
 
-/** The limits that apply at a scope without limits of its own, and the conditions for that; none when it has its own. */
 async function readCopied(
   table: NamespaceTable,
   scope: ConfigScope,

@@ -17,7 +17,7 @@ import {ranges} from '../../schema/ranges.js'
 import {readAll} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 
-/** What all parts of a set list; `undefined` when one of them is missing. Part by part: together they would take much memory. */
+/** `undefined` if a part is missing. Reads part by part to save memory. */
 export async function readParts(
   table: NamespaceTable,
   {set, count}: PartSet,
@@ -26,7 +26,7 @@ export async function readParts(
   let managesSystem = false
   const resources: string[] = []
   const entities = new Map<string, readonly string[]>()
-  // Nearly all entities have one of a few lists.
+  // Nearly all entities share one of a few lists.
   const lists = new Map<string, readonly string[]>()
   for (let number = 0; number < count; number++) {
     const item = await getItem(table, keys.provisionerPart(table.namespace, set, number), {signal})
@@ -45,10 +45,7 @@ export async function readParts(
   return {managesSystem, resources, entities}
 }
 
-/**
- * Writes a new set. One after another: each takes up to 400 write units of one partition, which has a thousand per second.
- * `base` is the revision of the record that is to be replaced.
- */
+/** Sequential: a part takes up to 400 of its partition's 1,000 write units per s. `base`: the revision to replace. */
 export async function writeParts(table: NamespaceTable, managed: Managed, base: string): Promise<PartSet> {
   const {namespace, transport, name, randomBytes, backoff} = table
   const set = Buffer.from(randomBytes(8)).toString('base64url')
@@ -66,10 +63,7 @@ export interface NamedParts {
   readonly base: string
 }
 
-/**
- * Deletes the parts that no record can name any more. `readNamed` is called after the parts were found: their writers had read
- * the record before, so a part that is based on another revision than the one it has now is too late for ever.
- */
+/** `readNamed` runs after the parts were found: a part based on another revision can never be named. */
 export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<NamedParts>): Promise<void> {
   const {namespace, transport, name, backoff} = table
   const found: PartIdentity[] = []
@@ -87,7 +81,6 @@ export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Pr
   }
 }
 
-/** Parts of a record that has not changed in the meantime are missing: nobody can tell what is managed. */
 export function partsMissing({set, count}: PartSet): ZaelError {
   return new ZaelError(
     'failed',

@@ -22,20 +22,20 @@ import {deleteDeadParts, partsMissing, readParts, writeParts} from './provisione
 
 const names = attributes.provisioner
 
-/** How often the record is read again because it was replaced while its parts were read. */
+/** Reads again if the record is replaced while its parts are read. */
 const MOST_READS = 20
 
-/** The record as it was read; without a record nothing is managed. */
+/** Without a record nothing is managed. */
 export interface SeenProvisioner {
   readonly record: ProvisionerRecord
   readonly exists: boolean
-  /** As it is stored: a text, or a map when the record is divided. */
+  /** As stored: a string, or a map if the record is divided. */
   readonly revision: AttributeValue | undefined
-  /** What the record is divided into; `undefined` when it is one item. */
+  /** `undefined` when the record is one item. */
   readonly parts: PartSet | undefined
 }
 
-/** Which configurations of one namespace are owned by a manifest. A write fails if the record has changed since it was read. */
+/** Which configurations a manifest owns. A write fails if the record has changed since it was read. */
 export class Provisioner {
   readonly #table: NamespaceTable
 
@@ -43,7 +43,6 @@ export class Provisioner {
     this.#table = table
   }
 
-  /** The whole record. A set of parts that was replaced while it was read is read again. */
   async get(signal?: AbortSignal): Promise<SeenProvisioner> {
     let before: string | undefined
     for (let reads = 0; reads < MOST_READS; reads++) {
@@ -58,10 +57,7 @@ export class Provisioner {
     throw manifestChanged()
   }
 
-  /**
-   * Stores what is managed; with a hash, also that a manifest was applied as a whole just now. What does not fit into one
-   * item is divided (decision 39): parts first, so that the record names them only when all of them are there.
-   */
+  /** With a hash, also stores that a manifest was just applied as a whole. Parts are written first (decision 39). */
   async save(managed: Managed, seen: SeenProvisioner, appliedHash?: string): Promise<SeenProvisioner> {
     const {namespace, randomBytes} = this.#table
     const {lastApplied, appliedHash: hash} =
@@ -88,7 +84,7 @@ export class Provisioner {
     const {namespace, transport, name, backoff} = this.#table
     const e = new ExpressionBuilder()
     requireUnchanged(e, seen)
-    // Only our own attributes: those that other tools keep in the same item stay.
+    // Only our own attributes: other tools keep theirs in the same item.
     for (const [attribute, value] of Object.entries(withoutKey(item))) e.set(attribute, value)
     const request = {
       TableName: name,
@@ -100,12 +96,12 @@ export class Provisioner {
       await retrying(() => transport.send('UpdateItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error
-      // Stored with this revision: it was written by an earlier attempt whose answer was lost.
+      // Our revision: an earlier attempt wrote it, and its response was lost.
       if (!error.oldItem || revisionOf(error.oldItem) !== id) throw manifestChanged(error)
     }
   }
 
-  /** The record is written: parts that stay behind cost their storage, and the next run that writes parts deletes them. */
+  /** Leftover parts only cost storage, and the next run that writes parts deletes them. */
   async #tidy(): Promise<void> {
     try {
       await deleteDeadParts(this.#table, async () => {
@@ -117,7 +113,7 @@ export class Provisioner {
     }
   }
 
-  /** The record without what its parts list. */
+  /** Without the contents of its parts. */
   async #head(signal?: AbortSignal): Promise<SeenProvisioner> {
     const {namespace} = this.#table
     const item = await getItem(this.#table, keys.provisioner(namespace), {signal})
@@ -126,13 +122,13 @@ export class Provisioner {
     return {record, exists: item !== undefined, revision: item?.[names.revision], parts: item && partSetOf(item)}
   }
 
-  /** In the format of the Python system: microseconds and an offset. */
+  /** In the Python system's format: microseconds and an offset. */
   #now(): string {
     return new Date(this.#table.clock()).toISOString().replace('Z', '000+00:00')
   }
 }
 
-/** Tells one state of the record from every other: clients in Python write a new time, and no revision. */
+/** Identifies a state of the record: Python clients write a new time, but no revision. */
 function baseOf({record, exists, revision}: SeenProvisioner): string {
   const id = revision && revisionOf({[names.revision]: revision})
   return exists ? `${id ?? ''} ${record.lastApplied ?? ''}` : ''

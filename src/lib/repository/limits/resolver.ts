@@ -17,20 +17,20 @@ import type {NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import type {CachedReadOptions, ConfigCache, FetchConfigs} from './cache.js'
 
-/** What applies to one entity and resource, and why. */
+/** The limits and policies that apply to one entity and resource, and why. */
 export interface Resolution {
-  /** The level whose limits apply; `undefined` when nothing is configured anywhere. */
+  /** The level whose limits apply; `undefined` if nothing is configured. */
   readonly source: Level | undefined
   readonly limits: readonly Limit[]
-  /** The stored policy for outages; `undefined` when none is stored. */
+  /** The stored outage policy; `undefined` if there is none. */
   readonly onUnavailable: OnUnavailable | undefined
-  /** The switch in force, and the level that has set it; `undefined` when none has. */
+  /** The switch in force and its level; `undefined` if none is set. */
   readonly access?: {readonly access: AccessSwitch; readonly level: Level} | undefined
-  /** Whether requests are charged to the parent too, and the level that says so; `undefined` where the entity itself decides. */
+  /** Whether requests are also charged to the parent, and the level; `undefined`: the entity itself decides. */
   readonly cascade?: {readonly cascade: boolean; readonly level: Level} | undefined
-  /** What applies here and zael cannot honour: then the limits must not be used. Absent when there is nothing. */
+  /** Features that zael does not support: the limits must not be used. Absent if there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
-  /** These limits were copied for a boost: from this instant on, in epoch ms, those of the next level apply. */
+  /** Epoch ms: the limits were copied for a boost, and from then on those of the next level apply. */
   readonly copiedUntilMs?: number | undefined
   /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
@@ -40,22 +40,22 @@ export interface Resolution {
 export interface LevelTrace {
   readonly level: Level
   readonly scope: ConfigScope
-  /** Empty when the level has none, or no record at all. */
+  /** Empty if the level has no limits or no record. */
   readonly limits: readonly Limit[]
-  /** As in the resolution. */
+  /** As in {@link Resolution}. */
   readonly copiedUntilMs?: number | undefined
-  /** The switch of this level; absent where the next one decides. */
+  /** The level's switch; absent if the next level decides. */
   readonly access?: AccessSwitch | undefined
-  /** Whether requests are charged to the parent too; absent where the next level decides. */
+  /** Whether requests are also charged to the parent; absent if the next level decides. */
   readonly cascade?: boolean | undefined
 }
 
-/** How to stop waiting for the table. */
+/** Cancellation of a read. */
 export interface ResolveOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** How to resolve; `atMs` is the instant whose limits are asked for, in epoch ms, where it is not now. */
+/** `atMs`: the instant to resolve for, in epoch ms. Default: now. */
 interface CachedResolveOptions extends CachedReadOptions {
   readonly atMs?: number | undefined
 }
@@ -65,10 +65,9 @@ export interface ResolvedPair {
   readonly resource: string
 }
 
-/** What applies to one of several that were read together; at an instant in epoch ms, by default now. */
 export type KnownResolutions = (pair: ResolvedPair, atMs?: number) => Resolution
 
-/** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
+/** Cached; at most one BatchGetItem for unknown records. */
 export class ConfigResolver {
   readonly #table: NamespaceTable
   readonly #cache: ConfigCache
@@ -77,11 +76,11 @@ export class ConfigResolver {
   constructor(table: NamespaceTable, cache: ConfigCache) {
     this.#table = table
     this.#cache = cache
-    // Consistent: the cache would keep a stale answer until it expires, even after a change of our own.
+    // Consistent: the cache would keep a stale record until it expires, even after our own change.
     this.#fetch = keys => batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
   }
 
-  /** The most specific level that has limits wins as a whole. */
+  /** The most specific level with limits wins as a whole. */
   async resolve(entity: string, resource: string, options: CachedResolveOptions = {}): Promise<Resolution> {
     const scopes = scopesOf(entity, resource)
     const records = await this.#read(
@@ -91,7 +90,6 @@ export class ConfigResolver {
     return resolutionOf(scopes, records, options.atMs ?? this.#table.clock())
   }
 
-  /** The same for several, with a hundred records to a request: as a function that knows them at any instant. */
   async resolveMany(pairs: readonly ResolvedPair[], options: CachedReadOptions = {}): Promise<KnownResolutions> {
     const scopes = new Map<string, ConfigScope>()
     for (const {entity, resource} of pairs) {
@@ -110,7 +108,7 @@ export class ConfigResolver {
     return keyId(configKey(this.#table.namespace, scope))
   }
 
-  /** The same if it is cached; makes no call. */
+  /** `undefined` unless cached; sends no request. */
   peek(entity: string, resource: string, atMs = this.#table.clock()): Resolution | undefined {
     const scopes = scopesOf(entity, resource)
     const keys = LEVELS.map(level => configKey(this.#table.namespace, scopes[level]))
@@ -125,7 +123,6 @@ export class ConfigResolver {
     )
   }
 
-  /** The stored policy for outages; when the table is unavailable, the last known one. */
   async onUnavailable(options: ResolveOptions = {}): Promise<OnUnavailable | undefined> {
     const scope = {level: 'system'} as const
     try {
@@ -170,7 +167,7 @@ function resolutionOf(
       ...(cascade !== undefined && {cascade}),
     }
   })
-  // A level whose limits zael does not read has limits all the same.
+  // A level whose limits zael cannot read still has limits.
   const at = records.findIndex(record => record && (record.limits.length > 0 || hasLimitFeature(record.unsupported)))
   const applied = records[at]
   const {access, cascade} = decidedBy(records)
@@ -187,10 +184,10 @@ function resolutionOf(
   }
 }
 
-/** Levels that can have a switch or a cascade policy, most specific first: all but the system. */
+/** All but the system, most specific first. */
 const POLICY_LEVELS = LEVELS.slice(0, -1)
 
-/** The most specific level that has a policy decides, apart from where the limits come from. */
+/** The most specific policy decides, whichever level the limits come from. */
 function decidedBy(records: readonly (ConfigRecord | undefined)[]): Pick<Resolution, 'access' | 'cascade'> {
   let access: Resolution['access']
   let cascade: Resolution['cascade']

@@ -9,7 +9,7 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {entityConfigs, resourceConfigs, resourcesOfEntities} from './listing.js'
 
-/** Currency by the name of the limit; other limits are counted in tokens. */
+/** Currency by limit name; other limits are counted in tokens. */
 export type UnitsByLimit = ReadonlyMap<string, string>
 
 export async function readLimitUnits(table: NamespaceTable): Promise<UnitsByLimit> {
@@ -20,7 +20,7 @@ export function unitsIn(item: Item | undefined): UnitsByLimit {
   return (item && decodeUnits(item)?.units) ?? new Map()
 }
 
-/** Limits with the unit that their name has; the unit decides only how amounts are shown. */
+/** The unit decides only how amounts are shown. */
 export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByLimit): T[] {
   return limits.map(limit => {
     const unit = units.get(limit.name)
@@ -28,11 +28,7 @@ export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByL
   })
 }
 
-/**
- * The writes that go with setting limits, so that amounts of one name are of one unit in the whole namespace; they demand
- * that the units are still those given. A name gets another unit, or none, only while no configuration has a limit of that
- * name: stored amounts would mean another sum otherwise.
- */
+/** Keeps one unit per limit name in a namespace. It may change only while no configuration has a limit of that name. */
 export async function unitWrites(
   table: NamespaceTable,
   units: UnitsByLimit,
@@ -71,8 +67,7 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
   }
   const used = changed.filter(({name}) => inUse.has(name))
   if (used.length === 0) return
-  // Another change may have set the unit together with the limit that was just found: then the units given are out of date,
-  // the condition of the write refuses it, and the change is decided again.
+  // The unit may just have been set with that limit: then the write's condition fails and the change is decided again.
   const now = await readLimitUnits(table)
   for (const {name, unit} of used) {
     if (now.get(name) !== units.get(name)) continue

@@ -10,7 +10,6 @@ export function namespaceMissing(nameOrId: string): ZaelError {
   })
 }
 
-/** The name was deleted and registered again, perhaps more than once: only the id is unambiguous. */
 export function namespaceAmbiguous(
   name: string,
   active: NamespaceRecord | undefined,
@@ -52,7 +51,7 @@ export function namespaceState(record: NamespaceRecord, why: string, remedy: key
   })
 }
 
-/** Deleting it would give the next client that opens the table a new, empty `default`, and orphan all data (C-5). */
+/** Otherwise the next client to open the table would get a new, empty `default`, and orphan all data (C-5). */
 export function namespaceProtected(record: NamespaceRecord): ZaelError {
   const why = 'cannot be deleted: clients that name no namespace use it'
   return new ZaelError('conflict', 'namespace.protected', `${label(record)} ${why}.`, {
@@ -69,7 +68,6 @@ export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | un
   })
 }
 
-/** Another client changed the namespace between the read and the write; nothing was written. */
 export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelError {
   return new ZaelError(
     'conflict',

@@ -29,19 +29,19 @@ export const DEFAULT_NAMESPACE = 'default'
 
 const CONCURRENT_REGISTRATIONS = 4
 const REGISTER_ATTEMPTS = 5
-// All requests of a process share one lookup: an answer that hangs must soon make room for the next attempt.
+// All requests of a process share one lookup, so one that hangs must end soon.
 export const LOOKUP_TIMEOUT_MS = 2_000
-/** Place of the check in the transaction. */
+/** Index of the check in the transaction. */
 const NAME_AS_ID = 2
 
 /** The result of a registration. */
 export interface Registration {
   readonly namespace: Namespace
-  /** False when the name was registered before. */
+  /** False if the name was already registered. */
   readonly created: boolean
 }
 
-/** The tenants of a table: their names, ids and states. */
+/** The namespaces of a table: names, ids and states. */
 export class Namespaces {
   readonly #table: Table
 
@@ -50,7 +50,7 @@ export class Namespaces {
     this.#table = table
   }
 
-  /** Gives a name an id, once: later and concurrent registrations of the name get the same id. */
+  /** Registers a name. Later and concurrent registrations of the name get the same id. */
   async register(name: string): Promise<Registration> {
     checkNamespaceName(name)
     for (let attempt = 1; ; attempt++) {
@@ -62,7 +62,7 @@ export class Namespaces {
         deletedAt: undefined,
       }
       const puts = [encodeNamespaceByName(record), encodeNamespaceById(record)].map(item => putNew(this.#table, item))
-      // A name that is also an id would mean one namespace to some commands and another to others.
+      // A name that is also an id would mean different namespaces to different commands.
       const otherwiseUnused = [keys.namespaceById(name), keys.namespaceByName(record.id)]
       const checks = otherwiseUnused.map(key => checkMissing(this.#table, key))
       try {
@@ -73,13 +73,13 @@ export class Namespaces {
         const existing = await this.resolve(name)
         if (existing) return {namespace: existing, created: false}
         if (isRefused(error, NAME_AS_ID)) throw nameIsId(name)
-        // The name was deleted in between, or the id is taken: try again with a new id.
+        // The name was deleted meanwhile, or the id is taken: try again with a new id.
         if (attempt === REGISTER_ATTEMPTS) throw error
       }
     }
   }
 
-  /** Registers several names; nothing is written when one of them is not valid. Answers are in the order asked. */
+  /** Registers several names, with results in that order. Writes nothing if a name is invalid. */
   async registerMany(names: readonly string[]): Promise<Registration[]> {
     for (const name of names) checkNamespaceName(name)
     const done = new Map<string, Registration>()
@@ -89,21 +89,21 @@ export class Namespaces {
     return names.map(name => done.get(name) as Registration)
   }
 
-  /** The namespace of a name; `undefined` when the name is not registered. */
+  /** The active namespace with this name; `undefined` if there is none. */
   async resolve(name: string): Promise<Namespace | undefined> {
     const item = await getItem(this.#table, keys.namespaceByName(name), {timeoutMs: LOOKUP_TIMEOUT_MS})
     const record = item && decodeNamespace(item)
     return record?.status === 'active' ? whole(record) : undefined
   }
 
-  /** A namespace by name or else by id, in any state. */
+  /** A namespace by name, or else by id, in any state. */
   async show(nameOrId: string): Promise<Namespace> {
     const found = (await this.resolve(nameOrId)) ?? (await this.#byId(nameOrId))
     if (!found) throw namespaceMissing(nameOrId)
     return found
   }
 
-  /** A namespace by id, or by a name that it has or had; an error when several have had the name. */
+  /** A namespace by id, or by a name it has or had. Throws if several have had the name. */
   async find(nameOrId: string): Promise<Namespace> {
     const byId = await this.#byId(nameOrId)
     if (byId) return byId
@@ -127,14 +127,14 @@ export class Namespaces {
     const orphans: Namespace[] = []
     for (const record of await this.#registered(ranges.namespacesById())) {
       if (record.status === 'active' && reachable.has(record.id)) continue
-      // The two listings are of different moments, so both records of an active one are read again, at once.
+      // The listings are from different moments: reread both records of an active namespace at once.
       const found = record.status === 'active' ? await this.#byId(record.id) : whole(record)
       if (found && (found.halfDeleted || found.status !== 'active')) orphans.push(found)
     }
     return orphans
   }
 
-  /** Namespaces that only records know; reads the whole table. */
+  /** Namespaces that have records but no registration; scans the whole table. */
   async unregistered(signal?: AbortSignal): Promise<Namespace[]> {
     const registeredIds = async () => {
       const byId = await this.#registered(ranges.namespacesById())
@@ -154,14 +154,14 @@ export class Namespaces {
     return found
   }
 
-  /** Frees the name and keeps the data, until `recover` or `purge`. */
+  /** Frees the name and keeps the data until `recover` or `purge`. */
   async delete(nameOrId: string): Promise<Namespace> {
     const found = await this.deletable(nameOrId)
     const ofName = found.halfDeleted ? nameElsewhere(this.#table, found) : nameDelete(this.#table, found)
     return changeState(this.#table, found, 'deleted', ofName)
   }
 
-  /** Gives a deleted namespace its name back. */
+  /** Restores a deleted namespace under its name. */
   async recover(id: string): Promise<Namespace> {
     const found = await this.#byId(id)
     if (!found) throw namespaceMissing(id)
@@ -174,10 +174,7 @@ export class Namespaces {
     return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
   }
 
-  /**
-   * The deleted namespace that `purge` would purge, by id or by the name it had, or one that only records in the namespace
-   * index know, by id; throws where it would refuse.
-   */
+  /** The namespace that `purge` would purge: deleted (by id or old name) or unregistered (by id); else throws. */
   async purgeable(nameOrId: string): Promise<Namespace> {
     const found = await this.find(nameOrId).catch(async error => {
       if (error instanceof ZaelError && error.code === 'namespace.missing' && (await this.#hasRecords(nameOrId))) {
@@ -190,7 +187,7 @@ export class Namespaces {
     return found
   }
 
-  /** Deletes a deleted namespace with everything in it, permanently. After an interruption, run it again to continue. */
+  /** Permanently deletes a deleted namespace and its data. After an interruption, run it again to continue. */
   async purge(id: string, options: PurgeOptions = {}): Promise<Removed> {
     const known = await this.#byId(id)
     const found = known ?? ((await this.#hasRecords(id)) ? unregisteredNamespace(id) : undefined)
@@ -198,12 +195,12 @@ export class Namespaces {
     return purgeNamespace(this.#table, found, options)
   }
 
-  /** How many items of each kind a purge would delete. Reads the whole table, as a purge does. */
+  /** Counts what a purge would delete, by kind. Scans the whole table, as a purge does. */
   async countItems(id: string, signal?: AbortSignal): Promise<CountsByKind> {
     return countNamespace(this.#table, id, signal)
   }
 
-  /** How many items of each kind are in the namespace index, which is nearly all; reads nothing of other namespaces. */
+  /** Counts items in the namespace index (nearly all), by kind; reads no other namespaces. */
   async countIndexed(id: string, signal?: AbortSignal): Promise<CountsByKind> {
     return countIndexed(this.#table, id, signal)
   }
@@ -218,7 +215,7 @@ export class Namespaces {
     const item = await getItem(this.#table, byId)
     const record = item && decodeNamespace(item)
     if (record?.status !== 'active') return record && whole(record)
-    // Both records at one moment: between two reads the namespace might be deleted.
+    // Read both at one moment: the namespace might be deleted between two reads.
     const TransactItems = [byId, keys.namespaceByName(record.name)].map(key => ({
       Get: {TableName: this.#table.name, Key: wireKey(key)},
     }))
@@ -244,7 +241,7 @@ const isProtected = ({name, status, halfDeleted}: Namespace): boolean =>
 
 const whole = (record: NamespaceRecord): Namespace => ({...record, halfDeleted: false})
 
-/** Eleven characters; an id that starts with a dash would look like a flag on the command line. */
+/** Eleven characters. An id that starts with a dash would look like a flag on the command line. */
 function drawId({randomBytes}: Table): string {
   for (;;) {
     const id = Buffer.from(randomBytes(8)).toString('base64url')
@@ -254,10 +251,7 @@ function drawId({randomBytes}: Table): string {
 
 const SCAN_SEGMENTS = 4
 
-/**
- * Namespace ids that only records know, by a scan of the whole table. The registry is read after the scan, and one record
- * of each id once more after that: a namespace that is registered or purged meanwhile is not reported.
- */
+/** Reads the registry, and one record per id, after the scan: ignores ids registered or purged meanwhile. */
 async function findUnregistered(
   table: Table,
   registeredIds: () => Promise<ReadonlySet<string>>,

@@ -11,27 +11,25 @@ import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
 
 export interface OpenedNamespace {
   readonly id: string
-  /** Whether a migration is under way: what is absent may still be copied from the old place. */
+  /** During a migration, absent records may not be copied yet. */
   readonly isMigrating: boolean
 }
 
 /**
- * Finds a namespace in a table with a supported layout. In an older layout everything would look empty and every bucket
- * would start full, so the version is read together with the name, which costs one more small read. During a migration an
- * older version is fine as soon as all limits are copied: it charges what is consumed to both layouts. Before that a client
- * would find the limits of another level, or none.
+ * Reads the version too: in an older layout everything would look empty and every bucket would start full. During a
+ * migration an older version is fine once all limits are copied: consumption is then charged to both layouts.
  */
 export async function openNamespace(table: Table, name: string): Promise<OpenedNamespace> {
   const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
   if (refusal && refusal.code !== 'schema.needs-migration') throw refusal
-  // After the name was looked up: a migration that registers it has stored its own record before.
+  // After the name lookup: a migration that registers the name has stored its own record before.
   const stage = await readMigrationStage(table)
   if (stage === 'copying-limits') throw stillCopyingLimits()
   if (found && (!refusal || stage)) return {id: found.id, isMigrating: stage === 'open'}
   throw refusal ?? (await whyMissing(table, name))
 }
 
-/** Where the migration of a table is; `undefined` if there was none, or without permission to read its record. */
+/** `undefined` without a migration, or without permission to read its record. */
 export async function readMigrationStage(table: Table): Promise<MigrationStage | undefined> {
   try {
     const item = await getItem(table, migrationRecordKey, {timeoutMs: LOOKUP_TIMEOUT_MS})
@@ -42,7 +40,7 @@ export async function readMigrationStage(table: Table): Promise<MigrationStage |
   }
 }
 
-/** A single read: permissions limited to one namespace allow GetItem on these records, but no batch. */
+/** GetItem, because permissions limited to one namespace allow no batch on these records. */
 async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
   return refusalOf(async () => {
     const item = await getItem(table, keys.version(), {timeoutMs: LOOKUP_TIMEOUT_MS})
@@ -64,7 +62,7 @@ async function whyMissing(table: Table, name: string): Promise<ZaelError> {
   return refusal ?? namespaceMissing(name)
 }
 
-/** The error about the layout, if there is one; without permission to read it, none. */
+/** `undefined` also without permission to read the layout. */
 async function refusalOf(check: () => Promise<void>): Promise<ZaelError | undefined> {
   try {
     await check()

@@ -19,31 +19,24 @@ import {putNew} from '../table/transact.js'
 import {namespaceChanged, namespaceState} from './errors.js'
 import {changeState, type Namespace, nameElsewhere} from './states.js'
 
-// Four concurrent requests of 25, then a progress report.
+// Four concurrent requests of 25 per progress report.
 const DELETES_PER_REPORT = 100
 const SCAN_SEGMENTS = 4
 
-/**
- * How long after a deletion clients may still write: they look a namespace up every 30 s unless configured otherwise, and
- * the aggregator counts what they have written some seconds later.
- */
+/** Clients look a namespace up every 30 s by default; the aggregator counts their writes some seconds later. */
 const CLIENTS_NOTICE_MS = 60_000
 
-/** How to report progress, and when to stop. */
+/** Progress and cancellation of a purge. */
 export interface PurgeOptions {
   /** Called after every hundred deletions and at the end. */
   readonly onProgress?: (removed: Removed) => void
-  /** Called when it has to wait, with the time in ms. */
+  /** Called with the time in ms when the purge has to wait. */
   readonly onWait?: (ms: number) => void
   /** Stops between two requests; the next run deletes the rest. */
   readonly signal?: AbortSignal | undefined
 }
 
-/**
- * Marks a namespace as being purged, which cannot be undone, deletes its items, and finally its registration. Until then
- * it keeps its mark, and the whole table is searched only when all clients must have noticed the deletion: what one of
- * them still writes in between would otherwise stay for good.
- */
+/** Irreversible. Scans the table only once all clients must have noticed the deletion: later writes would stay. */
 export async function purgeNamespace(table: Table, seen: Namespace, options: PurgeOptions): Promise<Removed> {
   const {signal} = options
   const {deletedAt} = await begin(table, seen)
@@ -73,7 +66,6 @@ async function untilNoticed(table: Table, deletedAt: string | undefined, options
   if (signal?.aborted) throw new Aborted('Waiting until clients have noticed', false, signal.reason)
 }
 
-/** Items of a namespace by kind, including those in no index. */
 export async function countNamespace(table: Table, id: string, signal?: AbortSignal): Promise<CountsByKind> {
   const counter = new KindCounter()
   for await (const key of allKeys(table, id, signal)) counter.add([key])
@@ -86,7 +78,7 @@ export async function countIndexed(table: Table, id: string, signal?: AbortSigna
   return counter.byKind
 }
 
-/** Whether an id has records: in the namespace index, or, for ids of the shape that is drawn, anywhere in the table. */
+/** Searches the namespace index; for ids of the shape that is drawn, the whole table. */
 export async function hasRecords(table: Table, id: string): Promise<boolean> {
   for await (const _ of indexedKeys(table, id)) return true
   if (!/^[\w-]{11}$/.test(id)) return false
@@ -107,7 +99,7 @@ async function begin(table: Table, seen: Namespace): Promise<Namespace> {
   return changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
 }
 
-/** Registers an id that only records know as one that is being purged, so that an interrupted purge is found again. */
+/** So that an interrupted purge of an unregistered id is found again. */
 async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Namespace> {
   const now = isoSeconds(table.clock())
   const record: NamespaceRecord = {id, name, status: 'purging', createdAt: now, deletedAt: now}
@@ -117,7 +109,7 @@ async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Na
     await retrying(() => table.transport.send('PutItem', Put), retry)
   } catch (error) {
     const found = error instanceof ConditionFailed && error.oldItem ? decodeNamespace(error.oldItem) : undefined
-    // Its own answer may have been lost; anything else is a registration that came first.
+    // Its own response may have been lost; anything else is an earlier registration.
     if (found?.status !== 'purging' || found.createdAt !== now) throw error
   }
   return {...record, halfDeleted: false}
@@ -131,10 +123,7 @@ async function* indexedKeys(table: Table, id: string, signal?: AbortSignal): Asy
   }
 }
 
-/**
- * Everything, by a scan of the whole table. The index misses items that lack one of its keys, and other clients write
- * such items: the provisioner's state and configurations, the audit retention, ghosts of buckets (D-31, D-33).
- */
+/** A scan: the index lacks some items of other clients (provisioner, audit retention, ghosts; D-31, D-33). */
 async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGenerator<Key, void> {
   if (!isNamespaceId(id)) throw new InvalidInput('namespace.id', `${JSON.stringify(id)} is not a namespace id.`)
   const e = new ExpressionBuilder()
@@ -148,7 +137,7 @@ async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGe
 
 async function finish(table: Table, seen: Namespace, signal: AbortSignal | undefined): Promise<void> {
   const e = new ExpressionBuilder()
-  // Deleted already is fine: another purge has finished, or an answer was lost.
+  // Already deleted is fine: another purge has finished, or a response was lost.
   const isPurging = `${e.name(attributes.namespace.status)} = ${e.value(s('purging'))}`
   e.condition(`attribute_not_exists(${e.name(attributes.key.partition)}) OR ${isPurging}`)
   const request = {TableName: table.name, Key: wireKey(keys.namespaceById(seen.id)), ...e.write()}

@@ -12,19 +12,13 @@ const names = attributes.namespace
 
 /** A namespace in the registry. */
 export interface Namespace extends NamespaceRecord {
-  /**
-   * Active by id, while its name is free or belongs to another: a client crashed while deleting it (D-31). Such a
-   * namespace can be recovered, deleted and purged.
-   */
+  /** Active by id, without its name: a client crashed deleting it (D-31). Can be recovered, deleted or purged. */
   readonly halfDeleted: boolean
-  /** Only its records exist: a client wrote them after a purge, or by an id that was never registered. */
+  /** Only records exist: a client wrote them after a purge, or with an id that was never registered. */
   readonly isUnregistered?: true
 }
 
-/**
- * Changes the state of a namespace if it is unchanged since it was read, in one transaction with the change of its name: a
- * crash cannot leave one without the other.
- */
+/** One transaction with the change of the name, so a crash cannot separate them. Refused if changed since the read. */
 export async function changeState(
   table: Table,
   seen: Namespace,
@@ -44,7 +38,6 @@ export async function changeState(
   }
 }
 
-/** Frees the name, if it still belongs to this namespace. */
 export function nameDelete(table: Table, {id, name}: Namespace): TransactItem {
   const e = new ExpressionBuilder()
   e.condition(`${e.name(names.id)} = ${e.value(s(id))}`)

@@ -22,36 +22,35 @@ import {type BucketOperation, checkIdempotencyKey, planOperation} from './operat
 import {incarnationIn, OPERATION_LIFETIME_SECONDS, type OperationRecord, type TokensByLimit} from './record.js'
 import {raisesQuota} from './top-up.js'
 
-/** Attempts on a bucket that other clients keep writing; in the first half nothing is taken from it meanwhile. */
+/** Under contention. The first half requires that nothing is taken from the bucket meanwhile. */
 const ATTEMPTS = 20
 
-/** The longest wait between two attempts, in ms: others do not write less because we wait. */
+/** Short: others do not write less while we wait. */
 const LONGEST_PAUSE_MS = 50
 
-/** A transaction has a hundred items at most, among them the operation's record and its audit event. */
+/** A transaction has at most 100 items, two of them the operation's record and its audit event. */
 const MOST_SHARDS = 98
 
-/** What a reset or top-up has done. */
+/** The effect of a reset or top-up. */
 export interface OperationResult {
-  /** With this key a repetition changes nothing, for three days. */
+  /** Repeating the operation with this key changes nothing, for three days. */
   readonly idempotencyKey: string
-  /** It was applied before under the same key: nothing was changed now, and the rest tells what it did then. */
+  /** Already applied under this key: nothing was changed now, and the other fields describe the first time. */
   readonly isRepeated: boolean
-  /** How many shards were written. */
+  /** Shards written. */
   readonly shards: number
-  /** What refunds left of deleted shards: it counts for nothing. */
+  /** Deleted shards of which only refunds remain; they count for nothing. */
   readonly ghosts: number
-  /** Whole tokens per limit: added by a top-up, restored by a reset. */
+  /** Whole tokens by limit: added by a top-up, restored by a reset. */
   readonly amounts: Readonly<Record<string, number>>
 }
 
 export interface OperationOptions {
-  /** Names the operation, so that it can be repeated: 1 to 64 letters, digits and `._:-`. */
+  /** Makes the operation repeatable: 1 to 64 letters, digits and `._:-`. Default: a new key. */
   readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** What one attempt writes, before the record and the event are added. */
 interface Step {
   readonly items: readonly TransactItem[]
   readonly shards: number
@@ -59,11 +58,7 @@ interface Step {
   readonly amounts: TokensByLimit
 }
 
-/**
- * Resets or tops up a bucket: all its shards, a record under the idempotency key and an audit event in one transaction. The
- * record exists once, so of all attempts, of this call and of others with the same key, one is applied, whenever
- * they arrive.
- */
+/** A transaction writes all shards, an audit event and a record, which exists once, so one attempt per key applies. */
 export async function operateOnBucket(
   table: NamespaceTable,
   audit: Audit,
@@ -102,7 +97,6 @@ export async function operateOnBucket(
         ttlSeconds: Math.floor(table.clock() / 1000) + OPERATION_LIFETIME_SECONDS,
       }
       const result = resultOf(record, {isRepeated: false, ghosts})
-      // Nothing to add, and no key to remember that by.
       if (step.items.length === 0 && idempotencyKey === undefined) return result
       const action = operation.kind === 'reset' ? 'bucket_reset' : 'bucket_topped_up'
       const details = {amounts: Object.fromEntries(amounts), shards}
@@ -122,14 +116,14 @@ export async function operateOnBucket(
   throw bucketContended(whose)
 }
 
-/** Reads the bucket and plans the operation; `undefined` when the bucket has to be read again. */
+/** `undefined` when the bucket has to be read again. */
 async function nextStep(
   table: NamespaceTable,
   {entity, resource}: OperationId,
   operation: BucketOperation,
   {isExact, signal}: {readonly isExact: boolean; readonly signal: AbortSignal | undefined},
 ): Promise<Step | undefined> {
-  // No cache: limits are written to the bucket only if they are newer than those it has (decision 25).
+  // No cache: limits are written to the bucket only if they are newer than its own (decision 25).
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
   const resolve = async () => {
     const resolution = await resolver.resolve(entity, resource, {signal})
@@ -169,7 +163,7 @@ async function nextStep(
   return {items, shards: items.length, ghosts, amounts: planned.amounts}
 }
 
-/** A top-up of a bucket that does not exist. */
+/** Tops up a bucket that does not exist. */
 async function creation(
   table: NamespaceTable,
   whose: {readonly entity: string; readonly resource: string},
@@ -187,7 +181,7 @@ async function creation(
   return {items, amounts, shards: items.length > 0 ? 1 : 0}
 }
 
-/** What was bought must not expire before its period ends. A bucket that never expires stays so. */
+/** Top-ups must not expire before their period ends. A bucket that never expires stays so. */
 function expiryAfter(plan: BucketPlan, {source}: Resolution): {readonly ttlSeconds?: number | null} {
   const {ttlSeconds} = plan.seen.record
   if (ttlSeconds === undefined || source === undefined) return {}
@@ -195,7 +189,7 @@ function expiryAfter(plan: BucketPlan, {source}: Resolution): {readonly ttlSecon
   return {ttlSeconds: wanted === null ? null : Math.max(ttlSeconds, wanted)}
 }
 
-/** The shards that requests use; what a larger number of shards has left behind is not among them. */
+/** Without shards left behind by a larger shard count. */
 function liveShards(bucket: ShardedBucket | undefined) {
   return (bucket?.shards ?? []).flatMap(shard =>
     shard.kind === 'bucket' && shard.record.shard < (bucket?.shardCount ?? 1) ? [shard] : [],

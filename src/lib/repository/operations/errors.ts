@@ -33,7 +33,6 @@ export function tooManyShards({entity, resource}: Whose, shards: number, most: n
   )
 }
 
-/** No bucket is created while every request is refused. */
 export function bucketDisabled({entity, resource}: Whose): ZaelError {
   return new ZaelError(
     'conflict',
@@ -43,7 +42,6 @@ export function bucketDisabled({entity, resource}: Whose): ZaelError {
   )
 }
 
-/** The answer was lost: the operation was applied, or will be, or not. With its key a repetition is safe. */
 export function unknownOutcome({entity, resource}: Whose, idempotencyKey: string, cause: unknown): ZaelError {
   const reason = cause instanceof Error ? `: ${cause.message}` : ''
   return new ZaelError(

@@ -9,39 +9,35 @@ import type {NamespaceTable} from '../table/table.js'
 import {bucketContended} from './errors.js'
 import {planLesson, type ToldBalances, toldToShards} from './lesson-plan.js'
 
-/** What somebody who counts the same requests has told, such as a provider in the fields of its answers. */
+/** Feedback from an external limiter of the same requests, such as a provider's response headers. */
 export interface Lesson<Name extends string = string> {
   readonly entity: string
   readonly resource: string
-  /** Whole tokens that are left, by limit. */
+  /** Whole tokens left, by limit. */
   readonly left?: Consumption<Name>
-  /** How long ago that was left, in ms: what was refilled since is left as well; 0 unless given. */
+  /** Age of `left` in ms: tokens refilled since are added. Default: 0. */
   readonly ageMs?: number
-  /** A request that was refused, and when it would be admitted. */
+  /** A refused request, and when it would be admitted. */
   readonly refused?: {
-    /** What it asked for of the limits that were too small; less what the bucket is still charged for it. */
+    /** Amounts it asked of the exceeded limits, minus what the bucket is still charged for it. */
     readonly consume: Consumption<Name>
-    /** From now, in ms. More than an hour counts as an hour: a wrong number must not stop everybody for days. */
+    /** From now, in ms. Capped at an hour, so that a wrong number cannot block everyone for days. */
     readonly retryAfterMs: number
   }
 }
 
-/** What a lesson has changed. */
+/** The effect of provider feedback. */
 export interface LearntLimits<Name extends string = string> {
-  /** Limits of which the bucket held more than it was told; none where the lesson was known. */
+  /** Limits of which the bucket held more than reported; empty if the feedback was known. */
   readonly lowered: readonly Name[]
 }
 
 const LONGEST_WAIT_MS = 3_600_000
 
-/** A bucket is split a few times at most while one lesson is written. */
+/** A bucket is split a few times at most while feedback is written. */
 const MOST_TRIES = 5
 
-/**
- * Lowers the balances of a bucket to what was told, one conditional write per shard that holds more; nothing is ever
- * raised, and nothing is written where nothing is too high. The lesser of two balances is the same whichever comes first
- * and however often, so repetitions and concurrent lessons do no harm.
- */
+/** Only lowers balances, with one conditional write per shard; a minimum makes repetitions and races harmless. */
 export async function learnBucket<Name extends string>(
   table: NamespaceTable,
   lesson: Lesson<Name>,
@@ -58,7 +54,7 @@ export async function learnBucket<Name extends string>(
   throw bucketContended({entity, resource})
 }
 
-/** Lowers each shard by its part. Resolves to whether each still had that part when it was written: a split moves tokens. */
+/** False if a shard was split before its write: a split moves tokens. */
 async function lowerShards(
   table: NamespaceTable,
   {entity, resource}: Pick<Lesson, 'entity' | 'resource'>,
@@ -99,7 +95,7 @@ function toldBy<Name extends string>({left, ageMs, refused}: Lesson<Name>, nowMs
   }
 }
 
-/** That nothing is left of a limit is worth knowing, other than that nothing is asked of it. */
+/** Keeps zeros: nothing left of a limit differs from nothing asked of it. */
 function amountsWithZeros(told: object): Amounts {
   const tokens = told as Consumption
   const amounts = checkConsumption(tokens)

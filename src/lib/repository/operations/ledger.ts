@@ -8,7 +8,7 @@ import type {TransactItem} from '../table/transact.js'
 import type {BucketOperation} from './operation.js'
 import {decodeOperation, encodeOperation, NO_INCARNATION, type OperationRecord, type TokensByLimit} from './record.js'
 
-/** What identifies an operation: of several with the same id, for the same creation of the entity, one is applied. */
+/** Of several operations with the same id, for the same creation of the entity, one is applied. */
 export interface OperationId {
   readonly entity: string
   readonly resource: string
@@ -16,7 +16,6 @@ export interface OperationId {
   readonly incarnation: string
 }
 
-/** The record of an operation as part of the transaction that carries it out: refused where there is one already. */
 export function operationPut(table: NamespaceTable, record: OperationRecord): TransactItem {
   const e = new ExpressionBuilder()
   const isMissing = `attribute_not_exists(${e.name(attributes.key.partition)})`
@@ -24,7 +23,7 @@ export function operationPut(table: NamespaceTable, record: OperationRecord): Tr
   // Planted fault: a top-up is made again under its key
   if (incarnation === NO_INCARNATION) e.condition(isMissing)
   else {
-    // One of an entity of the same name that was deleted since does not count, unless it may be of this one.
+    // A record of a deleted entity with the same name does not count, unless it may belong to this one.
     const stored = e.name(attributes.operation.incarnation)
     const isOther = [incarnation, NO_INCARNATION].map(each => `${stored} <> ${e.value(s(each))}`).join(' AND ')
     e.condition(`${isMissing} OR (attribute_exists(${stored}) AND ${isOther})`)
@@ -48,14 +47,13 @@ export function askedOf(operation: BucketOperation): TokensByLimit | undefined {
   return operation.limits && new Map([...operation.limits].map(name => [name, 0]))
 }
 
-/** A key stands for one operation: with another one it is a mistake, and nothing is applied. */
 export function requireSameOperation(record: OperationRecord, operation: BucketOperation): void {
   const before = describe(record.operation, record.asked ?? record.amounts)
   if (record.operation !== operation.kind) throw otherOperation(record, before)
   const names = new Set(record.amounts.keys())
   if (operation.kind === 'reset') {
     const {limits} = operation
-    // A reset of all limits keeps no names: there may be others by now.
+    // A reset of all limits stores no names: there may be others by now.
     if (!limits && record.asked) throw otherOperation(record, before)
     if (limits && !(limits.size === names.size && [...limits].every(name => names.has(name))))
       throw otherOperation(record, before)
@@ -64,7 +62,7 @@ export function requireSameOperation(record: OperationRecord, operation: BucketO
   const isSame = ([name, tokens]: [string, number]) => {
     const asked = record.asked?.get(name)
     if (asked !== undefined) return asked === tokens
-    // Other clients keep only what was added, which is less than was asked for where a limit had no room.
+    // Other clients store only the amount added, which is less than asked if a limit had no room.
     const added = record.amounts.get(name)
     return added !== undefined && added <= tokens
   }

@@ -6,10 +6,9 @@ import type {StoredLesson} from '../../schema/kind-attributes.js'
 import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import type {RewriteDecision} from '../buckets/rewrite.js'
 
-/** What a lesson says about a bucket or one of its shards; amounts in millitokens. */
+/** Provider feedback for a bucket or one of its shards; amounts in millitokens. */
 export interface ToldBalances {
   readonly left: Amounts
-  /** How long ago it was, in ms: what was earned since is left as well. */
   readonly ageMs: number
   readonly refused?: {readonly amounts: Amounts; readonly clearsAtMs: number} | undefined
 }
@@ -21,7 +20,7 @@ interface Bound {
   readonly stored: StoredLesson
 }
 
-/** What a lesson means for each shard: parts of what is left as they hold it, of what was refused as they refill. */
+/** Divides `left` by what the shards hold, and refused amounts by their share of the capacity. */
 export function toldToShards(
   {left, ageMs, refused}: ToldBalances,
   shards: readonly SeenBucket[],
@@ -47,7 +46,7 @@ function divided(
   return at => new Map(parts.map(([name, each]) => [name, each[at] ?? 0n]))
 }
 
-/** The write that lowers a shard to what was told, and the limits that it lowers; `undefined` when it holds no more. */
+/** `undefined` when the shard holds no more than reported. */
 export function planLesson(
   seen: SeenBucket,
   nowMs: number,
@@ -59,7 +58,7 @@ export function planLesson(
   return bounds.size === 0 ? undefined : {decision: lowering(plan, bounds), names: [...bounds.keys()]}
 }
 
-/** `told` is what is left of the whole bucket. */
+/** `told`: tokens left in the whole bucket. */
 function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts): Bounds {
   const {nowMs, refilledAtMs} = plan
   const bounds = new Map<string, Bound>()
@@ -71,11 +70,10 @@ function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts
   for (const [name, milli] of refused?.amounts ?? []) {
     const share = shareOf(plan, name)
     const clearsAtMs = refused?.clearsAtMs ?? nowMs
-    // Refill begins at the stored instant, which a faster clock may have put ahead of this one.
-    // Nothing but its reset would repay the debt of a quota.
+    // Refill begins at the stored instant, which a faster clock may have put ahead. Only a reset repays a quota's debt.
     if (!share || share.kind?.quota || share.refillAmountMilli <= 0n) continue
     const earned = earnedBetween(share, refilledAtMs, clearsAtMs)
-    // Fractions are stored over the stored period, whichever a schedule has put in force.
+    // Fractions are stored over the stored period, not the one a schedule has put in force.
     const {refillPeriodMs} = share.kind?.share?.whole ?? share
     bounds.set(name, {
       balance: balanceClearingWith(earned, refillPeriodMs, milli),
@@ -107,7 +105,7 @@ function isAbove(change: PlannedLimit | undefined, {tokensMilli, remainder}: Bal
   return after.tokensMilli > tokensMilli || (after.tokensMilli === tokensMilli && after.remainder > remainder)
 }
 
-/** The refill up to now, with some balances at their bounds. What was consumed stays counted as it is. */
+/** Refills up to now, with some balances at their bounds. Consumption counters are unchanged. */
 function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
   const changes = new Map(plan.changes)
   for (const [name, {balance}] of bounds) {

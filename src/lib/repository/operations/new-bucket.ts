@@ -21,18 +21,15 @@ export interface NewBucket {
   readonly entity: string
   readonly resource: string
   readonly resolution: Resolution
-  /** Before the configuration was read, in epoch ms: how long a bypass is stamped counts from there. */
+  /** Epoch ms, before the configuration was read: a bypass is stamped from then on. */
   readonly readAtMs: number
   readonly owner: Item | undefined
-  /** What refunds left of a deleted bucket. */
+  /** Left by refunds to a deleted bucket. */
   readonly residue: ReadonlyMap<string, Residue>
   readonly nowMs: number
 }
 
-/**
- * The first write of a bucket, as a request would make it, with quotas topped up. Other limits start full, so that
- * nothing can be added to them. Without a quota among the amounts there is nothing to write.
- */
+/** The first write of a bucket, with quotas topped up. Other limits start full; without a quota nothing is written. */
 export function createToppedUp(
   table: NamespaceTable,
   asked: TokensByLimit,
@@ -82,7 +79,7 @@ function toppedUp(limit: LimitState, tokens: number): LimitState {
   return {...limit, tokensMilli: limit.tokensMilli + topUpMilli, kind: {...kind, quota: {...kind.quota, topUpMilli}}}
 }
 
-/** The entity has not been moved, created or deleted since it was read. */
+/** The entity was not moved, created or deleted since it was read. */
 function requireOwner(table: NamespaceTable, entity: string, owner: Item | undefined): TransactItem {
   const key = keys.entity(table.namespace, entity)
   if (!owner) return checkMissing(table, key)

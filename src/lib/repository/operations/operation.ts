@@ -10,10 +10,9 @@ import {planTopUp} from './top-up.js'
 
 export type BucketOperation =
   | {readonly kind: 'top_up'; readonly amounts: TokensByLimit}
-  /** Of all limits unless some are given. */
+  /** Default: all limits. */
   | {readonly kind: 'reset'; readonly limits?: ReadonlySet<string> | undefined}
 
-/** A top-up by amounts as callers write them: whole tokens per limit. */
 export function topUpOf(amounts: Readonly<Record<string, number>>): BucketOperation {
   const entries = Object.entries(amounts)
   if (entries.length === 0) throw new InvalidInput('bucket.amount', 'A top-up needs an amount for at least one limit.')
@@ -36,7 +35,7 @@ export function resetOf(limits: readonly string[] | undefined): BucketOperation 
 
 const KEY = /^[\w.:-]{1,64}$/
 
-/** Keys are what other clients accept, too. */
+/** Other clients accept the same keys. */
 export function checkIdempotencyKey(key: string): string {
   if (KEY.test(key)) return key
   throw new InvalidInput('bucket.key', `${JSON.stringify(key)} is not a valid idempotency key.`, {
@@ -44,12 +43,11 @@ export function checkIdempotencyKey(key: string): string {
   })
 }
 
-/** Brings every shard forward as a request would, then does to the limits what the operation says. */
 export function planOperation(operation: BucketOperation, input: OperationBasis): PlannedOperation {
   return operation.kind === 'top_up' ? planTopUp(operation.amounts, input) : planReset(operation.limits, input)
 }
 
-/** Fills limits, which also cancels debts, and starts a new period of quotas. What was consumed stays counted. */
+/** Fills limits, cancels debts and starts new quota periods. Consumption counters are unchanged. */
 function planReset(named: ReadonlySet<string> | undefined, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => planBucket(seen, nowMs, limits))
   const names = limitNames(plans)
@@ -66,7 +64,7 @@ function planReset(named: ReadonlySet<string> | undefined, {shards, limits, nowM
       changes.set(name, full)
       restored.set(name, before + milli)
     }
-    // A refill instant ahead of time would keep a full bucket from refilling until then; others may have been credited.
+    // A future refill instant would block refill until then. Keep it if other limits may have been credited.
     return {...plan, changes, refilledAtMs: isWhole ? nowMs : plan.refilledAtMs}
   })
   const amounts = new Map([...restored].map(([name, milli]) => [name, Number(floorDivide(milli, MILLI))]))
@@ -80,7 +78,7 @@ function fill(name: string, change: PlannedLimit, {seen, nowMs}: BucketPlan): [f
   if (!stored) return [change, 0n]
   const before = change.after.tokensMilli
   const after = {...change.after, kind: newPeriod(change.after.kind, record.shardCount, nowMs)}
-  // A session starts with its next use, which restores it; until then nothing of it may be spent twice.
+  // The next use opens the session and restores it; until then nothing of it may be spent twice.
   if (after.kind?.quota?.session) {
     const target = resetTarget(shareOfLimit(name, after, record.shard, record.shardCount), nowMs)
     return [{...change, after}, target - before]

@@ -13,7 +13,7 @@ export type TokensByLimit = ReadonlyMap<string, number>
 
 export type OperationKind = 'reset' | 'top_up'
 
-/** A reset or top-up of a bucket that was carried out. Written together with what it changes, so it exists once. */
+/** An applied reset or top-up. Written together with its changes, so it exists once. */
 export interface OperationRecord {
   readonly namespace: string
   readonly entity: string
@@ -21,23 +21,23 @@ export interface OperationRecord {
   /** The idempotency key. */
   readonly id: string
   readonly operation: OperationKind
-  /** Names the call that has carried it out; absent where that is not known. */
+  /** Identifies the call that applied it; `undefined` if unknown. */
   readonly writer: string | undefined
-  /** The creation of the entity that it belongs to: {@link incarnationIn}. */
+  /** The creation of the entity it belongs to: {@link incarnationIn}. */
   readonly incarnation: string
   readonly shards: number
-  /** Added by a top-up, or restored by a reset; below zero where a shard held more than its part. */
+  /** Added by a top-up or restored by a reset; negative if a shard held more than its part. */
   readonly amounts: TokensByLimit
-  /** What a top-up was asked for, or the limits of a reset of some; absent for resets of all and in records of other clients. */
+  /** A top-up's requested amounts, or a partial reset's limits; absent for full resets and other clients' records. */
   readonly asked?: TokensByLimit | undefined
   /** Epoch seconds. */
   readonly ttlSeconds: number | undefined
 }
 
-/** How long it is kept, in seconds: three days. Until then a repetition is recognised. */
+/** Three days. Until then a repetition is recognised. */
 export const OPERATION_LIFETIME_SECONDS = 3 * 86_400
 
-/** In place of the creation of an entity without a record; it counts as that of every creation. */
+/** Stands for an entity without a record; matches every creation. */
 export const NO_INCARNATION = '-'
 
 const names = attributes.operation
@@ -60,7 +60,6 @@ export function encodeOperation(record: OperationRecord): Item {
   return item
 }
 
-/** `undefined` when the key is not an operation's. */
 export function decodeOperation(item: Item): OperationRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'operation') return undefined
@@ -80,7 +79,7 @@ export function decodeOperation(item: Item): OperationRecord | undefined {
   }
 }
 
-/** Names the creation of an entity, from its record, as all clients do. */
+/** Identifies the creation of an entity, as all clients do. */
 export function incarnationIn(entity: Item | undefined): string {
   if (!entity) return NO_INCARNATION
   const {parentIncarnation, createdAt} = attributes.entity
@@ -97,7 +96,7 @@ function readTokens(item: Item, name: string): Map<string, number> {
 
 export interface OperationBasis {
   readonly shards: readonly SeenBucket[]
-  /** Those in force; the stored ones where nothing is configured. */
+  /** The limits in force; `undefined`: nothing is configured, the stored ones apply. */
   readonly limits: readonly Limit[] | undefined
   readonly nowMs: number
 }
@@ -105,7 +104,7 @@ export interface OperationBasis {
 export interface PlannedOperation {
   readonly plans: readonly BucketPlan[]
   readonly amounts: TokensByLimit
-  /** Every limit is filled: tokens taken before do not come back to the bucket. */
+  /** Every limit is filled: tokens taken before are not refunded to the bucket. */
   readonly isWhole: boolean
 }
 
@@ -125,7 +124,7 @@ export function requireKnown(asked: readonly string[], names: ReadonlySet<string
   })
 }
 
-/** More than that, in millitokens over all shards, could not be shown exactly. */
+/** More millitokens over all shards could not be shown exactly. */
 export function requireCountable(name: string, ceilingMilli: bigint): void {
   if (ceilingMilli <= toMilli(MAX_TOKENS)) return
   throw new InvalidInput(

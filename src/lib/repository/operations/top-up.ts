@@ -15,9 +15,8 @@ import {
 } from './record.js'
 
 /**
- * A quota gets exactly the amount, above its allowance if need be, until its next reset: each shard in proportion to the part
- * of the allowance it was granted. A session that is not open is opened, since its first use would take the amount
- * away. Other limits are filled up to their capacity at most, by whole tokens: its record tells exactly what was added.
+ * A quota gets exactly the amount until its next reset, each shard in proportion to its granted part. A closed session
+ * is opened, because its first use would discard the amount. Other limits get whole tokens, up to their capacity.
  */
 export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => openedFor(asked, seen, limits, nowMs))
@@ -56,7 +55,7 @@ export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: Operati
   return {plans: planned, amounts, isWhole: false}
 }
 
-/** Millitokens for each shard: as many whole tokens as fit, in proportion to the rooms. */
+/** Millitokens by shard: as many whole tokens as fit, in proportion to the rooms. */
 function divideAmongRooms(tokens: number, rooms: readonly bigint[]): bigint[] {
   return divideByRoom(toMilli(Math.min(tokens, toTokens(sumOf(rooms)))), rooms)
 }
@@ -77,7 +76,7 @@ function openedFor(
   return {...plan, changes: new Map(changes)}
 }
 
-/** How many parts of the allowance a shard was granted: one that was granted its part before the last splits has several. */
+/** Parts of the allowance granted to a shard; several if it was granted its part before the last splits. */
 function slotsOf(name: string, after: LimitState, {shard, shardCount}: BucketRecord, nowMs: number): bigint {
   const slots = Math.floor(shardCount / grantOf(name, after, {shard, shardCount}, nowMs))
   return BigInt(Math.max(1, slots))
@@ -92,13 +91,13 @@ function grantOf(
   return grantCountOf(shareOfLimit(name, after, shard, shardCount), wholeRateAt(after, nowMs).rate.capacityMilli)
 }
 
-/** Millitokens that a shard can take up to its capacity. */
+/** Millitokens up to the shard's capacity. */
 function roomOf(name: string, after: LimitState, record: BucketRecord, nowMs: number): bigint {
   const room = ceilingOf(name, after, record, nowMs) - after.tokensMilli
   return room > 0n ? room : 0n
 }
 
-/** The number of shards is marked that a quota was granted for: with more in it, it could not be told any more. */
+/** Stores the shard count of the grant: it cannot be derived once the quota holds more. */
 function credited(
   name: string,
   change: PlannedLimit,
@@ -120,7 +119,7 @@ function credited(
   }
 }
 
-/** Whether a plan adds to what a quota may hold, which clients before 0.17 do not know. */
+/** Clients before 0.17 do not know top-ups of quotas. */
 export function raisesQuota({plans}: PlannedOperation): boolean {
   return plans.some(({seen, changes}) =>
     [...changes].some(([name, {after}]) => {

@@ -30,21 +30,21 @@ const PAGES_PER_SEARCH = 100
 
 const RETENTION_CACHE_MS = 60_000
 
-/** What happened. */
+/** A change to record. */
 export interface AuditEvent {
-  /** The entity concerned, or `$SYSTEM`, or `$RESOURCE:{resource}`. */
+  /** The entity, `$SYSTEM`, or `$RESOURCE:{resource}`. */
   readonly entity: string
   readonly action: string
   readonly resource?: string
   readonly details: {readonly [key: string]: Json}
 }
 
-/** Who acts: an ARN, or a name that is valid as an entity id. A function is called when an event is written, not earlier. */
+/** The author: an ARN, or a name valid as an entity id. A function is called only when an event is written. */
 export type Principal = string | (() => Promise<string | undefined>)
 
 export interface AuditOptions {
   readonly principal?: Principal | undefined
-  /** Called before an event is written; 90 days when it returns `undefined`. */
+  /** Called before an event is written; `undefined`: 90 days. */
   readonly retentionDays?: (() => Promise<number | undefined>) | undefined
 }
 
@@ -55,7 +55,7 @@ export interface AuditSelection extends PageRequest {
   readonly action?: string | undefined
 }
 
-/** Who changed what and when, in one namespace. */
+/** The audit trail of one namespace. */
 export class Audit {
   readonly #table: NamespaceTable
   readonly #principal: Principal | undefined
@@ -69,16 +69,12 @@ export class Audit {
     this.#retentionDays = retentionDays
   }
 
-  /**
-   * An event as part of the transaction that makes the change: both are written or neither.
-   *
-   * @internal
-   */
+  /** @internal Part of the transaction that makes the change: both are written or neither. */
   async put(event: AuditEvent): Promise<TransactItem & {Put: object}> {
     return putNew(this.#table, encodeAudit(await this.#stamp(event)))
   }
 
-  /** Writes an event on its own, for changes that no transaction can hold. */
+  /** Writes an event by itself, for changes that no transaction can hold. */
   async record(event: AuditEvent): Promise<AuditRecord> {
     const {transport, backoff} = this.#table
     const record = await this.#stamp(event)
@@ -87,19 +83,19 @@ export class Audit {
     try {
       await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
     } catch (error) {
-      // Eighty random bits do not collide by chance: it is this event, written by an attempt whose answer was lost.
+      // 80 random bits do not collide by chance: an attempt whose response was lost wrote this event.
       if (!(error instanceof ConditionFailed)) throw error
     }
     return record
   }
 
-  /** One event; `undefined` when it does not exist or has expired. */
+  /** One event; `undefined` if it does not exist or has expired. */
   async get(entity: string, eventId: string): Promise<AuditRecord | undefined> {
     const item = await getItem(this.#table, keys.audit(this.#table.namespace, entity, eventId))
     return item && decodeAudit(item)
   }
 
-  /** One event by its id alone; `complete` is false when the search stopped early in a namespace with very many. */
+  /** One event by its id; `complete` is false if the search stopped early in a namespace with very many. */
   async find(eventId: string): Promise<{record: AuditRecord | undefined; complete: boolean}> {
     const {namespace, transport, backoff} = this.#table
     const e = new ExpressionBuilder().project(...keyNames())
@@ -125,10 +121,7 @@ export class Audit {
     return {records: records.flatMap(item => decodeAudit(item) ?? []), next}
   }
 
-  /**
-   * Events of the whole namespace, newest first. The index orders them by entity, so every page reads the keys of all
-   * events (about 150 bytes each) before it reads those on the page.
-   */
+  /** Events of the whole namespace, newest first. Every page reads the keys of all events (about 150 bytes each). */
   async listAll(selection: AuditSelection = {}): Promise<RecordPage<AuditRecord>> {
     const {action} = selection
     // One more than wanted shows whether there is a next page.
@@ -166,11 +159,7 @@ export class Audit {
     return events.map(({entity, eventId}) => keys.audit(namespace, entity, eventId))
   }
 
-  /**
-   * In whose name changes are made now.
-   *
-   * @internal
-   */
+  /** @internal */
   async author(): Promise<string | undefined> {
     const principal = typeof this.#principal === 'function' ? await this.#principal() : this.#principal
     return principal && checkPrincipal(principal)
@@ -205,7 +194,7 @@ function checkPrincipal(principal: string): string {
   return principal.startsWith('arn:') ? principal : checkEntityId(principal)
 }
 
-/** First and last sort key of a time range: an event id begins with its time. */
+/** First and last sort key: an event id begins with its time. */
 function bounds({sinceMs = 0, untilMs = LATEST_ULID_MS}: AuditSelection): [string, string] {
   const first = Math.max(0, Math.ceil(sinceMs))
   const last = Math.min(LATEST_ULID_MS, Math.floor(untilMs))
@@ -213,10 +202,7 @@ function bounds({sinceMs = 0, untilMs = LATEST_ULID_MS}: AuditSelection): [strin
   return [sortKeys.audit(ulid(first, new Uint8Array(10))), sortKeys.audit(ulid(last, new Uint8Array(10).fill(255)))]
 }
 
-/**
- * How many days audit events of a namespace are kept according to its system configuration; `undefined` when that is not
- * set. Read on the first call, then at most once a minute, since every change of a record needs it (C-9, D-30).
- */
+/** `undefined` if not configured. Read at most once a minute, because every change needs it (C-9, D-30). */
 export function storedAuditRetention(table: NamespaceTable): () => Promise<number | undefined> {
   let known: Promise<number | undefined> | undefined
   let readAtMs = 0

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
 import {ValidationFailed} from '../../dynamo/errors.js'
 
-/** Listings that come in pages, each with the possible numbers of texts in its cursor. */
+/** The possible numbers of strings in the cursor of each listing. */
 const KEY_LENGTHS = {
   /** Primary key, then the keys of the index. */
   entities: [4],
@@ -28,10 +28,7 @@ export function encodeCursor(kind: CursorKind, key: readonly string[]): string {
   return Buffer.from(JSON.stringify([kind, ...key])).toString('base64url')
 }
 
-/**
- * Where to continue a listing; throws for a cursor of another one. Callers check that the key lies within what was asked
- * for. Older cursors name no listing, and where the key is a single text they are that text.
- */
+/** Throws for another listing's cursor. Callers check the key's range. Old cursors lack the kind or are plain text. */
 export function decodeCursor(kind: CursorKind, text: string): string[] {
   const parts = parseStrings(Buffer.from(text, 'base64url').toString())
   const hasKind = parts !== undefined && Object.hasOwn(KEY_LENGTHS, parts[0] ?? '')
@@ -42,10 +39,7 @@ export function decodeCursor(kind: CursorKind, text: string): string[] {
   return key
 }
 
-/**
- * Reads a page that starts at a cursor. The same query without it is valid, so what DynamoDB rejects is the start: a key
- * that was made up, or that lies outside of what is selected now.
- */
+/** Without the cursor the query is valid, so DynamoDB rejects the cursor: made up, or outside of the selection. */
 export async function readFromCursor<T>(cursor: string | undefined, read: () => Promise<T>): Promise<T> {
   try {
     return await read()
@@ -55,7 +49,7 @@ export async function readFromCursor<T>(cursor: string | undefined, read: () => 
   }
 }
 
-// Characters; a real cursor can be longer, but its beginning is enough to recognise it.
+// Characters; enough to recognise a longer cursor.
 const MAX_SHOWN_CURSOR = 100
 
 export function badCursor(cursor: string): InvalidInput {

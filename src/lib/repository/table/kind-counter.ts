@@ -1,7 +1,7 @@
 import type {Key} from '../../schema/attribute-value.js'
 import {parseKey} from '../../schema/keys.js'
 
-/** A kind of record; `other` for keys of no current record, such as those of older layouts. */
+/** A kind of record; `other`: keys of no current record, such as those of older layouts. */
 export type RecordKind =
   | 'namespace-by-name'
   | 'namespace-by-id'
@@ -25,10 +25,10 @@ export type RecordKind =
   | 'usage'
   | 'other'
 
-/** How many items of each kind; kinds without items are left out. */
+/** Items by kind; kinds without items are left out. */
 export type CountsByKind = {readonly [kind in RecordKind]?: number}
 
-/** What was deleted so far. */
+/** Items deleted so far. */
 export interface Removed {
   readonly deleted: number
   readonly byKind: CountsByKind
@@ -50,7 +50,6 @@ export class KindCounter {
     return this.#total
   }
 
-  /** A copy that later counting does not change. */
   get byKind(): CountsByKind {
     return {...this.#byKind}
   }

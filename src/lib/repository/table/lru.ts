@@ -1,6 +1,6 @@
 interface LruOptions {
   readonly maxEntries: number
-  /** 0 keeps nothing, `Infinity` lets nothing expire. */
+  /** 0 keeps nothing; with `Infinity` nothing expires. */
   readonly ttlMs: number
   /** Epoch milliseconds. */
   readonly clock: () => number
@@ -12,7 +12,7 @@ interface Entry<V> {
 }
 
 export class Lru<V extends {}> {
-  // A Map keeps the order of insertion: the first entry is the least recently used.
+  // A Map keeps insertion order: the first entry is the least recently used.
   readonly #entries = new Map<string, Entry<V>>()
   readonly #options: LruOptions
   #evictions = 0
@@ -26,12 +26,12 @@ export class Lru<V extends {}> {
     if (entry === undefined) return undefined
     const {clock, ttlMs, maxEntries} = this.#options
     const ageMs = ttlMs === Infinity ? 0 : clock() - entry.storedAtMs
-    // After the clock was set back, a value must not live longer than its time.
+    // After the clock was set back, a value must not outlive its time.
     if (ageMs < 0 || ageMs >= ttlMs) {
       this.#entries.delete(key)
       return undefined
     }
-    // As long as the cache is not half full, it does not matter which entry was used last.
+    // Up to half the capacity, the order of use does not matter.
     if (this.#entries.size > maxEntries / 2) {
       this.#entries.delete(key)
       this.#entries.set(key, entry)
@@ -58,7 +58,7 @@ export class Lru<V extends {}> {
     this.#entries.clear()
   }
 
-  /** Cached entries, including expired ones. */
+  /** Includes expired entries. */
   get size(): number {
     return this.#entries.size
   }

@@ -11,21 +11,21 @@ import type {Table} from './table.js'
 
 /** Where the table is. */
 export interface ConnectionOptions {
-  /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
+  /** Name of the stack, which is also the name of its table. Default: ZAEL_STACK. */
   readonly stack?: string
-  /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
+  /** AWS region. Default: AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
   readonly region?: string
   readonly profile?: string
-  /** Address of the service, such as that of a local engine. */
+  /** Address of the service, such as a local engine. */
   readonly endpoint?: string
-  /** Provides identity, region and endpoint; used directly if it has more settings. Neither changed nor closed. */
+  /** Provides identity, region and endpoint; used directly if it has more settings. Never changed or closed. */
   readonly client?: DynamoDBClient
 }
 
-/** What tests replace. */
+/** Replaced by tests. */
 export interface TableSeams {
   readonly transport?: Transport
-  /** Epoch milliseconds; the server's time by default. */
+  /** Epoch milliseconds. Default: the server's time. */
   readonly clock?: () => number
   readonly randomBytes?: (count: number) => Uint8Array
   /** In [0, 1). */
@@ -40,7 +40,7 @@ export interface OpenTableOptions extends ConnectionOptions, TableSeams {
 
 export interface OpenTable {
   readonly table: Table
-  /** Closes the connections, if they are our own. */
+  /** Closes only our own connections. */
   close(): Promise<void>
 }
 

@@ -9,9 +9,7 @@ import {readString} from '../../schema/read.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from './cursor.js'
 import type {Table} from './table.js'
 
-// Until src/lib/migrations imports it from schema.
-
-/** What to query. Reads of the table itself are strongly consistent. */
+/** Reads of the table itself are strongly consistent. */
 export interface RangeQuery extends KeyRange {
   /** First and last sort key. */
   readonly between?: readonly [string, string]
@@ -22,22 +20,21 @@ interface PagedQuery extends RangeQuery {
   readonly kind: CursorKind
 }
 
-/** Which part of a listing is wanted. */
+/** Which part of a listing to read. */
 export interface PageRequest {
-  /** Records on the page; all that are left when absent. */
+  /** Records per page. Default: all that remain. */
   readonly limit?: number | undefined
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly cursor?: string | undefined
 }
 
-/** A part of a listing. */
+/** A page of a listing. */
 export interface RecordPage<T> {
   readonly records: readonly T[]
-  /** The cursor of the next page; `undefined` when nothing is left. */
+  /** Cursor of the next page; `undefined` at the end. */
   readonly next: string | undefined
 }
 
-/** The request for a query; filters and projections are taken from the builder. */
 export function queryInput(table: Table, query: RangeQuery, e = new ExpressionBuilder()): OperationInput<'Query'> {
   const {index, partition, prefix, between, descending} = query
   const [pk, sk] = keyNames(index)
@@ -61,7 +58,7 @@ export function readAll(
   return queryItems(table.transport, queryInput(table, query, e), {backoff: table.backoff, signal})
 }
 
-/** One page of a query: as many matches of the filter as asked for, however many items lie between them. */
+/** Returns `limit` matches of the filter, however many items lie between them. */
 export async function readPage(
   table: Table,
   query: PagedQuery,
@@ -86,19 +83,18 @@ export async function readPage(
   return {records, next: cursorAfter(records.at(-1) as Item, query)}
 }
 
-/** The cursor that continues a query after an item, which must have all its keys. */
+/** The item must have all its keys. */
 export function cursorAfter(item: Item, {kind, index}: PagedQuery): string {
   return encodeCursor(kind, startKeyOf(item, index))
 }
 
-/** The size of a page as a number; Infinity when there is no bound. */
 export function checkPageLimit(limit: number | undefined): number {
   if (limit === undefined) return Infinity
   if (Number.isInteger(limit) && limit > 0) return limit
   throw new InvalidInput('page.limit', `A page cannot have ${limit} records: the number must be whole and at least 1.`)
 }
 
-/** A cursor names its partition, and one of another partition, perhaps another namespace's, is refused (S11). */
+/** Refuses a cursor of another partition, perhaps another namespace's (S11). */
 function startKey(cursor: string, {kind, index, partition}: PagedQuery): Item {
   const start = wireStartKey(decodeCursor(kind, cursor), index)
   if (readString(start, keyNames(index)[0]) !== partition) throw badCursor(cursor)

@@ -13,7 +13,7 @@ import {isOlderRelease} from './version-compatibility.js'
 
 const names = attributes.version
 
-/** Features whose records older Python clients misread; the others raise no minimum in zae-limiter either. */
+/** Features whose records older Python clients misread; zae-limiter raises no minimum for others either. */
 export type MarkedFeature = Extract<
   PeerFeature,
   'session-quota' | 'cascade-policy' | 'bypass' | 'soft' | 'top-up' | 'parent-generation'
@@ -22,10 +22,8 @@ export type MarkedFeature = Extract<
 const ATTEMPTS = 10
 
 /**
- * To be called before the first record with such a feature is written: raises the release that Python clients must have to
- * open the table, as zae-limiter does, and never lowers it. Throws when the aggregator is one of zae-limiter that is known
- * to be too old: it would give new shards of a quota an allowance of their own, and not keep the rest. With permissions for
- * one namespace only, the minimum stays as it is.
+ * Call before writing the first record with such a feature: raises the minimum release of Python clients, if permitted.
+ * Throws if zae-limiter's aggregator is too old: it would grant new shards of a quota their own allowance.
  */
 export async function requireReaders(table: Table, features: readonly MarkedFeature[]): Promise<void> {
   const newest = features
@@ -34,7 +32,7 @@ export async function requireReaders(table: Table, features: readonly MarkedFeat
     .at(-1)
   if (!newest) return
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    // Not a batch, which permissions for one namespace do not allow.
+    // No batch: permissions for one namespace do not allow it.
     const item = await getItem(table, keys.version())
     const record = item && decodeVersion(item)
     if (!record) return
@@ -43,7 +41,7 @@ export async function requireReaders(table: Table, features: readonly MarkedFeat
     if (!isOlderRelease(record.clientMinVersion, newest.release)) return
     const e = new ExpressionBuilder().set(names.clientMin, s(newest.release))
     const least = e.name(names.clientMin)
-    // A record without a minimum is read as one with the lowest.
+    // A record without a minimum is read as the lowest.
     e.condition(`attribute_not_exists(${least}) OR ${least} = ${e.value(s(record.clientMinVersion))}`)
     try {
       return await updateVersion(table, e)

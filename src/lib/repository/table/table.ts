@@ -5,12 +5,10 @@ import type {Item, Key} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
 
-// Until src/lib/migrations imports it from schema.
-
 export interface Table {
   readonly name: string
   readonly transport: Transport
-  /** Epoch milliseconds, corrected to the server's clock where that is known. */
+  /** Epoch milliseconds, by the server's clock where known. */
   readonly clock: () => number
   readonly randomBytes: (count: number) => Uint8Array
   readonly backoff: Backoff
@@ -21,7 +19,7 @@ export interface NamespaceTable extends Table {
   readonly namespace: string
 }
 
-/** The same table for work that a signal ends: it aborts requests and pauses, also those that get a signal of their own. */
+/** The signal aborts requests and pauses, including those with their own signal. */
 export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T {
   const {transport, backoff} = table
   const either = (other: AbortSignal | undefined) => (other ? AbortSignal.any([signal, other]) : signal)
@@ -36,11 +34,10 @@ export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T 
 interface ReadOptions {
   readonly consistent?: boolean
   readonly signal?: AbortSignal | undefined
-  /** Bound of each attempt; otherwise that of the transport. */
+  /** Bounds each attempt. Default: the transport's timeout. */
   readonly timeoutMs?: number | undefined
 }
 
-/** One item, by default strongly consistent; `undefined` when there is none. */
 export async function getItem(table: Table, key: Key, options: ReadOptions = {}): Promise<Item | undefined> {
   const {consistent = true, signal, timeoutMs} = options
   const request = {TableName: table.name, Key: wireKey(key), ConsistentRead: consistent}
@@ -52,7 +49,7 @@ export async function getItem(table: Table, key: Key, options: ReadOptions = {})
   return answer.Item
 }
 
-/** The projection of the table's resource index; `null`: the table has no such index, `undefined`: there is no table. */
+/** Projection of the table's resource index; `null`: no such index; `undefined`: no table. */
 export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
   try {
     const {Table: found} = await transport.send('DescribeTable', {TableName})

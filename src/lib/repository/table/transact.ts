@@ -11,13 +11,13 @@ export type TransactItem = NonNullable<OperationInput<'TransactWriteItems'>['Tra
 
 interface TransactOptions {
   readonly signal?: AbortSignal | undefined
-  /** That of an earlier call with the same items: if it was applied, nothing is written again. A new one by default. */
+  /** Token of an earlier call with the same items: if it was applied, nothing is written. Default: a new one. */
   readonly token?: string
-  /** Called when an attempt has no answer: it may have been applied, or may be later, though the last one is cancelled. */
+  /** Called for an unanswered attempt: it may be applied now or later, even if the last one is cancelled. */
   readonly onDoubt?: () => void
 }
 
-/** All or nothing. With the token DynamoDB recognises a repetition, so a request whose answer was lost is sent again. */
+/** All or nothing. DynamoDB recognises the token, so a request whose response was lost is sent again. */
 export async function transact(table: Table, items: TransactItem[], options: TransactOptions = {}): Promise<void> {
   const {signal, token = newRequestToken(table), onDoubt} = options
   const request = {TransactItems: items, ClientRequestToken: token}
@@ -29,7 +29,7 @@ export async function transact(table: Table, items: TransactItem[], options: Tra
   await retrying(send, {...table.backoff, signal, retryable})
 }
 
-/** A token that no other transaction has; DynamoDB knows it for ten minutes. */
+/** DynamoDB remembers a token for ten minutes. */
 export function newRequestToken(table: Pick<Table, 'randomBytes'>): string {
   return Buffer.from(table.randomBytes(18)).toString('base64url')
 }
@@ -48,7 +48,7 @@ export function checkMissing(table: Table, key: Key): TransactItem {
   return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }
 
-/** Whether a condition of a transaction did not hold: that of the item at this place, or any when no place is given. */
+/** Whether the condition of the item at `place` failed; without a place, that of any item. */
 export function isRefused(error: unknown, place?: number): error is TransactionCancelled {
   if (!(error instanceof TransactionCancelled)) return false
   return place === undefined ? error.hasConditionFailure : error.reasons[place]?.code === 'ConditionalCheckFailed'

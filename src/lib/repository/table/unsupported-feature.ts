@@ -2,12 +2,9 @@ import {ZaelError} from '../../core/errors.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {CarriedFeature} from '../../schema/peer-features.js'
 
-/**
- * A limit in a bucket or configuration has an attribute that zael does not know, so that it may mean something else than zael
- * reads: the record is neither used nor changed, whatever the policy for outages.
- */
+/** A limit has an attribute unknown to zael. The record is neither used nor changed, whatever the outage policy. */
 export class UnsupportedFeature extends ZaelError {
-  /** What the record has, and which of its limits. */
+  /** The unknown attributes and their limits. */
   readonly features: readonly CarriedFeature[]
 
   /** `subject` begins a sentence, such as `The bucket of "a" for "b"`. */

@@ -1,41 +1,32 @@
 import {ZaelError} from '../../core/errors.js'
 import type {VersionRecord} from '../../schema/version-record.js'
 
-/** The layout that zael writes; it reads the next one too, which differs only in unused local indexes. */
+/** The layout that zael writes. It also reads the next one, which differs only in unused local indexes. */
 export const SCHEMA_VERSION = '0.9.0'
 
 const OLDEST_SCHEMA: Version = [0, 9, 0]
 const NEXT_UNKNOWN_SCHEMA: Version = [0, 11, 0]
 
-/**
- * The release of zae-limiter whose records zael reads: what it cannot honour of them it refuses record by record. A table
- * that asks for more has records of which zael knows nothing.
- */
+/** The zae-limiter release whose records zael reads; unsupported records are refused one by one, newer tables whole. */
 const SPOKEN_RELEASE = '0.17.0'
 
 /**
- * What the version record says of zael's aggregator: it keeps the records of zae-limiter up to the releases of 0.17. By it
- * Python clients decide whether session quotas, soft limits, bypasses, cascade policies, moves and top-ups may be stored,
- * and whether the function is to be updated:
- * - A client that is newer than the mark puts Python's code into the function `{stack}-aggregator`. Patch releases add no
- *   records, so the last number is above all of them.
- * - `zae-limiter upgrade` applies its template to a stack whose mark equals its own version, and does nothing where the mark
- *   differs and is not older. The suffix makes it differ; all releases since 0.10 accept it and do not compare it.
+ * Marks zael's aggregator in the version record: it keeps the records of zae-limiter up to 0.17. Python clients decide
+ * by it which features may be stored, and whether to update the function:
+ * - A client newer than the mark replaces the code of `{stack}-aggregator`; 999 is above all patch releases.
+ * - `zae-limiter upgrade` acts if the mark is its own version or older. The suffix differs and is not compared.
  */
 export const AGGREGATOR_MARK = '0.17.999-zael'
 
-/** How `updatedBy` begins in a version record that zael wrote: `zael:{version}`. */
+/** Prefix of `updatedBy` in version records that zael wrote: `zael:{version}`. */
 export const UPDATED_BY_ZAEL = 'zael:'
 
 type Version = readonly [major: number, minor: number, patch: number]
 
 /**
- * Throws when this version of zael must not work on a table. No record at all is fine: the table is new. A record under
- * the key that tables without namespaces used counts only when there is none under today's key: migrated tables may
- * have kept it.
- *
- * The minimum client version is a release of zae-limiter, which raises it with its features; zael has release numbers of
- * its own, so it is compared with the release that zael speaks (D-45).
+ * Throws if zael must not work on a table. Without a record the table is new. A legacy record counts only without a
+ * current one: migrated tables may have kept it. The minimum client version is a release of zae-limiter, so it is
+ * compared with the release that zael speaks (D-45).
  */
 export function checkCompatibility(
   record: VersionRecord | undefined,
@@ -75,27 +66,24 @@ export function checkCompatibility(
   }
 }
 
-/**
- * The release of zae-limiter whose records a table has at least, by its version record: the layout, or the minimum that
- * some features raise. Others raise nothing, so only the records themselves tell all.
- */
+/** The oldest zae-limiter release the table's records can be of. Not all features raise it, so records may be newer. */
 export function recordedRelease({schemaVersion, clientMinVersion}: VersionRecord): string {
   return laterRelease(schemaVersion, clientMinVersion)
 }
 
-/** The later of two release numbers; one that is not a version counts as the earlier. */
+/** A text that is not a version counts as the earlier. */
 export function laterRelease(one: string, other: string): string {
   const [a, b] = [parseVersion(one), parseVersion(other)]
   return b && (!a || isBefore(a, b)) ? other : one
 }
 
-/** Whether a release is known to be older than another; one that is not a version is not. */
+/** False if either is not a version. */
 export function isOlderRelease(one: string, than: string): boolean {
   const [a, b] = [parseVersion(one), parseVersion(than)]
   return a !== undefined && b !== undefined && isBefore(a, b)
 }
 
-/** The table has a layout with other keys; working on it would start every bucket full. */
+/** An older layout has other keys, so every bucket would start full. */
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
   const layout = schemaVersion ?? 'one from before namespaces'
   return new ZaelError('conflict', 'schema.needs-migration', `The layout of the table is ${layout}: that is too old.`, {
@@ -104,7 +92,7 @@ export function needsMigration(schemaVersion: string | undefined): ZaelError {
   })
 }
 
-/** A suffix (pre-release, build) does not count. */
+/** Ignores a suffix (pre-release, build). */
 function parseVersion(text: string): Version | undefined {
   const match = /^v?(\d+)\.(\d+)\.(\d+)(?:[-+.].*)?$/.exec(text)
   return match ? [Number(match[1]), Number(match[2]), Number(match[3])] : undefined

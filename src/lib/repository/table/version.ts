@@ -14,7 +14,7 @@ import {AGGREGATOR_MARK, needsMigration, SCHEMA_VERSION} from './version-compati
 
 export interface StoredVersion {
   readonly record: VersionRecord | undefined
-  /** Whether there is a record where tables without namespaces had it. */
+  /** A record exists under the key of tables without namespaces. */
   readonly hasLegacyRecord: boolean
 }
 
@@ -26,10 +26,7 @@ export async function readVersion(table: Table): Promise<StoredVersion> {
   return {record: item && decodeVersion(item), hasLegacyRecord: items.has(keyId(legacyVersionKey))}
 }
 
-/**
- * Writes the version record of a new table and returns the one that is there. An existing record is never changed, and a
- * table of an old layout never gets one. The only aggregator of a new table is zael's. `by` is `zael:{version}`.
- */
+/** Never changes an existing record or an old layout. A new table has zael's aggregator. `by`: `zael:{version}`. */
 export async function ensureVersion(table: Table, {by}: {by: string}): Promise<VersionRecord> {
   const {record, hasLegacyRecord} = await readVersion(table)
   if (record) return record
@@ -54,10 +51,7 @@ export async function ensureVersion(table: Table, {by}: {by: string}): Promise<V
   }
 }
 
-/**
- * Records that zael's aggregator processes the table's stream. For those who deploy or start it, and for stacks without
- * one; tables of older zael versions have no mark. Resolves to whether it was written.
- */
+/** Records that zael's aggregator processes the stream; older zael versions left no mark. False: not written. */
 export async function markAggregator(table: Table): Promise<boolean> {
   const {record} = await readVersion(table)
   if (!record || record.lambdaVersion === AGGREGATOR_MARK) return false
@@ -65,7 +59,6 @@ export async function markAggregator(table: Table): Promise<boolean> {
   return true
 }
 
-/** Updates the record if there is one. */
 export async function updateVersion(table: Table, e: ExpressionBuilder): Promise<void> {
   e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   const request = {TableName: table.name, Key: wireKey(keys.version()), ...e.update()}

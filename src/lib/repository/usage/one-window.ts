@@ -13,10 +13,8 @@ interface FoundUsage extends PlacedUsage {
 }
 
 /**
- * Puts together the records of one window. A window has several after an aggregator of zae-limiter and one of zael have
- * processed the stream one after the other: the keys of zae-limiter have no type of window, so its day or month is beside
- * zael's. Each has counted what the other one has not. Records of a window are neighbours, with the same group; the place of
- * the window is that of the last of them.
+ * Merges the records of one window: aggregators of zae-limiter and zael that ran one after the other have each counted
+ * a part, under different keys. Records of a window are adjacent and share a group; the last one gives the place.
  */
 export async function* oneRecordPerWindow(found: AsyncIterable<FoundUsage>): AsyncGenerator<PlacedUsage, void> {
   let group: string | undefined
@@ -29,7 +27,7 @@ export async function* oneRecordPerWindow(found: AsyncIterable<FoundUsage>): Asy
     }
     const window = `${record.window} ${record.start}`
     const before = windows.get(window)
-    // Moved to the end: the listing is in the order of the places.
+    // Moved to the end: the listing is ordered by place.
     windows.delete(window)
     windows.set(window, {record: before ? together(before.record, record) : record, place})
   }
@@ -40,7 +38,7 @@ function together(one: UsageRecord, other: UsageRecord): UsageRecord {
   const {ttlSeconds: _, ...first} = one
   const expiry =
     one.ttlSeconds === undefined || other.ttlSeconds === undefined ? [] : [one.ttlSeconds, other.ttlSeconds]
-  // Only zael counts refusals, in the one record of its own.
+  // Only zael counts refusals, in its own record.
   const refused = one.refused ?? other.refused
   const overdrawn = sum(one.overdrawn ?? new Map(), other.overdrawn ?? new Map())
   return {

@@ -5,12 +5,12 @@ import {keys} from '../../schema/keys.js'
 import {decodeUsage, overdrawnCounter, readProgress, type UsageRecord} from '../../schema/usage-record.js'
 import type {Table} from '../table/table.js'
 
-/** In place of the name of a limit, which is never empty. */
+/** Used like a limit's name, which is never empty. */
 export const REQUESTS = ''
 
 type Subject = Pick<UsageRecord, 'namespace' | 'entity' | 'resource'>
 
-/** The stored records of windows, strongly consistent; those that do not exist are left out. */
+/** Strongly consistent; missing windows are left out. */
 export async function readWindows(
   {transport, name, backoff}: Table,
   {namespace, entity, resource}: Subject,
@@ -40,10 +40,7 @@ export function nextFiner(window: Window, among: readonly Window[] = WINDOWS): W
   return finer.findLast(each => among.includes(each))
 }
 
-/**
- * Whether an aggregator of zae-limiter has counted in a record: it keeps a day or a month in the record of its first hour,
- * and leaves no mark.
- */
+/** zae-limiter's aggregator keeps a day or month in the record of its first hour, and leaves no mark. */
 export function isOfOthers(item: Item, window: Window): boolean {
   return decodeUsage(item)?.window !== window || readProgress(item).marks.size === 0
 }
@@ -68,7 +65,7 @@ export function addUp(items: readonly Item[]): Map<string, bigint> {
   return sum
 }
 
-/** Millitokens per limit, and thousandths of requests and of overdrawn writes. */
+/** Millitokens by limit, and thousandths of requests and of overdrawn writes. */
 export function amountsOf(item: Item): Map<string, bigint> {
   const record = decodeUsage(item) as UsageRecord
   const amounts = new Map([...record.tokens].map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))

@@ -14,15 +14,15 @@ import {isoSeconds} from '../../schema/read.js'
 
 /** Which windows to read. */
 export interface UsageSelection {
-  /** All types when absent. */
+  /** Default: all types. */
   readonly window?: Window | undefined
-  /** Windows that contain this instant or begin after it; epoch milliseconds. */
+  /** Epoch ms: windows that contain this instant or begin after it. */
   readonly sinceMs?: number | undefined
-  /** Windows that begin before this instant; epoch milliseconds. */
+  /** Epoch ms: windows that begin before this instant. */
   readonly untilMs?: number | undefined
 }
 
-/** Sorts after every character that a window key or a name can have. */
+/** Sorts after every character of a window key or name. */
 export const AFTER_ALL = '~'
 
 export const endOf = (window: Window, atMs: number): string =>
@@ -39,7 +39,7 @@ function filterTypes(e: ExpressionBuilder, types: ReadonlyMap<Window, string>): 
 
 export class UsageRange {
   readonly #firstStarts: ReadonlyMap<Window, string>
-  /** Start of the last window; `undefined` when there is no end. */
+  /** Start of the last window; `undefined` without an end. */
   readonly #lastStart: string | undefined
   readonly #lastMs: number | undefined
 
@@ -52,7 +52,7 @@ export class UsageRange {
     this.#lastStart = this.#lastMs === undefined ? undefined : isoSeconds(this.#lastMs)
   }
 
-  /** The range of window starts that contains the selection; what follows a start in a key sorts within it. */
+  /** Window starts that contain the selection; a key's suffix after a start sorts within them. */
   get bounds(): [first: string, last: string] {
     const first = [...this.#firstStarts.values()].reduce((a, b) => (a < b ? a : b))
     return [first, `${this.#lastStart ?? ''}${AFTER_ALL}`]
@@ -62,19 +62,19 @@ export class UsageRange {
     return (['monthly', 'daily'] as const).find(each => this.#firstStarts.has(each) && schedule.has(each))
   }
 
-  /** The same bounds, extended to the end of a window of this type: all parts of the last one are needed. */
+  /** Extended to the end of a window of this type: all parts of the last one are needed. */
   boundsWith(whole: CoarseWindow): [first: string, last: string] {
     const [first, last] = this.bounds
     return [first, this.#lastMs === undefined ? last : endOf(whole, this.#lastMs)]
   }
 
-  /** The part that window starts alone cannot express. Records of all clients have their type and start as attributes. */
+  /** Conditions that bounds cannot express, on attributes that all clients store. */
   filter(e: ExpressionBuilder): void {
     const isEverything = this.#firstStarts.size === WINDOWS.length && this.bounds[0] === ''
     if (!isEverything) filterTypes(e, this.#firstStarts)
   }
 
-  /** The same, and all parts of windows of this type that are rolled up. */
+  /** Also matches all parts of rolled-up windows of this type. */
   filterWith(e: ExpressionBuilder, whole: CoarseWindow, {switches}: RollupSchedule): void {
     const since = switches[whole][0] ?? ''
     const [first] = this.bounds
@@ -92,7 +92,7 @@ export class UsageRange {
     return first !== undefined && start >= first && (this.#lastStart === undefined || start <= this.#lastStart)
   }
 
-  /** Whether a record may be selected, judging by its key: a key without a type can be of any type that starts then. */
+  /** Judges by the key. A key without a type can be of any type that starts then. */
   mayHave({window, start}: {readonly window: Window; readonly start: string}): boolean {
     if (window !== 'hourly') return this.has({window, start})
     const atMs = Date.parse(start)

@@ -21,10 +21,7 @@ const RECORDS_PER_READ = 100
 
 const CONCURRENT_SUMS = 8
 
-/**
- * Windows of one resource over all entities, newest first. The index may hold keys only, so the records are read by
- * key; a place is the sort key of the index and the primary key.
- */
+/** Newest first. The index may hold only keys, so records are read by key. Place: index sort key and primary key. */
 export async function* usageOfResource(
   table: NamespaceTable,
   resource: string,
@@ -38,7 +35,7 @@ export async function* usageOfResource(
   const e = new ExpressionBuilder().project(...keyNames(), indexSort)
   e.keyCondition(`${e.name(indexPartition)} = ${e.value(s(partition))}`)
   const end = `${prefix}${last}`
-  // What is shown as one window is read from its end on.
+  // Records shown as one window are read from its end on.
   const afterMs = Date.parse(after?.[0]?.slice(prefix.length, prefix.length + 20) ?? '')
   const continued = whole && !Number.isNaN(afterMs) ? `${prefix}${endOf(whole, afterMs)}` : after?.[0]
   const upTo = continued !== undefined && continued < end ? continued : end
@@ -65,7 +62,7 @@ export async function* usageOfResource(
   for await (const each of oneRecordPerWindow(found())) if (!after || comesAfter(each.place, after)) yield each
 }
 
-/** The records of some windows; those that are not rolled up yet are added up. */
+/** Windows that are not rolled up yet are summed. */
 async function recordsOf(
   table: NamespaceTable,
   windows: readonly IndexedWindow[],
@@ -98,7 +95,7 @@ async function* placed(rows: AsyncIterable<Item>, index: IndexName): AsyncGenera
   }
 }
 
-/** Records of one entity and instant have the same key in the index, which then has no order of its own. */
+/** Records of one entity and instant share an index key, so the index does not order them. */
 async function* inOrder(windows: AsyncIterable<IndexedWindow>): AsyncGenerator<IndexedWindow, void> {
   let alike: IndexedWindow[] = []
   const ordered = () => alike.sort((a, b) => (comesAfter(b.place, a.place) ? -1 : 1))
@@ -112,15 +109,11 @@ async function* inOrder(windows: AsyncIterable<IndexedWindow>): AsyncGenerator<I
   yield* ordered()
 }
 
-/** Whether a place is further down in a listing of the index, which is newest first. */
 function comesAfter([indexSort = '', , sort = '']: Place, [otherIndexSort = '', , otherSort = '']: Place): boolean {
   return indexSort === otherIndexSort ? sort < otherSort : indexSort < otherIndexSort
 }
 
-/**
- * Windows that may be selected, judging by their keys, from the instant on at which the page before ended: records of one
- * window are read together.
- */
+/** From the instant on at which the previous page ended: records of one window are read together. */
 async function* selected(
   windows: AsyncIterable<IndexedWindow>,
   range: UsageRange,

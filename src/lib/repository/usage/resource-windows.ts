@@ -6,7 +6,7 @@ import type {Place} from './one-window.js'
 import {AFTER_ALL} from './range.js'
 import type {CoarseUsage} from './sum.js'
 
-/** A window in the order of the resource index: a row of it, or a rolled-up window that any of its parts shows. */
+/** A row of the resource index, or a rolled-up window that one of its parts shows. */
 export interface IndexedWindow {
   readonly key: Extract<ParsedKey, {record: 'usage'}>
   readonly primary: Key
@@ -14,10 +14,7 @@ export interface IndexedWindow {
   readonly whole?: CoarseUsage
 }
 
-/**
- * The rows of the index, newest first, and among them the rolled-up windows they are part of: each once, in the place that
- * its own row has or will have. Keeps the names of the entities of one day and one month.
- */
+/** Adds each rolled-up window once, where its own row is or will be. Holds the entities of one day and one month. */
 export async function* withRolledWindows(
   rows: AsyncIterable<IndexedWindow>,
   schedule: RollupSchedule,
@@ -63,7 +60,7 @@ function startOf(window: CoarseWindow, start: string): string | undefined {
 
 class WaitingWindows {
   readonly #seen = new Set<string>()
-  /** Ascending once the first was asked for. */
+  /** Ascending once `newest` was read. */
   readonly #entities: string[] = []
   #isSorted = true
 
@@ -80,13 +77,13 @@ class WaitingWindows {
     this.#isSorted = false
   }
 
-  /** Whether any can have its place before that of a row: until then there is no need to sort. */
+  /** Until one may come before the row, there is no need to sort. */
   mayComeBefore(indexSort: string): boolean {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }
 
   get newest(): string | undefined {
-    // Behind the same start, keys are in the order of the names.
+    // With the same start, keys are ordered by entity.
     if (!this.#isSorted) this.#entities.sort()
     this.#isSorted = true
     const entity = this.#entities.at(-1)

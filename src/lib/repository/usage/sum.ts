@@ -26,17 +26,13 @@ export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' 
 
 export const isRolledUp = (item: Item): boolean => attributes.usage.rolledUp in item
 
-/** Whether the key of a record is that of zael for a type of window: zae-limiter's has no type in it. */
+/** zae-limiter's keys contain no window type. */
 export function isOwnKey(item: Item, window: Window): boolean {
   const key = parseItemKey(item)
   return key?.record === 'usage' && key.window === window
 }
 
-/**
- * A rolled-up window as the sum of its parts, in the shape in which it is stored; `undefined` where there are none. `items`
- * are usage records within the window, others among them are left out. A month consists of its days where they are rolled
- * up, and of the hours of the other days. What zae-limiter has counted is in records of its own.
- */
+/** In its stored shape; `undefined` without parts. A month sums its rolled-up days and the hours of its other days. */
 export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
   // Planted fault: a day lacks one of its hours
   const parts = whole.window === 'daily' ? hoursIn(items) : daysIn(items)
@@ -49,7 +45,7 @@ export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | u
     tokens: new Map(),
     totalEvents: 0,
     ...(refusals.length > 0 && {refused: addRefusals(refusals)}),
-    // That of the first hour: as if the window had been counted from then on.
+    // The first hour's, as if the window had been counted since then.
     ttlSeconds: expiries.length === 0 ? undefined : Math.min(...expiries),
   })
   const counters = new Set(parts.flatMap(part => Object.keys(part)))
@@ -99,12 +95,12 @@ function figuresOf(item: Item): Map<string, bigint> {
   return new Map([...amountsOf(item), ...refusals.map(([name, count]) => [`::${name}`, count] as const)])
 }
 
-/** Which windows of a table are rolled up. Changes are announced an hour ahead, so the answer may be a little old. */
+/** Changes are announced an hour ahead, so a slightly old read is fine. */
 export async function readRollups(table: Table, signal?: AbortSignal): Promise<RollupSchedule> {
   return decodeRollups(await getItem(table, keys.rollups(), {consistent: false, signal}))
 }
 
-/** All stored usage of one entity and resource within a day or month, strongly consistent: also that of the whole window. */
+/** Strongly consistent; includes the record of the whole window. */
 export function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSignal): Promise<Item[]> {
   return readThrough(table, whole, whole.start, signal)
 }

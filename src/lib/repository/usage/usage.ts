@@ -17,7 +17,7 @@ export interface LimitUsage {
   /** Per window in which the limit was used. */
   readonly average: number
   readonly windows: number
-  /** Writes that took from it, being soft, and left it in debt. */
+  /** Writes that took from it as a soft limit and left it in debt. */
   readonly overdrawn: number
 }
 
@@ -30,7 +30,7 @@ export interface UsageSummary {
   readonly limits: ReadonlyMap<string, LimitUsage>
 }
 
-/** Consumption per window: whole tokens, windows in UTC. */
+/** Whole tokens; windows in UTC. */
 export class Usage {
   readonly #table: NamespaceTable
   readonly #pageSize: number
@@ -40,7 +40,7 @@ export class Usage {
     this.#pageSize = options.pageSize ?? 250
   }
 
-  /** Windows of an entity, of one resource or all, newest first. */
+  /** Newest first. Default: all resources. */
   async ofEntity(
     entity: string,
     selection: UsageSelection & PageRequest & {readonly resource?: string | undefined} = {},
@@ -51,7 +51,7 @@ export class Usage {
     return page(kind, walk, selection)
   }
 
-  /** Windows of a resource over all entities, newest first. */
+  /** Newest first, over all entities. */
   async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<RecordPage<UsageRecord>> {
     const kind = 'usage-of-resource'
     const after = decodePlace(kind, selection.cursor)
@@ -60,7 +60,7 @@ export class Usage {
     return page(kind, usageOfResource(this.#table, resource, await this.#walk(selection, after)), selection)
   }
 
-  /** Totals and averages per limit, for one type of window: windows of different types count the same tokens. */
+  /** For one type of window: windows of different types count the same tokens. */
   async summary(
     selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
   ): Promise<UsageSummary> {
@@ -68,7 +68,7 @@ export class Usage {
     return summarise(window, this.records({...selection, window}))
   }
 
-  /** All windows of an entity, a resource or both, newest first: one listing without pages. */
+  /** Newest first, without pages. */
   async *records(
     selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
   ): AsyncGenerator<UsageRecord, void> {
@@ -89,7 +89,7 @@ export class Usage {
 
   async #walk(selection: UsageSelection, after: Place | undefined): Promise<UsageWalk> {
     const range = new UsageRange(selection)
-    // Hours are always as they are stored.
+    // Hours are always shown as stored.
     const schedule = selection.window === 'hourly' ? new RollupSchedule() : await readRollups(this.#table)
     return {range, after, pageSize: this.#pageSize, schedule}
   }

@@ -15,12 +15,11 @@ import {withWholeWindows} from './whole-windows.js'
 export interface UsageWalk {
   readonly range: UsageRange
   readonly after?: Place | undefined
-  /** Items that one Query reads. */
   readonly pageSize: number
   readonly schedule: RollupSchedule
 }
 
-/** Windows of one entity and resource, newest first. A place is the window key and the resource. */
+/** Newest first. Place: window key and resource. */
 export async function* usageOfEntityAndResource(
   table: NamespaceTable,
   entity: string,
@@ -51,17 +50,14 @@ async function* asStored(items: AsyncIterable<Item>, prefix: string) {
   }
 }
 
-/** All records of the window in which the page before ended: what is shown together is read together. */
+/** Includes the whole window in which the previous page ended: windows shown together are read together. */
 function continuedAt([key = '']: Place, whole: CoarseWindow | undefined): string {
   const {start} = parseWindowKey(key)
   const atMs = Date.parse(start)
   return whole && !Number.isNaN(atMs) ? endOf(whole, atMs) : `${start}${AFTER_ALL}`
 }
 
-/**
- * Windows of one entity over all resources, newest first. The table orders them by resource, so the listings of the
- * resources are merged: each step yields the newest of their heads.
- */
+/** Newest first. The table orders windows by resource, so the listings of the resources are merged. */
 export async function* usageOfEntity(
   table: NamespaceTable,
   entity: string,
@@ -82,7 +78,7 @@ export async function* usageOfEntity(
   }
 }
 
-/** One request per resource: each reads the last key before the windows of the resource found before. */
+/** One request per resource: each reads the last key before the previous resource's windows. */
 async function resourcesOfEntity(table: NamespaceTable, entity: string): Promise<string[]> {
   const resources: string[] = []
   const all = ranges.usageOfEntity(table.namespace, entity)
@@ -112,7 +108,7 @@ function descending(
   return queryItems(transport, request, {backoff})
 }
 
-/** Whether a place sorts before another one, and so comes after it in a listing that is newest first. */
+/** Sorts before, so it comes later in a listing that is newest first. */
 function isBefore([key = '', resource = '']: Place, [otherKey = '', otherResource = '']: Place): boolean {
   return key === otherKey ? resource < otherResource : key < otherKey
 }

@@ -9,10 +9,7 @@ interface KeyedRecord {
   readonly key: string
 }
 
-/**
- * A rolled-up window from the stored usage within it: as it was rolled up, or else the sum of its parts. A day that was
- * counted with every batch although it is to be rolled up is not used: an older aggregator may have begun in the middle of it.
- */
+/** A day counted with every batch is not used: an older aggregator may have begun in the middle of it. */
 export function wholeWindow(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
   const stored = items.find(
     item => isOwnKey(item, whole.window) && isRolledUp(item) && decodeUsage(item)?.start === whole.start,
@@ -20,16 +17,13 @@ export function wholeWindow(whole: CoarseUsage, items: readonly Item[]): Item | 
   return stored ?? sumOfParts(whole, items)
 }
 
-/** Whether a record is zael's own of a window that is rolled up. Records of zae-limiter are shown as they are. */
+/** Records of zae-limiter are shown as they are. */
 export function isOwnRolled(item: Item, {window, start}: UsageRecord, schedule: RollupSchedule): boolean {
   if (!schedule.isRolled(window, start) || !isOwnKey(item, window)) return false
   return isRolledUp(item) || readProgress(item).marks.size > 0
 }
 
-/**
- * The records of one entity and resource, newest first, with rolled-up windows in the place of their own. `items` are newest
- * first; they begin at the end of a window of the coarsest type.
- */
+/** `items` are newest first and begin at the end of a window of the coarsest type. */
 export async function* withWholeWindows(
   items: AsyncIterable<Item>,
   schedule: RollupSchedule,

@@ -7,7 +7,7 @@ import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import {nextLines} from '../lib/cli/output/facts.js'
+import {nextLines} from '../lib/cli/output/text-table.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {

@@ -2,7 +2,7 @@ import {integer, string} from '@oclif/core/flags'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import {readPrices} from '../lib/cli/cost/prices.js'
+import {readPrices} from '../lib/cli/cost/presenter.js'
 import type {CostResult} from '../lib/cli/cost/results.js'
 
 export default class Cost extends StackCommand<typeof Cost> {

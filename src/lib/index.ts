@@ -17,8 +17,8 @@ export type {
   ScheduleEntry,
   SessionReset,
 } from './core/limits/limit.js'
+export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/limit.js'
 export {formatLimit, parseLimit, parseLimits} from './core/limits/limit-text.js'
-export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/resolve.js'
 export type {Window} from './core/window.js'
 export {
   Aborted,
@@ -84,10 +84,10 @@ export type {PageRequest, RecordPage} from './repository/table/query.js'
 export {UnsupportedFeature} from './repository/table/unsupported-feature.js'
 export type {UsageSelection} from './repository/usage/range.js'
 export type {LimitUsage} from './repository/usage/usage.js'
-export type {Json} from './schema/attribute-value.js'
 export type {AuditRecord} from './schema/audit-record.js'
 export type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
 export type {EntityRecord} from './schema/entity-record.js'
 export type {ParentGeneration} from './schema/family.js'
+export type {Json} from './schema/json-attribute.js'
 export type {NamespaceRecord, NamespaceStatus} from './schema/namespace-record.js'
 export type {CarriedFeature, PeerFeature} from './schema/peer-features.js'

@@ -1,6 +1,5 @@
 import {acquireResult, whyResult} from './cli/acquire/results.js'
 import {aggregatorDeadLettersResult, aggregatorRedriveResult} from './cli/aggregator/results.js'
-import {auditListResult, auditShowResult} from './cli/audit/results.js'
 import {configShowResult, errorResult} from './cli/base/results.js'
 import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './cli/bucket/results.js'
 import {costResult} from './cli/cost/results.js'
@@ -49,6 +48,8 @@ import {
   migrateVerifyResult,
 } from './cli/migrate/results.js'
 import {
+  auditListResult,
+  auditShowResult,
   namespaceCreateResult,
   namespaceDeleteResult,
   namespaceListResult,

@@ -1,7 +1,7 @@
 import {CreateRoleCommand} from '@aws-sdk/client-iam'
 import {GetQueueUrlCommand, SendMessageCommand} from '@aws-sdk/client-sqs'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import type {Check} from '../../src/lib/infra/doctor/check.js'
+import type {Check} from '../../src/lib/infra/doctor/machine-checks.js'
 import {AGGREGATOR_MARK} from '../../src/lib/repository/table/version-compatibility.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
 import {schemaProblems} from '../e2e/schemas.js'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type LimitsByLevel, resolveLimits} from '../../src/lib/core/limits/resolve.js'
+import {type LimitsByLevel, resolveLimits} from '../../src/lib/core/limits/limit.js'
 import {
   checkConfigResource,
   checkEntityId,

@@ -191,7 +191,6 @@ export const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly st
     help: ['base', 'output'],
     completion: ['base'],
     aggregator: ['output'],
-    audit: ['output'],
     cost: ['output'],
     limits: ['base', 'output'],
     namespace: ['output'],

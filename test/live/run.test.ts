@@ -1,7 +1,7 @@
 import {execFile} from 'node:child_process'
 import {promisify} from 'node:util'
 import {expect, it} from 'vitest'
-import {SMALLEST_HEAP_FLAGS} from '../../src/lib/cli/output/small-heap.js'
+import {SMALLEST_HEAP_FLAGS} from '../../src/lib/cli/output/long-list.js'
 
 it('the V8 of this Node knows every flag for a small heap', async () => {
   const args = [...SMALLEST_HEAP_FLAGS, '--eval', 'console.log("done")']

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
-import type {Json} from '../../src/lib/schema/attribute-value.js'
+import type {Json} from '../../src/lib/schema/json-attribute.js'
 import {ROOT, run} from '../e2e/zael.js'
 import {anyManifest, write} from './arbitraries.js'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {WINDOWS, windowStart} from '../../src/lib/core/window.js'
-import {fromJson, toJson} from '../../src/lib/schema/attribute-value.js'
+import {fromJson, toJson} from '../../src/lib/schema/json-attribute.js'
 import {keys, type ParsedKey, parseKey} from '../../src/lib/schema/keys.js'
 import {integerOf, isoSeconds} from '../../src/lib/schema/read.js'
 

@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import {auditEventJson, auditFacts} from '../../lib/cli/audit/presenter.js'
-import type {AuditShowResult} from '../../lib/cli/audit/results.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {auditEventJson, auditFacts} from '../../lib/cli/namespace/audit-presenter.js'
+import type {AuditShowResult} from '../../lib/cli/namespace/results.js'
 
 export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'

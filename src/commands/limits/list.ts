@@ -5,8 +5,8 @@ import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
 import type {LimitsListResult} from '../../lib/cli/limits/results.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import {keepHeapSmallest} from '../../lib/cli/output/long-list.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
-import {keepHeapSmallest} from '../../lib/cli/output/small-heap.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List the configured limits by scope'

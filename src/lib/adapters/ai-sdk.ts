@@ -1,16 +1,15 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * Limits calls to language models of the AI SDK, versions 5, 6 and 7.
+ *
+ * @packageDocumentation
+ */
 import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
 import {isCount, recordOf, type TokenEstimate, tokensOfText} from './model-call.js'
 import {observedStream} from './observed-stream.js'
 import type {ProviderAnswer} from './provider-answer.js'
 import {UsageTally} from './usage-tally.js'
-
-/**
- * Limits calls to language models of the AI SDK, versions 5, 6 and 7.
- *
- * @packageDocumentation
- */
 
 export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'

@@ -9,9 +9,9 @@ import {nameOf} from '../repository/limits/checks.js'
 import type {BoostedLimit} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import {UnsupportedFeature} from '../repository/table/unsupported-feature.js'
-import type {Json} from '../schema/attribute-value.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
+import type {Json} from '../schema/json-attribute.js'
 import {byText, policiesForm} from './manifest.js'
 
 type Form = {readonly [key: string]: Json}

@@ -1,7 +1,7 @@
 import {createHash} from 'node:crypto'
 import type {Limit} from '../core/limits/limit.js'
-import type {Json} from '../schema/attribute-value.js'
 import {kindForm} from '../schema/audit-record.js'
+import type {Json} from '../schema/json-attribute.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope, policiesForm} from './manifest.js'
 
 /** The hash that the Python system stores: sorted `json.dumps`. Fields only zael knows count only where stated. */

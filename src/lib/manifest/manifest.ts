@@ -1,9 +1,9 @@
 import {InvalidInput} from '../core/errors.js'
 import {baseOf, type Limit} from '../core/limits/limit.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
-import type {Json} from '../schema/attribute-value.js'
 import {type ConfigRecord, countingAt, type OnUnavailable, type Policies} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
+import type {Json} from '../schema/json-attribute.js'
 
 /** Limits are sorted by name. */
 export interface Manifest {

@@ -1,9 +1,9 @@
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput, ZaelError} from '../core/errors.js'
 import {formatCount, formatPlural} from '../core/text/text.js'
-import {fromJson, type Json} from '../schema/attribute-value.js'
 import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
+import {fromJson, type Json} from '../schema/json-attribute.js'
 import {
   byText,
   type EntityFields,

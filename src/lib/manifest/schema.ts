@@ -24,9 +24,9 @@ import {
 } from '../files/document-problems.js'
 import type {ProblemPlace} from '../files/yaml-source.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
-import type {Json} from '../schema/attribute-value.js'
 import {entryOfForm} from '../schema/audit-record.js'
 import type {AccessSwitch} from '../schema/config-record.js'
+import type {Json} from '../schema/json-attribute.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope} from './manifest.js'
 
 const MAX_VALUES = 1000

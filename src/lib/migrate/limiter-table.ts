@@ -4,7 +4,7 @@ import {retrying} from '../dynamo/retry.js'
 import {type Table, untilAborted} from '../repository/table/table.js'
 import {keyNames} from '../schema/attributes.js'
 import type {MigrationContext} from './records/finding.js'
-import {openMigrationContext, withLongRetries} from './walk/context.js'
+import {openMigrationContext, withLongRetries} from './walk/lease.js'
 import {tablePages} from './walk/scan.js'
 import {refuseNewerSchema} from './walk/version-step.js'
 

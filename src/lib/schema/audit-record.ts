@@ -8,8 +8,9 @@ import {
   makeLimit,
   type ScheduleEntry,
 } from '../core/limits/limit.js'
-import {fromJson, type Item, type Json, type Key, NULL, n, s, texts} from './attribute-value.js'
+import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
+import {fromJson, type Json} from './json-attribute.js'
 import {indexKeys, keyParts, keys, parseItemKey, wireKey} from './keys.js'
 import {isoSeconds, readMap, readNumber, readString} from './read.js'
 

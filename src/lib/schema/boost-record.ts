@@ -1,6 +1,7 @@
-import {type Item, type Json, type Key, n, s} from './attribute-value.js'
+import {type Item, type Key, n, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import type {ConfigScope} from './config-record.js'
+import type {Json} from './json-attribute.js'
 import {keys, parseItemKey, wireKey} from './keys.js'
 import {isoSeconds, readMap, readString} from './read.js'
 import {registryIndexKeys} from './registry-records.js'

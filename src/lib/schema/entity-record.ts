@@ -1,6 +1,7 @@
-import {bool, fromJson, type Item, type Json, NULL, n, s, texts} from './attribute-value.js'
+import {bool, type Item, NULL, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {generationAttributes, type ParentGeneration, readGeneration} from './family.js'
+import {fromJson, type Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 

@@ -1,6 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, type Json, type Key, n, s, texts, toJson} from './attribute-value.js'
+import {type Item, type Key, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
+import {type Json, toJson} from './json-attribute.js'
 import {indexKeys, keys, wireKey} from './keys.js'
 
 export interface StepCounts {

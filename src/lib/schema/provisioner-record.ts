@@ -1,6 +1,7 @@
-import {type AttributeValue, bool, fromJson, type Item, n, s, texts, toJson} from './attribute-value.js'
+import {type AttributeValue, bool, type Item, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {itemBytes, MAX_ITEM_BYTES} from './item-size.js'
+import {fromJson, toJson} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 

@@ -1,4 +1,5 @@
-import {type Item, type Json, toJson} from './attribute-value.js'
+import type {Item} from './attribute-value.js'
+import {type Json, toJson} from './json-attribute.js'
 
 /** Tolerant readers: an attribute of another type counts as absent. */
 

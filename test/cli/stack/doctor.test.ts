@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {safeLine} from '../../../src/lib/cli/output/paint.js'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
-import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
+import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/machine-checks.js'
 
 it('checks are listed by group with their fixes, and counted', () => {
   const checks = [

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {type PairProblem, readPairs, splitPair} from '../../../src/lib/core/text/pairs.js'
+import {type PairProblem, readPairs, splitPair} from '../../../src/lib/core/text/text.js'
 
 const refuse = (problem: PairProblem, {text}: {readonly text: string}) => new Error(`${problem}: ${text}`)
 

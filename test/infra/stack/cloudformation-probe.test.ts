@@ -2,7 +2,7 @@ import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {expect, inject, it} from 'vitest'
 import {openAws} from '../../../src/lib/infra/aws/clients.js'
-import {hasCloudFormation} from '../../../src/lib/infra/stack/cloudformation-probe.js'
+import {hasCloudFormation} from '../../../src/lib/infra/stack/reader.js'
 import {describeOnEngine} from '../../helpers/table.js'
 
 /** Probes a server that responds to everything in the same way. */

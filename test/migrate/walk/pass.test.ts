@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {OldLocations} from '../../../src/lib/migrate/records/old-locations.js'
-import {openMigrationContext} from '../../../src/lib/migrate/walk/context.js'
-import {MigrationLease} from '../../../src/lib/migrate/walk/lease.js'
+import {MigrationLease, openMigrationContext} from '../../../src/lib/migrate/walk/lease.js'
 import {runPass} from '../../../src/lib/migrate/walk/pass.js'
 import {STEPS} from '../../../src/lib/migrate/walk/steps.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'

@@ -1,7 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../../src/lib/dynamo/transport.js'
-import {openMigrationContext} from '../../../src/lib/migrate/walk/context.js'
-import {readMigration} from '../../../src/lib/migrate/walk/lease.js'
+import {openMigrationContext, readMigration} from '../../../src/lib/migrate/walk/lease.js'
 import {tablePages} from '../../../src/lib/migrate/walk/scan.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {type Item, type Key, n, s} from '../../../src/lib/schema/attribute-value.js'

@@ -1,7 +1,7 @@
 import {randomBytes} from 'node:crypto'
 import {describe, expect, it} from 'vitest'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
-import {openMigrationContext} from '../../../src/lib/migrate/walk/context.js'
+import {openMigrationContext} from '../../../src/lib/migrate/walk/lease.js'
 import {tablePages} from '../../../src/lib/migrate/walk/scan.js'
 import {type Item, s} from '../../../src/lib/schema/attribute-value.js'
 

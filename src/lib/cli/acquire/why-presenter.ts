@@ -20,7 +20,7 @@ import {isoMilliseconds, isoSeconds} from '../../schema/read.js'
 import {scopeArguments, scopeWords} from '../base/scope-text.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
-import {factLines, nextLines} from '../output/facts.js'
+import {factLines, nextLines} from '../output/text-table.js'
 import {amountWords} from './presenter.js'
 import type {WhyAllResult, WhyOneResult} from './results.js'
 

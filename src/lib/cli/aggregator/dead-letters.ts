@@ -1,8 +1,8 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import type {DeadLetter} from '../../infra/dead-letters/dead-letter.js'
 import type {RedrivenLetter, RedriveState} from '../../infra/dead-letters/redrive.js'
-import {nextLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
+import {nextLines} from '../output/text-table.js'
 import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from './results.js'
 
 const IN_STREAM_MS = 24 * 3_600_000

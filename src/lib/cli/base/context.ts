@@ -119,7 +119,7 @@ export async function openAwsServices(
 ): Promise<Aws | undefined> {
   const [{openAws}, {hasCloudFormation}] = await Promise.all([
     import('../../infra/aws/clients.js'),
-    import('../../infra/stack/cloudformation-probe.js'),
+    import('../../infra/stack/reader.js'),
   ])
   // The signal may have aborted during the imports; the listener below would never fire.
   signal?.throwIfAborted()
@@ -140,9 +140,7 @@ function lazyPrincipal(input: ConnectionInput, env: Environment): () => Promise<
 }
 
 async function fetchPrincipal(input: ConnectionInput, env: Environment): Promise<string | undefined> {
-  const {openAws} = await import('../../infra/aws/clients.js')
+  const {openAws, readPrincipal} = await import('../../infra/aws/clients.js')
   using aws = openAws(input, env)
-  if (aws.isLocal) return undefined
-  const {readPrincipal} = await import('../../infra/aws/clients.js')
-  return await readPrincipal(aws)
+  return aws.isLocal ? undefined : await readPrincipal(aws)
 }

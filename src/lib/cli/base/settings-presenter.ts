@@ -1,5 +1,5 @@
-import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
+import {factLines} from '../output/text-table.js'
 import type {ConfigShowResult} from './results.js'
 import {SETTING_KEYS} from './setting-rules.js'
 import {PROJECT_FILE, type Setting, type SettingSource, type Settings, type SettingsFiles} from './settings.js'

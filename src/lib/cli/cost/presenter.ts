@@ -1,7 +1,8 @@
+import {ZaelError} from '../../core/errors.js'
 import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../core/text/text.js'
 import {wrapped} from '../../core/text/wrap.js'
 import type {CostChange} from '../../insight/cost/changes.js'
-import {LIST_DATE, LIST_REGION} from '../../insight/cost/prices.js'
+import {LIST_DATE, LIST_REGION, type UsedPrices} from '../../insight/cost/prices.js'
 import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
 import {paint} from '../output/paint.js'
 import type {Cell, TextColumn} from '../output/table-layout.js'
@@ -141,4 +142,19 @@ function money(dollars: number | null): string | undefined {
 function amount(quantity: number | null): string | undefined {
   if (quantity === null) return undefined
   return quantity >= 10 ? formatCount(Math.round(quantity)) : formatShortNumber(quantity)
+}
+
+const MAX_BYTES = 64 * 2 ** 10
+
+export async function readPrices(file: string | undefined): Promise<UsedPrices> {
+  if (file === undefined) return {prices: (await import('../../insight/cost/prices.js')).LIST_PRICES, file: null}
+  const [{readText}, {parsePrices}] = await Promise.all([
+    import('../../files/read-document.js'),
+    import('../../insight/cost/price-file.js'),
+  ])
+  const code = 'cost.prices'
+  const hint = 'Write a YAML or JSON file with lines such as "writesPerMillion: 0.7"; docs/cost.md lists the names.'
+  const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
+  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  return {prices: parsePrices(text, file), file}
 }

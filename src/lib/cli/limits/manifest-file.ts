@@ -4,7 +4,7 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
-import {keepHeapSmallest} from '../output/small-heap.js'
+import {keepHeapSmallest} from '../output/long-list.js'
 
 export const manifestFlags = {
   file: string({

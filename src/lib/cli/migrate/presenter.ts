@@ -2,9 +2,8 @@ import {formatCount, formatPlural, formatSpan} from '../../core/text/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrate/plan.js'
 import type {Survey} from '../../migrate/survey.js'
 import {isSupported} from '../../schema/peer-features.js'
-import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
-import {textTable} from '../output/text-table.js'
+import {factLines, nextLines, textTable} from '../output/text-table.js'
 import {limitlessLines, writeLimitsCommand} from './limitless-presenter.js'
 
 const KINDS = {

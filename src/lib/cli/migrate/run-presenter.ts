@@ -4,8 +4,7 @@ import type {ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {MigrationResult} from '../../migrate/run.js'
 import type {Verification} from '../../migrate/verify-migration.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrate/walk/report.js'
-import {nextLines} from '../output/facts.js'
-import {plainTable, textTable} from '../output/text-table.js'
+import {nextLines, plainTable, textTable} from '../output/text-table.js'
 import {
   limitlessJson,
   limitlessLines,

@@ -1,9 +1,9 @@
 import type {Registration} from '../../repository/namespaces/namespaces.js'
 import type {Namespace} from '../../repository/namespaces/states.js'
 import type {CountsByKind} from '../../repository/table/kind-counter.js'
-import {factLines} from '../output/facts.js'
 import {type KindCounts, kindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import {factLines} from '../output/text-table.js'
 import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from './results.js'
 
 export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace): NamespaceJson {

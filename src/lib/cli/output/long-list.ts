@@ -1,7 +1,7 @@
+import {setFlagsFromString} from 'node:v8'
 import {indentedJson, jsonInside, jsonText} from './json-text.js'
 import {csvLine, type ListFlagValues, type Listing, listingCsv, listingLines, longListing} from './listing.js'
 import type {OutputFormat} from './output-format.js'
-import {keepHeapSmall} from './small-heap.js'
 import {writeDocument, writeLines} from './write-lines.js'
 
 export interface LongList<Item, Row> {
@@ -157,3 +157,18 @@ const textUnlessEmpty = (fields: object, yaml: (value: object) => string): strin
 
 const fieldsOf = (fields: object): string[] =>
   Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [jsonInside({[name]: value})]))
+
+const SMALL_HEAP_FLAGS = ['--heap-growing-percent=30']
+
+/** A fixed young generation saves 25 to 30 MB more. Not for the live view: filter keys take 58 ms instead of 46. */
+export const SMALLEST_HEAP_FLAGS = [...SMALL_HEAP_FLAGS, '--semi-space-growth-factor=1']
+
+/** For commands that read much or run for days. By default V8 collects at about twice the live data. Costs some CPU. */
+export function keepHeapSmall(): void {
+  for (const flag of SMALL_HEAP_FLAGS) setFlagsFromString(flag)
+}
+
+/** For commands that retain part of everything they read, and draw nothing. */
+export function keepHeapSmallest(): void {
+  for (const flag of SMALLEST_HEAP_FLAGS) setFlagsFromString(flag)
+}

@@ -1,8 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
-import {factLines} from '../output/facts.js'
 import type {Interruption} from '../output/interrupt.js'
+import {factLines} from '../output/text-table.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 import type {DeployResult} from './results.js'
 

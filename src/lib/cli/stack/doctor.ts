@@ -1,7 +1,17 @@
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
-import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
+import {
+  type Check,
+  clockCheck,
+  examineAccount,
+  failedCheck,
+  latencyCheck,
+  nodeCheck,
+  passedCheck,
+  probeEndpoint,
+  warningCheck,
+} from '../../infra/doctor/machine-checks.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
 import {paint} from '../output/paint.js'
@@ -18,7 +28,6 @@ const UNSEEN = {cloudFormation: null, unknown: []}
 type Environment = Readonly<Record<string, string | undefined>>
 
 export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
-  const {nodeCheck} = await import('../../infra/doctor/machine-checks.js')
   const machine = [nodeCheck(process.version), await engineCheck()]
   try {
     await using context = await openStack(examination.flags, env)
@@ -37,12 +46,7 @@ async function examineAccess(
   aws: Aws | undefined,
   env: Environment,
 ): Promise<Check[]> {
-  const [{examineAccount}, {permissionChecks}, {clockCheck, latencyCheck}, {probeEndpoint}] = await Promise.all([
-    import('../../infra/doctor/machine-checks.js'),
-    import('../../infra/doctor/permission-checks.js'),
-    import('../../infra/doctor/machine-checks.js'),
-    import('../../infra/doctor/machine-checks.js'),
-  ])
+  const {permissionChecks} = await import('../../infra/doctor/permission-checks.js')
   const account = aws && (await examineAccount(aws, Date.now()))
   const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'not needed by a local engine')]
   if (account && !account.caller) return [...accountChecks]
@@ -63,7 +67,7 @@ async function examineStack(
   const [{gatherHealth}, {stackChecks, templateFilters}, {loadStackTemplate}] = await Promise.all([
     import('../../infra/health/health.js'),
     import('../../infra/doctor/stack-checks.js'),
-    import('../../infra/stack/template.js'),
+    import('../../infra/stack/reader.js'),
   ])
   try {
     const health = await gatherHealth({table, aws, ourVersion: version})

@@ -10,12 +10,11 @@ import type {
   TablePart,
   VersionPart,
 } from '../../infra/health/parts.js'
-import type {HealthFinding} from '../../infra/health/verdict.js'
-import {passesCheck} from '../../infra/health/verdict.js'
+import {type HealthFinding, passesCheck} from '../../infra/health/verdict.js'
 import type {DriftedResource} from '../../infra/stack/drift.js'
 import type {SupervisorFacts} from '../base/local-health.js'
-import {type Facts, factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
+import {type Facts, factLines} from '../output/text-table.js'
 import {PART_NAMES, resourceName, constantWords as words} from './names.js'
 import type {StatusResult} from './results.js'
 

@@ -12,8 +12,8 @@ import type {
 import type {TimeRange} from '../flags/time-range.js'
 import {nothingChanged} from '../output/interrupt.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import {keepHeapSmallest} from '../output/long-list.js'
 import {withProgress} from '../output/progress.js'
-import {keepHeapSmallest} from '../output/small-heap.js'
 import {percentCell} from '../output/text-table.js'
 import type {UsageScopeJson} from './results.js'
 

@@ -3,8 +3,8 @@ import {formatCount, formatPlural} from '../../core/text/text.js'
 import {FINDING_KINDS, type Finding, type FindingKind} from '../../insight/verify/finding.js'
 import type {RepairOutcome} from '../../insight/verify/repair.js'
 import type {VerifyReport} from '../../insight/verify/verify.js'
-import {nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
+import {nextLines} from '../output/text-table.js'
 import type {VerifyFindingJson, VerifyResult} from './results.js'
 
 /** Per kind, without --all. */

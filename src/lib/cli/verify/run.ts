@@ -5,8 +5,8 @@ import type {RepairOutcome} from '../../insight/verify/repair.js'
 import type {VerifyReport, VerifyTableOptions} from '../../insight/verify/verify.js'
 import type {Principal} from '../../repository/table/audit.js'
 import type {Table} from '../../repository/table/table.js'
+import {keepHeapSmall} from '../output/long-list.js'
 import {withProgress} from '../output/progress.js'
-import {keepHeapSmall} from '../output/small-heap.js'
 
 export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
   const {verifyTable} = await import('../../insight/verify/verify.js')

@@ -2,8 +2,7 @@ import {InvalidInput} from '../errors.js'
 import {checkLimitName} from '../names.js'
 import {currencyOfSign, formatMoney, knownCurrencies, MONEY_DECIMALS} from '../text/money.js'
 import {nearestNames} from '../text/nearest.js'
-import {type PairProblem, readPairs} from '../text/pairs.js'
-import {asSentence} from '../text/text.js'
+import {asSentence, type PairProblem, readPairs} from '../text/text.js'
 import {MAX_TOKENS} from './limit.js'
 
 /** Whole tokens. Money has a currency `unit`; its tokens are millionths. */

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../errors.js'
 import {durationMs, formatDuration} from '../text/duration.js'
 import {nearestNames} from '../text/nearest.js'
-import {type Pair, type PairProblem, readPairs, splitPair} from '../text/pairs.js'
+import {type Pair, type PairProblem, readPairs, splitPair} from '../text/text.js'
 import {cutPiece, formatAmount, type Piece, parseAmount, slicePiece, splitPiece, syntaxError} from './amount-text.js'
 import {
   baseOf,

@@ -11,12 +11,12 @@ import {
   checkOwner,
   type DeployedStack,
   isEmptyStack,
+  LOGICAL_ID,
   readStack,
   readStackResources,
   type StackResource,
   unusableStack,
 } from '../stack/reader.js'
-import {LOGICAL_ID} from '../stack/template.js'
 
 interface TableSummary {
   readonly name: string

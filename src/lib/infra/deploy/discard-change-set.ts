@@ -4,7 +4,7 @@ import {Aborted} from '../../dynamo/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll} from '../aws/poll.js'
+import {poll} from '../aws/send-change.js'
 import {readStack} from '../stack/reader.js'
 import type {ChangeSet} from './planned-change.js'
 

@@ -11,7 +11,7 @@ import {lambdaPackage} from '../stack/lambda-package.js'
 import {parameterText} from '../stack/option.js'
 import {bucketPattern} from '../stack/option-rules.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
-import {loadStackTemplate} from '../stack/template.js'
+import {loadStackTemplate} from '../stack/reader.js'
 
 export interface ExportedFile {
   readonly path: string

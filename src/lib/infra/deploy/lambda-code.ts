@@ -2,7 +2,7 @@ import {GetFunctionConfigurationCommand, UpdateFunctionCodeCommand} from '@aws-s
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type WaitOptions} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/send-change.js'
 import type {LambdaPackage} from '../stack/lambda-package.js'
 
 interface CodeUpdate {

@@ -7,7 +7,7 @@ import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import type {WaitOptions} from '../aws/poll.js'
+import type {WaitOptions} from '../aws/send-change.js'
 import {removeMaximum} from '../stack/fixes.js'
 import {parameterText} from '../stack/option.js'
 import {checkCombination} from '../stack/option-rules.js'
@@ -22,6 +22,7 @@ import {
   checkOwner,
   type DeployedStack,
   isEmptyStack,
+  LOGICAL_ID,
   readStack,
   readStackResources,
   type StackResource,
@@ -30,7 +31,6 @@ import {
   unusableStack,
 } from '../stack/reader.js'
 import {omitTags, stackTags} from '../stack/tags.js'
-import {LOGICAL_ID} from '../stack/template.js'
 import {type Adoption, planAdoption} from './adoption.js'
 import {failedStackHasItems, notImported} from './adoption-refusals.js'
 import {createChangeSet} from './change-set.js'

@@ -3,8 +3,7 @@ import type {Aws} from '../aws/clients.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
 import {parameterText} from '../stack/option.js'
 import {STACK_OPTIONS} from '../stack/options.js'
-import type {StackResource} from '../stack/reader.js'
-import {LOGICAL_ID} from '../stack/template.js'
+import {LOGICAL_ID, type StackResource} from '../stack/reader.js'
 import {readCode} from './lambda-code.js'
 
 export type ChangeAction =

@@ -6,7 +6,6 @@ import {ServerClock} from '../../dynamo/server-clock.js'
 import {createTransport} from '../../dynamo/transports/create.js'
 import {type Aws, type CallerIdentity, readCallerIdentity} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
 const OLDEST_NODE = [20, 19] as const
 
@@ -146,4 +145,24 @@ function unlessAnswered(error: unknown): void {
   // Without credentials no request was sent, so there is no response.
   const wasAnswered = error instanceof Denied && (error.cause as {$metadata?: {httpStatusCode?: number}})?.$metadata
   if (!wasAnswered) throw error
+}
+
+export interface Check {
+  readonly group: 'machine' | 'account' | 'stack'
+  readonly name: string
+  readonly state: 'ok' | 'warn' | 'fail'
+  readonly message: string
+  readonly fix: string | null
+}
+
+export function passedCheck(group: Check['group'], name: string, message: string): Check {
+  return {group, name, state: 'ok', message, fix: null}
+}
+
+export function warningCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
+  return {group, name, state: 'warn', message, fix}
+}
+
+export function failedCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
+  return {group, name, state: 'fail', message, fix}
 }

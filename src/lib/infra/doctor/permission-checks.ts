@@ -15,7 +15,7 @@ import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import type {GrantConditions, PolicyGrant} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
 import {likelyBucketName} from '../stack/option-rules.js'
-import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './machine-checks.js'
 
 const NAMES: Readonly<Record<Purpose, string>> = {
   look: 'may look',

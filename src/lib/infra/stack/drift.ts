@@ -8,7 +8,7 @@ import {
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type WaitOptions} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/send-change.js'
 
 interface DriftedProperty {
   readonly path: string

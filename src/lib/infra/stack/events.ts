@@ -3,7 +3,7 @@ import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type WaitOptions} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/send-change.js'
 import {readStack} from './reader.js'
 
 export interface StackEvent {

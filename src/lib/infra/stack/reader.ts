@@ -1,6 +1,8 @@
+import {readFile} from 'node:fs/promises'
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
+import {packageFile} from '../../files/package-file.js'
 import {isoSeconds} from '../../schema/read.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
@@ -98,7 +100,7 @@ export function isEmptyStack({status, tags, owner}: DeployedStack): boolean {
 }
 
 /** CloudFormation has no dedicated error type for this. */
-export function isStackMissing(error: unknown): boolean {
+function isStackMissing(error: unknown): boolean {
   const {name = '', message = ''} = typeof error === 'object' && error !== null ? (error as Partial<Error>) : {}
   return name === 'ValidationError' && /does not exist/.test(message)
 }
@@ -177,5 +179,37 @@ export function throughputOf(description: OperationOutput<'DescribeTable'>['Tabl
     maxWrites: maxWrites > 0 ? maxWrites : null,
     warmReads,
     warmWrites,
+  }
+}
+
+export const LOGICAL_ID = {
+  table: 'Table',
+  function: 'AggregatorFunction',
+  mapping: 'AggregatorEventSourceMapping',
+  archive: 'AuditArchiveBucket',
+} as const
+
+export function loadStackTemplate(): Promise<string> {
+  return readFile(packageFile('templates/stack.yaml'), 'utf8')
+}
+
+/** Responses of CloudFormation or an emulator, and errors from before a request is sent. */
+const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws.clock', 'aws.region'])
+
+/** An emulator has CloudFormation; a plain DynamoDB engine responds with another error. Throws without a response. */
+export async function hasCloudFormation(aws: Aws): Promise<boolean> {
+  try {
+    await callAws('find out what answers at the endpoint', async () => {
+      const client = await aws.cloudFormation()
+      await client.send(new DescribeStacksCommand({StackName: 'no-such-stack'}))
+    })
+    return true
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    if (isStackMissing(error.cause)) return true
+    if (REFUSALS.has(error.code)) return true
+    const {$metadata: {httpStatusCode} = {}} = (error.cause ?? {}) as {$metadata?: {httpStatusCode?: number}}
+    if (httpStatusCode === undefined) throw error
+    return false
   }
 }

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {readPairs} from '../../core/text/pairs.js'
+import {readPairs} from '../../core/text/text.js'
 import {SCHEMA_VERSION} from '../../repository/table/version-compatibility.js'
 
 type Tags = Readonly<Record<string, string>>

@@ -1,6 +1,5 @@
 import {availableTogether} from '../../core/buckets/shards.js'
-import type {Limit} from '../../core/limits/limit.js'
-import {type Level, resolveLimits} from '../../core/limits/resolve.js'
+import {type Level, type Limit, resolveLimits} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {currentRecord} from '../../limiter/levels/reads.js'

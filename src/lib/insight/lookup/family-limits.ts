@@ -1,4 +1,4 @@
-import type {Level} from '../../core/limits/resolve.js'
+import type {Level} from '../../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import type {Entities} from '../../repository/entities/entities.js'
 import {nothingApplies} from '../../repository/limits/checks.js'

@@ -1,6 +1,5 @@
-import {boostedOf, type Limit} from '../../core/limits/limit.js'
+import {boostedOf, LEVELS, type Limit} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
-import {LEVELS} from '../../core/limits/resolve.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import type {Configs} from '../../repository/limits/configs.js'
 import {scopesBelow} from '../../repository/limits/inherited.js'

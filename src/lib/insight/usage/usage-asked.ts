@@ -1,5 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
-import {LEVELS} from '../../core/limits/resolve.js'
+import {LEVELS} from '../../core/limits/limit.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {scopesOf} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'

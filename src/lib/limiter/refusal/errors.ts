@@ -1,6 +1,6 @@
 import type {LimitStatus} from '../../core/buckets/bucket.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import type {Level} from '../../core/limits/resolve.js'
+import type {Level} from '../../core/limits/limit.js'
 import {type HeaderFields, type LimitBalances, quotaHeaders} from './headers.js'
 
 /** The status of one limit of a refused request. Counts are whole tokens. */

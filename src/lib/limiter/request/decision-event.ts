@@ -1,5 +1,4 @@
-import type {Consumption} from '../../core/limits/limit.js'
-import type {Level} from '../../core/limits/resolve.js'
+import type {Consumption, Level} from '../../core/limits/limit.js'
 
 /** The limit that refused a request; if several did, the one with the longest wait. */
 export interface RefusingLimit {

@@ -1,5 +1,4 @@
-import type {Limit} from '../../core/limits/limit.js'
-import type {Level} from '../../core/limits/resolve.js'
+import type {Level, Limit} from '../../core/limits/limit.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import {Lru} from '../../repository/table/lru.js'

@@ -1,5 +1,5 @@
 import {rateText} from '../../core/limits/boost-text.js'
-import type {Level} from '../../core/limits/resolve.js'
+import type {Level} from '../../core/limits/limit.js'
 import {Buckets} from '../../repository/buckets/buckets.js'
 import {withBoosts} from '../../repository/limits/boost-records.js'
 import {ConfigCache} from '../../repository/limits/cache.js'

@@ -1,13 +1,16 @@
+import {setMaxListeners} from 'node:events'
 import {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {Aborted, ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
-import {getItem, type Table} from '../../repository/table/table.js'
+import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
+import {getItem, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {spellKey} from '../../schema/keys.js'
+import {LITERAL_DEFAULT} from '../../schema/legacy-key.js'
 import {
   encodeMigration,
   MIGRATION_LEASE_UNTIL,
@@ -18,8 +21,9 @@ import {
   scanPosition,
 } from '../../schema/migration-record.js'
 import {isoSeconds} from '../../schema/read.js'
+import {classifyItem} from '../records/classify.js'
+import type {MigrationContext} from '../records/finding.js'
 import {storedJson} from '../records/marks.js'
-import {withLongRetries} from './context.js'
 
 /** How long other runs must wait after a crash. */
 const LEASE_MS = 60_000
@@ -246,4 +250,28 @@ const ABSENT = {
   earlierFinishedAt: undefined,
   failure: undefined,
   verifiedAt: undefined,
+}
+
+/** For throttled requests: a migration can wait, and other traffic goes first. */
+const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
+
+/** Settings that the table already has win. */
+export function withLongRetries(table: Table): Table {
+  return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
+}
+
+export async function openMigrationContext(anyTable: Table, signal?: AbortSignal): Promise<MigrationContext> {
+  // Every request in flight adds a listener.
+  if (signal) setMaxListeners(0, signal)
+  const table = withLongRetries(anyTable)
+  const registry = new Namespaces(signal ? untilAborted(table, signal) : table)
+  const registered = await registry.resolve(DEFAULT_NAMESPACE)
+  const literalDefaultMoves = registered !== undefined && registered.id !== LITERAL_DEFAULT
+  return {
+    table,
+    signal,
+    defaultNamespace: registered?.id,
+    literalDefaultMoves,
+    classify: item => classifyItem(item, {literalDefaultMoves}),
+  }
 }

@@ -16,9 +16,8 @@ import {
   writesPerSecond,
 } from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {Limit} from '../../core/limits/limit.js'
+import type {Level, Limit} from '../../core/limits/limit.js'
 import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limits/limit-kind.js'
-import type {Level} from '../../core/limits/resolve.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'

@@ -1,5 +1,5 @@
 import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
-import {isSoftAt} from '../../core/limits/limit-kind.js'
+import {isSoftAt, STAMP_MS} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
@@ -14,6 +14,7 @@ import {
   markAttribute,
   WRITE_PRESSURE_PER_WRITE,
 } from '../../schema/bucket-record.js'
+import type {AccessSwitch} from '../../schema/config-record.js'
 import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/kind-attributes.js'
@@ -340,4 +341,23 @@ export function refusalUpdate(
   requireLimitsRevision(e, seen)
   e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
   return markedUpdate(table, address, e, mark)
+}
+
+/** The new revision voids older plans. With `seen`, refused if the switch was changed since. Never creates a bucket. */
+export function stampUpdate(
+  table: NamespaceTable,
+  address: BucketAddress,
+  {access, readAtMs}: {readonly access: AccessSwitch; readonly readAtMs: number},
+  mark: WriteMark,
+  seen?: BucketRecord,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  // Planted fault: the switch is not stamped on buckets
+  if (access === 'disabled') e.set(names.disabled, bool(true))
+  else e.remove(names.disabled)
+  if (access === 'bypass') e.set(names.bypass, n(readAtMs + STAMP_MS))
+  else e.remove(names.bypass)
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  if (seen) requireLimitsRevision(e, seen)
+  return markedUpdate(table, address, e, mark, {isRevision: true})
 }

@@ -3,7 +3,7 @@ import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
-import {type Json, n} from '../../schema/attribute-value.js'
+import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {
   decodeEntity,
@@ -12,6 +12,7 @@ import {
   encodeEntity,
   entityDetails,
 } from '../../schema/entity-record.js'
+import type {Json} from '../../schema/json-attribute.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {isoSeconds} from '../../schema/read.js'
 import {familySync, type SyncResult, syncBuckets} from '../limits/bucket-sync.js'

@@ -9,8 +9,14 @@ import {type Family, familyOf, isOlderGeneration, isSameFamily} from '../../sche
 import {keys} from '../../schema/keys.js'
 import {addressOf, Buckets, bucketsOfScope} from '../buckets/buckets.js'
 import {type RewriteOutcome, stampStoredBucket} from '../buckets/rewrite.js'
-import {stampUpdate} from '../buckets/switch-write.js'
-import {type BucketUpdate, markedUpdate, requireLimitsRevision, storeFamily, type WriteMark} from '../buckets/writes.js'
+import {
+  type BucketUpdate,
+  markedUpdate,
+  requireLimitsRevision,
+  stampUpdate,
+  storeFamily,
+  type WriteMark,
+} from '../buckets/writes.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import {ConfigCache} from './cache.js'

@@ -1,4 +1,4 @@
-import {LEVELS} from '../../core/limits/resolve.js'
+import {LEVELS} from '../../core/limits/limit.js'
 import {type ConfigScope, configKey} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {addressOf} from '../buckets/buckets.js'

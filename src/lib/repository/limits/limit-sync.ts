@@ -1,5 +1,5 @@
+import {LEVELS, type Level} from '../../core/limits/limit.js'
 import {isSameLimit} from '../../core/limits/limit-kind.js'
-import {LEVELS, type Level} from '../../core/limits/resolve.js'
 import type {BoostRecord} from '../../schema/boost-record.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
 import {levelOf} from '../../schema/config-record.js'

@@ -1,5 +1,4 @@
-import type {Limit} from '../../core/limits/limit.js'
-import {LEVELS, type Level} from '../../core/limits/resolve.js'
+import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'

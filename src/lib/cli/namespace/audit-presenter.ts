@@ -1,10 +1,10 @@
 import {formatLimit} from '../../core/limits/limit-text.js'
-import type {Json} from '../../schema/attribute-value.js'
 import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
 import {policiesInDetails} from '../../schema/config-record.js'
-import {factLines} from '../output/facts.js'
+import type {Json} from '../../schema/json-attribute.js'
 import type {Listing} from '../output/listing.js'
 import {paint} from '../output/paint.js'
+import {factLines} from '../output/text-table.js'
 import type {AuditEventJson} from './results.js'
 
 export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {

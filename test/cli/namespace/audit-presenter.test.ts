@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {auditEventJson, auditFacts, auditLine, auditListing} from '../../../src/lib/cli/audit/presenter.js'
+import {auditEventJson, auditFacts, auditLine, auditListing} from '../../../src/lib/cli/namespace/audit-presenter.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
 import {listed} from '../../helpers/lines.js'
 

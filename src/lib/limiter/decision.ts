@@ -31,8 +31,11 @@ export interface AdmittedDecision<Name extends string = string> {
 /** The request was refused; nothing was charged. */
 export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
-  /** `exceeded`: too little is left. `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403). */
-  readonly reason: 'exceeded' | 'too-large' | 'disabled'
+  /**
+   * `exceeded`: too little is left. `contended`: it would fit, but other processes kept changing the bucket first.
+   * `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403).
+   */
+  readonly reason: 'exceeded' | 'contended' | 'too-large' | 'disabled'
   /** Without contention, waiting this long guarantees admission; `null`: waiting never helps. */
   readonly retryAfterMs: number | null
   /** Balances of the requested limits; empty unless `exceeded`. */
@@ -83,7 +86,8 @@ export function refusedDecision<Name extends string>(error: Refusal, waitedMs: n
 type Refusal = RateLimitExceeded | RequestTooLarge | ResourceDisabled
 
 function refusalReason(error: Refusal): RefusedDecision['reason'] {
-  return error instanceof RateLimitExceeded ? 'exceeded' : error instanceof RequestTooLarge ? 'too-large' : 'disabled'
+  if (error instanceof RateLimitExceeded) return error.contended ? 'contended' : 'exceeded'
+  return error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }
 
 export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSummary {

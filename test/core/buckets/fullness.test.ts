@@ -4,11 +4,11 @@ import {type BucketState, type LimitState, refillBucket} from '../../../src/lib/
 import {
   boundsOfFullness,
   boundsOfRoom,
-  boundsOfSmallGain,
   boundsOfUnseenRoom,
   type FullnessBounds,
   hasOverflowed,
   isOverfull,
+  sharedTake,
 } from '../../../src/lib/core/buckets/fullness.js'
 
 const NOW = 1_700_000_000_000
@@ -81,22 +81,77 @@ describe('bounds of fullness', () => {
   })
 })
 
-describe('bounds of small gain', () => {
-  it('S3 within them a refill brings no limit more than a 64th of its capacity, whatever was written since', () => {
+describe('a shared take', () => {
+  /** Empty or full, or nearly so, as the buckets are that several processes compete for. */
+  const scarce: fc.Arbitrary<LimitState> = fc
+    .record({
+      capacityMilli: fc.constantFrom(100_000n, 1_000_000n, 100_000_000n),
+      refillAmountMilli: fc.constantFrom(0n, 60_000n, 1_000_000n, 100_000_000n),
+      refillPeriodMs: fc.constantFrom(1000, 60_000),
+      isFull: fc.boolean(),
+      apartMilli: fc.bigInt(0n, 20_000n),
+    })
+    .map(({isFull, apartMilli, ...rate}) => {
+      const tokensMilli = isFull ? rate.capacityMilli - apartMilli : apartMilli
+      return {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n}
+    })
+  const states = fc.record({
+    seen: fc
+      .tuple(fc.integer({min: 0, max: 60}), fc.array(scarce, {minLength: 1, maxLength: 3}))
+      .map(([agoMs, limits]) => ({
+        refilledAtMs: NOW - agoMs,
+        limits: new Map(limits.map((limit, index) => [`limit-${index}`, limit])),
+      })),
+    asked: fc.array(fc.integer({min: 0, max: 20_000}), {minLength: 3, maxLength: 3}),
+    movedMs: fc.integer({min: 0, max: 60}),
+    takenMilli: fc.integer({min: 0, max: 5000}),
+    laterMs: fc.integer({min: 0, max: 2000}),
+  })
+
+  it('S1 S3 leaves no limit more than a whole refill would, and at most a 64th less, whatever others wrote', () => {
+    let judged = 0
     fc.assert(
-      fc.property(bucket, fc.double({min: 0, max: 1, noNaN: true}), (state, fraction) => {
-        for (const {earliestRefillMs, lowestMilli} of boundsOfSmallGain(state, NOW)) {
-          for (const [name, limit] of state.limits) {
-            // Refilled as long ago, and charged as far, as the bounds allow, with any fraction carried over.
-            const remainder = BigInt(Math.floor(fraction * (limit.refillPeriodMs - 1)))
-            const tokensMilli = lowestMilli.get(name) ?? -limit.capacityMilli
-            const edge = {refilledAtMs: earliestRefillMs, limits: new Map([[name, {...limit, tokensMilli, remainder}]])}
-            const refilled = refillBucket(edge, NOW).limits.get(name)?.tokensMilli ?? 0n
-            expect((refilled - tokensMilli) * 64n <= limit.capacityMilli).toBe(true)
-          }
+      fc.property(states, ({seen, asked, movedMs, takenMilli, laterMs}) => {
+        const amounts = new Map([...seen.limits.keys()].map((name, index) => [name, BigInt(asked[index] ?? 0)]))
+        const take = sharedTake(seen, amounts, NOW)
+        if (!take) return
+        // Others have refilled a part of the time since, and taken some.
+        const moved = refillBucket(seen, Math.min(NOW, seen.refilledAtMs + movedMs))
+        const left = [...moved.limits].map(
+          ([name, limit]) =>
+            [name, {...limit, tokensMilli: limit.tokensMilli - BigInt(takenMilli), remainder: 0n}] as const,
+        )
+        const before: BucketState = {...moved, limits: new Map(left)}
+        const holds =
+          before.refilledAtMs >= take.earliestRefillMs &&
+          before.refilledAtMs <= take.latestRefillMs &&
+          [...take.limits].every(([name, {lowestMilli, highestMilli}]) => {
+            const tokens = before.limits.get(name)?.tokensMilli ?? 0n
+            return tokens >= (lowestMilli ?? tokens) && tokens <= (highestMilli ?? tokens)
+          })
+        if (!holds) return
+        judged++
+        const limits = new Map(
+          [...before.limits].map(([name, limit]) => {
+            const {addMilli = 0n, setMilli} = take.limits.get(name) ?? {}
+            return [name, {...limit, tokensMilli: setMilli ?? limit.tokensMilli + addMilli}]
+          }),
+        )
+        const after = refillBucket({refilledAtMs: before.refilledAtMs + take.stepMs, limits}, NOW + laterMs)
+        const whole = refillBucket(before, NOW)
+        const charged = [...whole.limits].map(
+          ([name, limit]) => [name, {...limit, tokensMilli: limit.tokensMilli - (amounts.get(name) ?? 0n)}] as const,
+        )
+        const truth = refillBucket({...whole, limits: new Map(charged)}, NOW + laterMs)
+        for (const [name, {tokensMilli, capacityMilli}] of truth.limits) {
+          const got = after.limits.get(name)?.tokensMilli ?? 0n
+          expect(got <= tokensMilli).toBe(true)
+          expect((tokensMilli - got) * 64n <= capacityMilli + 64n * 64n).toBe(true)
         }
       }),
+      {numRuns: 3000},
     )
+    expect(judged).toBeGreaterThan(100)
   })
 })
 

@@ -132,6 +132,7 @@ describeOnEngine('reading without writing', () => {
       ])
       expect(JSON.parse(JSON.stringify(error))).toEqual({
         error: 'rate_limit_exceeded',
+        contended: false,
         message: error.message,
         retry_after_seconds: 6.001,
         retry_after_ms: 6001,

@@ -113,6 +113,7 @@ export class LeasePlay {
         oracles.refusals.told(world.namespace, entity, error)
         oracles.families.refused(this.#asked(startedMs), error.statuses)
         oracles.soft.refused(entity, consume)
+        if (error.contended && !this.#process.wasDisturbed(startedMs)) oracles.answers.contended(`acquire ${entity}`)
       }
       if (error instanceof ResourceDisabled && error.hasBucket)
         oracles.refusals.toldDisabled(world.namespace, entity, error)

@@ -41,6 +41,10 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('boundsOfFullness', [
     ['a bucket counts as full too early', 'limit.refillAmountMilli', '9n * limit.refillAmountMilli'],
   ]),
+  ...inFunction('sharedTake', [
+    ['a shared take credits more than its step', 'earned - asked', 'earned + 1000n - asked'],
+    ['a shared take leaves what has overflowed', 'lowestMilli - asked', 'capacityMilli - asked'],
+  ]),
   ...inFunction('boundsOfRoom', [
     [
       'a bucket that has overflowed counts as one with room',

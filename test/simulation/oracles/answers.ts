@@ -101,6 +101,11 @@ export class Answers {
     }
   }
 
+  /** A refusal names a limit that could not be paid at some instant of the call; without one the bucket was contended. */
+  contended(subject: string): void {
+    this.#verdicts.report('L6-contended', subject, 'was refused although no limit was exceeded')
+  }
+
   tooShort(subject: string, waitMs: number, againMs: number): void {
     this.#verdicts.report(
       'L2-too-short',

@@ -144,8 +144,8 @@ export class Refills {
 
   /**
    * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
-   * known exactly: the limits stay and the bucket has one shard. Under contention a refill that brings at most a 64th of the
-   * capacity may be given up.
+   * known exactly: the limits stay and the bucket has one shard. Under contention (S3) a write may credit a part of the time
+   * and give up the carried fraction, and a limit that is next to full may give up a 64th of its capacity.
    */
   #isLost(change: ShardChange, name: string, credit: bigint, then: StoredLimit, now: StoredLimit): boolean {
     const {before, after} = change as {before: StoredShard; after: StoredShard}
@@ -156,7 +156,9 @@ export class Refills {
     if (before.shardCount > 1 || after.shardCount > 1) return false
     const reached = (now.tokens + consumed) * now.period + now.remainder
     const lost = this.#levels.after(change, name, then, refilledAt) - reached
-    return lost > 0n && !(credit === 0n && lost * 64n <= now.capacity * now.period)
+    const isExactStep = credit * now.period === (refilledAt - (before.refilledAt ?? 0n)) * now.amount
+    const isNextToFull = reached * 32n >= now.capacity * now.period * 31n
+    return lost > 0n && !isExactStep && !(isNextToFull && lost * 64n <= now.capacity * now.period)
   }
 
   /**

@@ -26,8 +26,9 @@ export class Refusals {
 
   /** A caller was told that a request of an entity is refused. */
   told(namespace: string, entity: string, {statuses}: {readonly statuses: readonly RefusalStatus[]}): void {
+    // No limit refuses a contended request, so no bucket counts it.
     const misfits = statuses.filter(({exceeded}) => exceeded)
-    const refusing = new Set((misfits.length > 0 ? misfits : statuses.slice(0, 1)).map(idOf))
+    const refusing = new Set(misfits.map(idOf))
     for (const bucket of refusing) add(this.#told, `${bucket} requests`, 1n)
     for (const status of misfits) {
       add(this.#told, `${idOf(status)} requests of ${status.name}`, 1n)

@@ -1,6 +1,15 @@
 import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import type {Rate} from '../token-math.js'
-import {type Amounts, type BucketState, hasKinds, inForceAt, instantAt, isCurrentAt, refillBucket} from './bucket.js'
+import {
+  type Amounts,
+  type BucketState,
+  inForceAt,
+  instantAt,
+  isCurrentAt,
+  type LimitState,
+  refillBucket,
+} from './bucket.js'
+import {greatestDivisor} from './kind-refill.js'
 
 /** Whether late refunds exceed the capacity. The next write must cut them off. */
 export function isOverfull(share: BucketState, nowMs: number): boolean {
@@ -30,13 +39,17 @@ export interface FullnessBounds {
 /** Each step allows for more requests by others, which must then be longer ago. */
 const RUNGS = [1, 2, 4, 8] as const
 
-/** Several processes share the bucket, so none knows its exact state. Empty if the seen state is out of bounds. */
-export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
-  const sinceSeenMs = nowMs - share.refilledAtMs
+/**
+ * Several processes share the bucket, so none knows its exact state. Quotas gain nothing with time and have no bounds.
+ * Empty if the seen state is out of bounds.
+ */
+export function boundsOfFullness(seen: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
+  const sinceSeenMs = nowMs - seen.refilledAtMs
   // Bounds only hold for a single rule.
-  if (sinceSeenMs <= 0 || hasKinds(share)) return []
+  if (sinceSeenMs <= 0 || !isCurrentAt(seen, nowMs)) return []
+  const share = inForceAt(seen, nowMs)
   const {limits: refilled} = refillBucket(share, nowMs)
-  const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
+  const limits = [...share.limits].filter(([name, {kind}]) => name !== WRITE_PRESSURE_LIMIT && !kind?.quota)
   let restMs = 1
   for (const [name, limit] of limits) {
     if ((refilled.get(name)?.tokensMilli ?? 0n) < limit.capacityMilli) return []
@@ -134,36 +147,91 @@ function roomAfter(
   return {earliestRefillMs: nowMs - elapsedMs, highestMilli}
 }
 
-/** Within these bounds a refill would add next to nothing to any limit. */
-export interface SmallGainBounds {
+/** How a write takes tokens although others may have refilled or charged the bucket since it was seen. */
+export interface SharedTake {
+  /** Credits this part of the time since the last refill, and moves the refill instant on by it. */
+  readonly stepMs: number
+  /** The refill instant is not before the first, and not after the second, in epoch ms. */
   readonly earliestRefillMs: number
-  /** For limits that gain more since then: the lowest balance without room for it. */
-  readonly lowestMilli: ReadonlyMap<string, bigint>
+  readonly latestRefillMs: number
+  readonly limits: ReadonlyMap<string, LimitTake>
 }
 
-/** 1/64 of the capacity. */
+interface LimitTake {
+  readonly lowestMilli?: bigint
+  readonly highestMilli?: bigint
+  /** Without `setMilli`. */
+  readonly addMilli: bigint
+  /** The balance afterwards, for a limit that may have overflowed. */
+  readonly setMilli?: bigint
+}
+
+/** A limit that may have overflowed gives up at most this part of its capacity. */
 const NEXT_TO_NOTHING = 64n
 
-export function boundsOfSmallGain(share: BucketState, nowMs: number): SmallGainBounds[] {
-  const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
-  // Minus one millitoken, since a fraction may be carried.
-  const shortMs = limits.flatMap(([, {capacityMilli, refillAmountMilli, refillPeriodMs}]) =>
-    refillAmountMilli > 0n
-      ? [Number(((capacityMilli / NEXT_TO_NOTHING - 1n) * BigInt(refillPeriodMs)) / refillAmountMilli)]
-      : [],
+/** A longer step would keep more of the time since the last refill from being used. */
+const LONGEST_QUANTUM_MS = 1000n
+
+/**
+ * Under contention nobody knows the exact state for long enough to refill it. This take holds for every state that others
+ * can have left: it credits just the time that the amounts need, so that several processes can each take their part. A limit
+ * that is next to full is set to a balance that it has in any case. `undefined` if the seen state does not allow it.
+ */
+export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): SharedTake | undefined {
+  const sinceMs = nowMs - seen.refilledAtMs
+  if (sinceMs < 0 || !isCurrentAt(seen, nowMs)) return undefined
+  const limits = [...inForceAt(seen, nowMs).limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
+  const mayOverflow = (limit: LimitState) => limit.tokensMilli > limit.capacityMilli - earnedMilli(limit, sinceMs)
+  const stepMs = stepFor(
+    limits.flatMap(([name, limit]) => (mayOverflow(limit) ? [] : [{limit, asked: amounts.get(name) ?? 0n}])),
   )
-  const recent = {
-    earliestRefillMs: nowMs - Math.max(0, Math.min(nowMs, ...shortMs)),
-    lowestMilli: new Map<string, bigint>(),
+  if (stepMs === undefined || stepMs > sinceMs) return undefined
+  const takes = new Map<string, LimitTake>()
+  for (const [name, limit] of limits) {
+    const {capacityMilli, kind} = limit
+    const asked = amounts.get(name) ?? 0n
+    if (asked > 0n && kind?.softUntilMs !== undefined) return undefined
+    const gain = earnedMilli(limit, sinceMs)
+    if (!mayOverflow(limit)) {
+      const earned = (limit.refillAmountMilli * BigInt(stepMs)) / BigInt(limit.refillPeriodMs)
+      // Planted fault: a shared take credits more than its step
+      const addMilli = earned - asked
+      const bounds =
+        asked > 0n
+          ? {lowestMilli: asked - earned, highestMilli: capacityMilli - gain}
+          : {highestMilli: capacityMilli - earned}
+      if (addMilli !== 0n || asked > 0n) takes.set(name, {addMilli, ...bounds})
+      continue
+    }
+    if (gain * NEXT_TO_NOTHING > capacityMilli) return undefined
+    if (asked === 0n) continue
+    const lowestMilli = capacityMilli - gain
+    if (lowestMilli < asked) return undefined
+    // Planted fault: a shared take leaves what has overflowed
+    takes.set(name, {addMilli: 0n, setMilli: lowestMilli - asked, lowestMilli})
   }
-  if (share.refilledAtMs >= recent.earliestRefillMs) return [recent]
-  const lowest = ({capacityMilli}: Rate) => capacityMilli - capacityMilli / NEXT_TO_NOTHING
-  const gaining = limits.filter(
-    ([, limit]) => earnedMilli(limit, nowMs - share.refilledAtMs) * NEXT_TO_NOTHING > limit.capacityMilli,
-  )
-  if (gaining.some(([, limit]) => limit.tokensMilli < lowest(limit))) return []
-  const lowestMilli = new Map(gaining.map(([name, limit]) => [name, lowest(limit)]))
-  return [recent, {earliestRefillMs: share.refilledAtMs, lowestMilli}]
+  return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs: nowMs - stepMs, limits: takes}
+}
+
+/** The shortest time in which the limits earn what is missing, and whole millitokens each; 0 if nothing is missing. */
+function stepFor(takes: readonly {readonly limit: LimitState; readonly asked: bigint}[]): number | undefined {
+  let quantumMs = 1n
+  let neededMs = 0n
+  for (const {limit, asked} of takes) {
+    const {tokensMilli, refillAmountMilli} = limit
+    const missing = asked > 0n && asked > tokensMilli ? asked - tokensMilli : 0n
+    if (refillAmountMilli <= 0n) {
+      if (missing > 0n) return undefined
+      continue
+    }
+    const periodMs = BigInt(limit.refillPeriodMs)
+    const wholeMs = periodMs / greatestDivisor(periodMs, refillAmountMilli)
+    quantumMs = (quantumMs / greatestDivisor(quantumMs, wholeMs)) * wholeMs
+    if (quantumMs > LONGEST_QUANTUM_MS) return undefined
+    const waitMs = (missing * periodMs + refillAmountMilli - 1n) / refillAmountMilli
+    if (waitMs > neededMs) neededMs = waitMs
+  }
+  return Number(((neededMs + quantumMs - 1n) / quantumMs) * quantumMs)
 }
 
 /** Rounded up: 2 covers the fraction of this time and the carried one. */

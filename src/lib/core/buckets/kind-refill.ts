@@ -225,7 +225,7 @@ function addEarned({numerator, denominator}: Fraction, earned: bigint, period: b
   return {numerator: numerator * (common / denominator) + earned * (common / period), denominator: common}
 }
 
-function greatestDivisor(a: bigint, b: bigint): bigint {
+export function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b)
 }
 

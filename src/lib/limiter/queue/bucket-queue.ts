@@ -29,14 +29,14 @@ import type {QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refuse.js'
 import {type Correction, type CorrectOptions, owedInDoubt, ridersOf, WaitingCorrections} from './riders.js'
 
-/** Steps before a contended batch is refused. */
+/** Steps before the requests of a contended batch are refused that do not fit; twice as many before those that would. */
 const MOST_ROUNDS = 12
 
 /** From this round on, short random waits keep competing clients from colliding in step. */
 const FIRST_WAITING_ROUND = 3
 
-/** About two round trips: after a longer wait, the tokens are gone and the queue has grown. */
-const LONGEST_WAIT_MS = 8
+/** In ms. Longer, and the queue grows meanwhile. */
+const LONGEST_WAIT_MS = 2
 
 interface Deferred {
   readonly resolve: () => void
@@ -270,18 +270,26 @@ export class BucketQueue {
   async #decide(requests: readonly PendingRequest[]): Promise<void> {
     const {table, firstVisits} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
+    const startedMs = this.#now()
     for (let round = 0; ; round++) {
       const open = requests.filter(isOpen)
       if (open.length === 0) return
       const {state} = bucket
       const mayRefuse = state?.exists && !state.seen.record.unsupported && state.seen.record.bypassUntilMs === undefined
       if (round >= MOST_ROUNDS && mayRefuse) {
-        return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
-      }
-      if (round >= 2 * MOST_ROUNDS)
+        const {record} = state.seen
+        if (round >= 2 * MOST_ROUNDS)
+          return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(this.#now())})
+        this.#refuse(refuseMisfits(open, record, bucket.timeAt(this.#now())))
+      } else if (round >= FIRST_WAITING_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
+        // What others left decides: they are faster at what was earned since.
+        const {record} = state.seen
+        this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))
+        if (!open.some(isOpen)) return
+      } else if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
-        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
+        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: LONGEST_WAIT_MS, maxMs: LONGEST_WAIT_MS})
       const isFirstVisit = round === 0 && !state && !bucket.lastRecord
       const isRead = isFirstVisit && (await this.#readFirst())
       const isCertain = round > 0 || bucket.isFresh(this.#now())

@@ -4,6 +4,7 @@ import {
   chooseFitting,
   expiresAtSeconds,
   hasKinds,
+  inForceAt,
   isAheadOfTime,
   isCurrentAt,
   sumAmounts,
@@ -11,17 +12,17 @@ import {
 import {
   boundsOfFullness,
   boundsOfRoom,
-  boundsOfSmallGain,
   boundsOfUnseenRoom,
   type FullnessBounds,
   isOverfull,
+  sharedTake,
 } from '../../core/buckets/fullness.js'
 import {hasWindowToStart} from '../../core/buckets/kind-refill.js'
 import {shareOfRateAt} from '../../core/buckets/shards.js'
 import {hasCalendar, isRenewalDue, type KindedRate} from '../../core/limits/limit-kind.js'
 import {bypassUpdate} from '../../repository/buckets/bypass-write.js'
 import {consumeUpdate, type RoomDemand} from '../../repository/buckets/consume-write.js'
-import {fullBucketUpdate} from '../../repository/buckets/full-bucket-write.js'
+import {fullBucketUpdate, sharedTakeUpdate} from '../../repository/buckets/full-bucket-write.js'
 import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
 import {
   givableMilli,
@@ -128,19 +129,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts, nowMs)))
     return {kind: 'apply-limits', state}
 
-  // Under contention, a batch that waits for all its tokens loses to every smaller one: take what is stored.
   const amounts = sumAmounts(requests)
   const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)
-  const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
   const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
-  if (isWorthTaking && room.length > 0) return consume(input, stored.fitting, {bounds: room, ...known})
-  // Not if a reset could be due: never forgo part of an allowance.
-  const mayForgo = isWorthTaking && isContended && !hasKinds(share)
-  const forgoes = mayForgo ? boundsOfSmallGain(share, nowMs) : []
-  if (forgoes.length > 0) {
-    return consume(input, stored.fitting, {bounds: [], ...known, forgoes})
-  }
+  if (stored.others.length === 0 && room.length > 0) return consume(input, requests, {bounds: room, ...known})
   const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
     const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
@@ -150,7 +143,13 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   }
   const planned = plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true}))
   const {fitting} = chooseFitting(requests, planned, amounts)
-  if (fitting.length > 0) return {kind: 'apply-limits', state}
+  if (fitting.length > 0) {
+    const step = isContended ? takeTogether(input, record, fitting, planned) : undefined
+    // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
+    if (!step && isContended && stored.fitting.length > 0 && room.length > 0)
+      return consume(input, stored.fitting, {bounds: room, ...known})
+    return step ?? {kind: 'apply-limits', state}
+  }
   if (input.isCertain) return {kind: 'refuse', requests, record, nowMs}
   return {...consume(input, requests, unseenRoom(input)), isProbe: true}
 }
@@ -203,6 +202,26 @@ function consume(
   return {kind: 'consume', update, basis, admits, nowMs}
 }
 
+/** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
+function takeTogether(
+  {table, bucket, requests, nowMs}: StepInput,
+  record: BucketRecord,
+  fitting: readonly PendingRequest[],
+  planned: ReadonlyMap<string, bigint>,
+): WriteStep | undefined {
+  // A third of the tokens: a write that needs all of them fails if another process takes any.
+  const part = new Map([...planned].map(([name, milli]) => [name, milli / 3n]))
+  const some = chooseFitting(fitting, part).fitting
+  const admits = some.length > 0 ? some : fitting.slice(0, 1)
+  const amounts = sumAmounts(admits)
+  const take = sharedTake(shareOfRecord(record), amounts, nowMs)
+  if (!take || take.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
+  const write = {amounts, requests: requestCount(admits), nowMs, repairPressure: bucket.needsPressureRepair}
+  const update: WriteStep['update'] = mark => sharedTakeUpdate(table, record, take, write, mark)
+  const leftOver = requests.filter(request => !admits.includes(request))
+  return {kind: 'consume', update, basis: basisOf(record), admits, leftOver, nowMs}
+}
+
 export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
 
 /** For an unread bucket. Unless it is as predicted and has not overflowed, the write only shows it. */
@@ -251,7 +270,11 @@ const MOST_LIMITS_IN_BOUNDS = 12
 /** Bounds within which the bucket is full whatever others wrote, if it was full when seen and holds enough. */
 function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
-  const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
+  const held = inForceAt(share, nowMs).limits
+  const isEnough = [...amounts].every(([name, milli]) => {
+    const limit = held.get(name)
+    return limit !== undefined && milli <= (limit.kind?.quota ? givableMilli(limit, nowMs) : limit.capacityMilli)
+  })
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
 

@@ -33,6 +33,9 @@ interface RefusalGrounds {
   readonly source: AppliedLimits['source'] | undefined
 }
 
+/** In ms. Some round trips, so that the faster processes are done. */
+const CONTENDED_WAIT_MS = 20
+
 export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
@@ -69,13 +72,13 @@ export function explainRefusal(
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
   })
-  // Nothing exceeded: competitors won every race, and there is room by now.
   // Planted fault: every refusal names 1 ms
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
+  if (!statuses.some(status => status.exceeded)) return {statuses, retryAfterMs: CONTENDED_WAIT_MS}
   // Rates of plain limits only grow, so the longest wait is exact; most refusals end here.
   if (isPlain) return {statuses, retryAfterMs: longestMs}
   const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
-  const isAlone = hard.size <= 1 || !statuses.some(status => status.exceeded)
+  const isAlone = hard.size <= 1
   const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }

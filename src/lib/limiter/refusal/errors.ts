@@ -40,20 +40,23 @@ export class RateLimitExceeded extends ZaelError {
   readonly statuses: readonly RefusalStatus[]
   /** Without contention, waiting this long guarantees admission. Positive and finite. */
   readonly retryAfterMs: number
+  /** No limit was exceeded: other processes changed the bucket faster than this one could charge it. */
+  readonly contended: boolean
 
   constructor(asked: readonly RefusalStatus[], waitMs: number) {
     const statuses = asked.map(stated)
     const retryAfterMs = finiteWait(waitMs)
     const worst = longestWait(statuses)
-    const where = worst
-      ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
-      : 'no tokens left'
-    super('negative', 'limit.exceeded', `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`, {
+    const what = worst
+      ? `Rate limit exceeded (${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for)`
+      : 'The bucket is contended: other processes changed it before this request could be charged'
+    super('negative', 'limit.exceeded', `${what}; try again in ${Math.ceil(retryAfterMs)} ms`, {
       hint: 'Wait for retryAfterMs, then try again.',
       details: {retryAfterMs, limits: statuses},
     })
     this.statuses = statuses
     this.retryAfterMs = retryAfterMs
+    this.contended = worst === undefined
   }
 
   /** The body of an HTTP 429. Other clients of the table use the same keys. */
@@ -63,6 +66,7 @@ export class RateLimitExceeded extends ZaelError {
       message: this.message,
       retry_after_seconds: this.retryAfterMs / 1000,
       retry_after_ms: this.retryAfterMs,
+      contended: this.contended,
       limits: this.statuses.map(status => ({
         entity_id: status.entity,
         resource: status.resource,

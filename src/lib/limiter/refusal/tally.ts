@@ -112,11 +112,11 @@ export class RefusalTally {
 
   note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}): void {
     const lastAtMs = this.#options.clock()
-    const misfits = statuses.filter(({exceeded}) => exceeded)
-    // Nothing exceeded: competitors won every race, and no limit is to blame.
-    const blamed = misfits.length > 0 ? misfits : statuses.slice(0, 1)
+    const blamed = statuses.filter(({exceeded}) => exceeded)
     const [first] = blamed
-    if (first && blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
+    // Contended: no limit refused it, so no bucket counts it.
+    if (!first) return
+    if (blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
     else this.#noteBuckets(entity, blamed, lastAtMs)
     this.#hasten()
   }

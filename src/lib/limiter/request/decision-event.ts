@@ -14,13 +14,15 @@ export interface RefusingLimit {
 
 /**
  * Why, if the outcome does not say. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
- * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `too-large` or `disabled`.
- * Failed: `unavailable` (the policy blocks), `aborted` (by the signal), `closed` or `error`.
+ * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `contended` (it would fit, but other
+ * processes kept changing the bucket first), `too-large` or `disabled`. Failed: `unavailable` (the policy blocks),
+ * `aborted` (by the signal), `closed` or `error`.
  */
 export type DecisionReason =
   | 'bypassed'
   | 'unavailable'
   | 'exceeded'
+  | 'contended'
   | 'too-large'
   | 'disabled'
   | 'aborted'

@@ -1,5 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import type {RoomBounds, SmallGainBounds} from '../../core/buckets/fullness.js'
+import type {RoomBounds} from '../../core/buckets/fullness.js'
 import {isSoftAt} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
@@ -33,8 +33,6 @@ export interface RoomDemand {
   /** The state lies within one of these; if empty, no time may have passed since the last refill. */
   readonly bounds: readonly RoomBounds[]
   readonly shardCount: number
-  /** Instead of bounds: gives up the tokens earned since the last refill, which are next to none. */
-  readonly forgoes?: readonly SmallGainBounds[]
   readonly seen?: BucketRecord | undefined
   /** A limit taken from has a calendar, so a stored instant up to which it was evaluated is required. */
   readonly isScheduled?: boolean
@@ -86,7 +84,7 @@ export function consumeUpdate(
 }
 
 /** The balance covers the amount; with a single bound, the same term also checks that it is not too high. */
-function demandTokens(
+export function demandTokens(
   e: ExpressionBuilder,
   name: string,
   milli: bigint,
@@ -122,17 +120,10 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
   if (room.seen) requireLimitsRevision(e, room.seen)
   else if (takesTokens) requireShardCount(e, room.shardCount)
   // Without a seen revision, a late attempt must not find tokens refilled since (decision 26).
-  if (room.forgoes || !room.seen) e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
+  if (!room.seen) e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
   const since = (ms: number) => `${refilledAt}>=${e.value(n(ms))}`
-  if (room.forgoes) {
-    const within = ({earliestRefillMs, lowestMilli}: SmallGainBounds) => [
-      since(earliestRefillMs),
-      ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))}>=${e.value(n(milli))}`),
-    ]
-    // Moving the refill instant keeps the tokens given up from coming back. Fractions are valid only if it stays.
-    e.set(names.refilledAt, n(nowMs)).condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
-    // Planted fault: what has overflowed can be taken as well
-  } else if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
+  // Planted fault: what has overflowed can be taken as well
+  if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
   else {
     const within = ({earliestRefillMs, highestMilli}: RoomBounds) => [
       since(earliestRefillMs),

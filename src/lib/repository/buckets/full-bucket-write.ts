@@ -1,5 +1,5 @@
-import type {Amounts} from '../../core/buckets/bucket.js'
-import type {FullnessBounds} from '../../core/buckets/fullness.js'
+import {type Amounts, inForceAt, type LimitState} from '../../core/buckets/bucket.js'
+import type {FullnessBounds, SharedTake} from '../../core/buckets/fullness.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -7,8 +7,10 @@ import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
+import {demandTokens} from './consume-write.js'
 import {requireEnabled, requireValidity} from './kind-write.js'
 import {
+  addConsumption,
   type BucketUpdate,
   countRequests,
   countWrite,
@@ -29,7 +31,10 @@ interface FullBucketWrite {
   readonly ttlSeconds: number | null | undefined
 }
 
-/** Within the bounds the bucket is full again, whatever others wrote: each balance is the capacity minus the amount. */
+/**
+ * Within the bounds the rates are full again, whatever others wrote: each balance is the capacity minus the amount. Quotas
+ * are charged as in any other write.
+ */
 export function fullBucketUpdate(
   table: NamespaceTable,
   record: BucketRecord,
@@ -53,15 +58,19 @@ export function fullBucketUpdate(
   e.set(names.refilledAt, n(nowMs)).remove(names.remainders)
   if (ttlSeconds === null) e.remove(names.expiresAt)
   else if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
-  const share = shareOfBucket(record.state, record.shard, record.shardCount)
+  const share = inForceAt(shareOfBucket(record.state, record.shard, record.shardCount), nowMs)
   for (const [name, stored] of record.state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const full = share.limits.get(name)?.capacityMilli ?? 0n
     const milli = amounts.get(name) ?? 0n
-    // The bounds hold for these parameters only.
-    e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(stored.capacityMilli))}`)
-    e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(stored.refillAmountMilli))}`)
-    e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(stored.refillPeriodMs))}`)
+    if (stored.kind?.quota) {
+      if (milli === 0n) continue
+      addConsumption(e, name, milli)
+      const atMost = {earliestRefillMs: 0, highestMilli: new Map([[name, full]])}
+      demandTokens(e, name, milli, {bounds: [atMost], shardCount: record.shardCount, seen: record}, nowMs)
+      continue
+    }
+    requireParameters(e, name, stored)
     // Planted fault: a full bucket is not charged
     e.set(limitAttribute(name, 'tokens'), n(full - milli))
     if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
@@ -72,4 +81,54 @@ export function fullBucketUpdate(
   countWrite(e)
   countRequests(e, requests)
   return markedUpdate(table, record, e, mark)
+}
+
+interface SharedWrite {
+  readonly amounts: Amounts
+  readonly requests: number
+  readonly nowMs: number
+  readonly repairPressure: boolean
+}
+
+/** Consumption that holds for every state that others can have left since the bucket was seen. */
+export function sharedTakeUpdate(
+  table: NamespaceTable,
+  record: BucketRecord,
+  {stepMs, earliestRefillMs, latestRefillMs, limits}: SharedTake,
+  {amounts, requests, nowMs, repairPressure}: SharedWrite,
+  mark: WriteMark,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  const [earliest, latest] = [e.value(n(earliestRefillMs)), e.value(n(latestRefillMs))]
+  e.condition(`${e.name(names.refilledAt)} BETWEEN ${earliest} AND ${latest}`)
+  requireShardCount(e, record.shardCount)
+  requireLimitsRevision(e, record)
+  refuseExpired(e, nowMs, record)
+  requireEnabled(e)
+  requireValidity(e, nowMs, {seen: record})
+  // Fractions are valid only for the instant they were stored with.
+  if (stepMs > 0) e.add(names.refilledAt, n(stepMs)).remove(names.remainders)
+  for (const [name, {lowestMilli, highestMilli, addMilli, setMilli}] of limits) {
+    const stored = record.state.limits.get(name) as LimitState
+    requireParameters(e, name, stored)
+    const tokens = limitAttribute(name, 'tokens')
+    if (lowestMilli !== undefined) e.condition(`${e.name(tokens)} >= ${e.value(n(lowestMilli))}`)
+    if (highestMilli !== undefined) e.condition(`${e.name(tokens)} <= ${e.value(n(highestMilli))}`)
+    if (setMilli !== undefined) e.set(tokens, n(setMilli))
+    else if (addMilli !== 0n) e.add(tokens, n(addMilli))
+    const milli = amounts.get(name) ?? 0n
+    if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
+  }
+  if (repairPressure)
+    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
+  countWrite(e)
+  countRequests(e, requests)
+  return markedUpdate(table, record, e, mark)
+}
+
+/** Bounds hold for these parameters only; other clients change them without a new revision. */
+function requireParameters(e: ExpressionBuilder, name: string, stored: LimitState): void {
+  e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(stored.capacityMilli))}`)
+  e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(stored.refillAmountMilli))}`)
+  e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(stored.refillPeriodMs))}`)
 }

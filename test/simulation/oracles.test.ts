@@ -262,14 +262,21 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(write(999, [[ahead, bucket({tk: 1, rf: 999})]]))).toEqual(['S3-credit'])
   })
 
-  it('knows that a charge after an overflow has lost nothing, and how much may be given up under contention', () => {
+  it('knows that a charge after an overflow has lost nothing', () => {
     const [full, charged] = [bucket({tk: 10_000, rf: 1000}), bucket({tk: 8000, tc: 2000, rf: 1000})]
-    const takenAt = (rf: number) => write(rf, [[charged, bucket({tk: 7000, tc: 3000, rf})]])
+    const taken = (tk: number) => write(20_156, [[charged, bucket({tk, tc: 3000, rf: 20_156})]])
     const lateCharge = [write(1, [[undefined, full]]), write(20_000, [[full, charged]])]
-    expect(judge(...lateCharge, takenAt(20_156))).toEqual([])
-    expect(judge(...lateCharge, takenAt(20_157))).toEqual(['S3-lost'])
+    expect(judge(...lateCharge, taken(7156))).toEqual([])
+    expect(judge(...lateCharge, taken(7155))).toEqual(['S3-lost'])
     const earlyCharge = [write(1, [[undefined, full]]), write(2000, [[full, charged]])]
-    expect(judge(...earlyCharge, takenAt(20_156))).toEqual(['S3-lost'])
+    expect(judge(...earlyCharge, taken(7156))).toEqual(['S3-lost'])
+  })
+
+  it('allows a limit that is next to full to give up a 64th of its capacity', () => {
+    const before = bucket({tk: 9900, rf: 1000})
+    const taken = (tk: number) => write(1100, [[before, bucket({tk, tc: 1000, rf: 1100})]])
+    expect(judge(taken(8844))).toEqual([])
+    expect(judge(taken(8843))).toEqual(['S3-lost'])
   })
 
   it('finds a write that is applied twice, as a charge or as a return', () => {

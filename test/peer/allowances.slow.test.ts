@@ -1,4 +1,4 @@
-import {beforeEach, expect, it} from 'vitest'
+import {beforeEach, describe, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
@@ -78,6 +78,61 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
       expect((await zael({rpd: 1}, 7)).admitted + (await python({rpd: 1}, 20)).admitted).toBe(10)
       await scene.pass(DAY_MS)
     }
+  })
+
+  describe('G1: days whose midnight is skipped or comes twice', () => {
+    const daily = (tz: string) => setLimits('u', quota('rpd', 10, {...DAILY, tz}), limit('rpm', 1000))
+
+    it('zael begins a day whose midnight is skipped, and Python finds it begun', async () => {
+      await daily('Africa/Cairo')
+      await scene.at(Date.parse('2026-04-23T20:00Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
+      // 1:30 in Cairo: there was no midnight.
+      await scene.at(Date.parse('2026-04-23T22:30Z'))
+      expect(await python({rpd: 1}, 5)).toMatchObject({admitted: 0, errors: 0})
+      expect(await zael({rpd: 1}, 4)).toMatchObject({admitted: 4})
+      expect(await python({rpd: 1}, 20)).toMatchObject({admitted: 6, errors: 0})
+      await scene.at(Date.parse('2026-04-24T21:30Z'))
+      expect(await python({rpd: 1}, 6)).toMatchObject({admitted: 6})
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 4})
+    })
+
+    it('zael grants no day that Python has written in without beginning it', async () => {
+      await daily('Africa/Cairo')
+      await scene.at(Date.parse('2026-04-23T20:00Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
+      await scene.at(Date.parse('2026-04-23T22:30Z'))
+      expect(await python({rpm: 1}, 1)).toMatchObject({admitted: 1})
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 0})
+      await scene.at(Date.parse('2026-04-24T21:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
+    })
+
+    it('zael begins a day once whose midnight comes twice, and Python follows', async () => {
+      await daily('Atlantic/Azores')
+      await scene.at(Date.parse('2026-10-25T00:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
+      // Clocks go back from 1:00 to 0:00.
+      await scene.at(Date.parse('2026-10-25T01:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 0})
+      expect(await python({rpd: 1}, 6)).toMatchObject({admitted: 0, errors: 0})
+      await scene.at(Date.parse('2026-10-26T01:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
+      expect(await python({rpd: 1}, 5)).toMatchObject({admitted: 0})
+    })
+
+    it('zael adds nothing to the second grant of Python in a day whose midnight comes twice', async () => {
+      await daily('Atlantic/Azores')
+      await scene.at(Date.parse('2026-10-25T00:30Z'))
+      expect(await python({rpd: 1}, 20)).toMatchObject({admitted: 10})
+      await scene.at(Date.parse('2026-10-25T01:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 0})
+      expect(await python({rpd: 1}, 6)).toMatchObject({admitted: 6})
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 4})
+      await scene.at(Date.parse('2026-10-25T02:30Z'))
+      expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 0})
+      expect(await python({rpd: 1}, 5)).toMatchObject({admitted: 0})
+    })
   })
 
   it('G2: a session is one window for both, whichever of them opens it', async () => {

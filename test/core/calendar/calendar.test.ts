@@ -2,10 +2,9 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {CompiledSchedule} from '../../../src/lib/core/calendar/compiled-schedule.js'
 import {parseCron} from '../../../src/lib/core/calendar/cron.js'
-import {matchesAt} from '../../../src/lib/core/calendar/cron-search.js'
 import {makeSchedule, scaleToPerMille} from '../../../src/lib/core/calendar/schedule.js'
-import {checkTimeZoneName, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
-import {Picker, randomCron, randomInstant, seeded, ZONES} from './random-schedules.js'
+import {checkTimeZoneName, DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
+import {Picker, randomCron, randomInstant, seeded, startsBetween, ZONES} from './random-schedules.js'
 
 const at = (text: string): number => Date.parse(text)
 const iso = (ms: number | undefined): string | undefined =>
@@ -13,6 +12,12 @@ const iso = (ms: number | undefined): string | undefined =>
 
 function resetting(zone: string, ...resets: string[]): CompiledSchedule {
   return new CompiledSchedule({zone, windows: [], resets})
+}
+
+/** The resets around an instant, as one who knows no other instant finds them. */
+function around(zone: string, cron: string, ms: number): Array<string | undefined> {
+  const schedule = resetting(zone, cron)
+  return [iso(schedule.lastReset(ms)), iso(schedule.nextReset(ms))]
 }
 
 /** The next resets after an instant. */
@@ -42,23 +47,42 @@ describe('resets of calendar quotas', () => {
     expect(nextResets(resetting(zone, cron), after, expected.length)).toEqual(expected)
   })
 
-  it('happen not at all on a day that skips their minute, and twice on a day that repeats it', () => {
-    const berlin = resetting('Europe/Berlin', '30 2 * * *')
-    expect(nextResets(berlin, '2026-03-28T00:00Z', 2)).toEqual(['2026-03-28T01:30Z', '2026-03-30T00:30Z'])
-    expect(nextResets(berlin, '2026-10-24T12:00Z', 3)).toEqual([
-      '2026-10-25T00:30Z',
-      '2026-10-25T01:30Z',
-      '2026-10-26T01:30Z',
-    ])
+  it.each([
+    ['Africa/Cairo', '0 0 * * *', '2026-04-23T12:00Z', ['2026-04-23T22:00Z', '2026-04-24T21:00Z']],
+    ['Asia/Beirut', '0 0 * * *', '2026-03-28T12:00Z', ['2026-03-28T22:00Z', '2026-03-29T21:00Z']],
+    ['America/Santiago', '0 0 * * *', '2026-09-05T12:00Z', ['2026-09-06T04:00Z', '2026-09-07T03:00Z']],
+    ['America/Santiago', '0 0 * * 7', '2026-09-01T12:00Z', ['2026-09-06T04:00Z', '2026-09-13T03:00Z']],
+    ['America/New_York', '30 2 * * *', '2026-03-07T12:00Z', ['2026-03-08T07:00Z', '2026-03-09T06:30Z']],
+    ['Europe/Berlin', '*/15 2 * * *', '2026-03-28T12:00Z', ['2026-03-29T01:00Z', '2026-03-30T00:00Z']],
+    ['Europe/Berlin', '* 2 * * *', '2026-03-28T12:00Z', ['2026-03-29T01:00Z', '2026-03-30T00:00Z']],
+    ['Pacific/Apia', '0 0 * * *', '2011-12-29T12:00Z', ['2011-12-30T10:00Z', '2011-12-31T10:00Z']],
+  ])('happen once after the skipped time in %s for "%s"', (zone, cron, after, expected) => {
+    expect(nextResets(resetting(zone, cron), after, 2)).toEqual(expected)
+    for (let ms = at(expected[0] as string); ms < at(expected[0] as string) + 4 * 3_600_000; ms += 10 * MINUTE_MS)
+      expect(around(zone, cron, ms)).toEqual(expected)
   })
 
-  it('follow clocks that go back by half an hour', () => {
-    const lordHowe = resetting('Australia/Lord_Howe', '45 1 * * *')
-    expect(nextResets(lordHowe, '2026-04-04T00:00Z', 3)).toEqual([
-      '2026-04-04T14:45Z',
-      '2026-04-04T15:15Z',
-      '2026-04-05T15:15Z',
-    ])
+  it.each([
+    ['America/Havana', '0 0 * * *', '2026-10-31T12:00Z', ['2026-11-01T04:00Z', '2026-11-02T05:00Z']],
+    ['Atlantic/Azores', '0 0 * * *', '2026-10-24T12:00Z', ['2026-10-25T00:00Z', '2026-10-26T01:00Z']],
+    ['America/New_York', '30 1 * * *', '2026-10-31T12:00Z', ['2026-11-01T05:30Z', '2026-11-02T06:30Z']],
+    ['America/New_York', '* 1-2 * * *', '2026-10-31T12:00Z', ['2026-11-01T05:00Z', '2026-11-02T06:00Z']],
+    ['Australia/Lord_Howe', '45 1 * * *', '2026-04-04T00:00Z', ['2026-04-04T14:45Z', '2026-04-05T15:15Z']],
+    // The clock goes back from 0:01 to 23:01, so midnight comes twice.
+    ['America/St_Johns', '0 0 * * *', '2010-11-06T12:00Z', ['2010-11-07T02:30Z', '2010-11-08T03:30Z']],
+    ['America/St_Johns', '* * * * 7', '2010-11-06T12:00Z', ['2010-11-07T02:30Z', '2010-11-14T03:30Z']],
+  ])('happen once, the first time, where the clock goes back in %s for "%s"', (zone, cron, after, expected) => {
+    expect(nextResets(resetting(zone, cron), after, 2)).toEqual(expected)
+    for (let ms = at(expected[0] as string); ms < at(expected[0] as string) + 4 * 3_600_000; ms += 10 * MINUTE_MS)
+      expect(around(zone, cron, ms)).toEqual(expected)
+  })
+
+  it.each([
+    ['America/New_York', '0 * * * *', '2026-11-01T04:30Z', ['2026-11-01T05:00Z', '2026-11-01T06:00Z']],
+    ['America/New_York', '30 * * * *', '2026-03-08T06:00Z', ['2026-03-08T06:30Z', '2026-03-08T07:30Z']],
+    ['Africa/Cairo', '0 * * * *', '2026-04-23T21:30Z', ['2026-04-23T22:00Z', '2026-04-23T23:00Z']],
+  ])('of every hour follow the hours that pass, in %s for "%s"', (zone, cron, after, expected) => {
+    expect(nextResets(resetting(zone, cron), after, 2)).toEqual(expected)
   })
 
   it('happen once for a pattern that matches for longer than a minute', () => {
@@ -76,10 +100,9 @@ describe('resets of calendar quotas', () => {
     expect(schedule.nextReset(midnight)).toBe(midnight + 86_400_000)
   })
 
-  it('are unknown for a time that is skipped whenever its day comes', () => {
-    const never = resetting('America/New_York', '30 2 8-14 3 */7')
-    expect(never.nextReset(at('2026-01-01T00:00Z'))).toBeUndefined()
-    expect(never.validUntil(at('2026-01-01T00:00Z'))).toBe(at('2026-01-01T00:00Z') + 366 * 86_400_000)
+  it('happen every year at a time that is skipped whenever its day comes', () => {
+    const skipped = resetting('America/New_York', '30 2 8-14 3 */7')
+    expect(nextResets(skipped, '2026-01-01T00:00Z', 2)).toEqual(['2026-03-08T07:00Z', '2027-03-14T07:00Z'])
   })
 
   it('are the latest and the earliest of several patterns', () => {
@@ -89,12 +112,24 @@ describe('resets of calendar quotas', () => {
   })
 })
 
+function clockChanges(zone: string, from: string, until: string): number[] {
+  const changes: number[] = []
+  for (let span = timeZone(zone).spanAt(at(from)); span.untilMs < at(until); ) {
+    const next = timeZone(zone).spanAt(span.untilMs)
+    if (next.offsetMs !== span.offsetMs) changes.push(next.fromMs)
+    span = next
+  }
+  return changes
+}
+
 describe('properties of random schedules', () => {
   const anyCase = fc.integer({min: 0, max: 2 ** 31}).map(seed => {
     const pick = new Picker(seeded(seed))
     const zone = pick.of(ZONES)
+    // Half of them are daily, at hours in which clocks change.
+    const isDaily = pick.chance(0.5)
     for (;;) {
-      const text = randomCron(pick)
+      const text = isDaily ? `${pick.whole(0, 59)} ${pick.whole(0, 3)} * * *` : randomCron(pick)
       try {
         if (!parseCron(text).isAlways) return {zone, text, ms: randomInstant(pick, zone)}
       } catch {}
@@ -104,24 +139,41 @@ describe('properties of random schedules', () => {
   it('last ≤ now < next, both are starts, and nothing starts in between', () => {
     fc.assert(
       fc.property(anyCase, ({zone, text, ms}) => {
-        const cron = parseCron(text)
-        const schedule = resetting(zone, text)
-        const last = schedule.lastReset(ms)
-        const next = schedule.nextReset(ms)
-        const isStart = (minute: number) =>
-          matchesAt(cron, timeZone(zone), minute) && !matchesAt(cron, timeZone(zone), minute - MINUTE_MS)
-        if (last !== undefined) expect(last <= ms && isStart(last)).toBe(true)
-        if (next !== undefined) expect(next > ms && isStart(next)).toBe(true)
         const now = Math.floor(ms / MINUTE_MS) * MINUTE_MS
-        for (let minutes = 0; minutes < 2000; minutes++) {
-          const before = now - minutes * MINUTE_MS
-          const after = now + (minutes + 1) * MINUTE_MS
-          if (before > (last ?? -Infinity)) expect(isStart(before)).toBe(false)
-          if (after < (next ?? Infinity)) expect(isStart(after)).toBe(false)
+        const starts = startsBetween(zone, text, now - 2000 * MINUTE_MS, now + 2000 * MINUTE_MS)
+        for (const atMs of [ms - 3_600_000, ms, ms + 1_800_000, ms + 3_600_000]) {
+          const schedule = resetting(zone, text)
+          const last = schedule.lastReset(atMs) ?? -Infinity
+          const next = schedule.nextReset(atMs) ?? Infinity
+          expect(last).toBeLessThanOrEqual(atMs)
+          expect(next).toBeGreaterThan(atMs)
+          expect(starts.filter(start => start <= atMs).at(-1) ?? last).toBe(last)
+          expect(starts.find(start => start > atMs) ?? next).toBe(next)
         }
       }),
-      {numRuns: 60},
+      {numRuns: 100},
     )
+  })
+
+  it('S1 every local date has one reset, at its first instant, in every zone and year', () => {
+    for (const zone of ZONES) {
+      const date = (ms: number) => Math.floor((ms + timeZone(zone).spanAt(ms).offsetMs) / DAY_MS)
+      const schedule = resetting(zone, '0 0 * * *')
+      for (const changeMs of clockChanges(zone, '1995-01-01T00:00Z', '2040-01-01T00:00Z')) {
+        const context = `${zone} ${iso(changeMs)}`
+        for (let last = schedule.lastReset(changeMs - 2 * DAY_MS) ?? 0; last < changeMs + 2 * DAY_MS; ) {
+          const next = schedule.nextReset(last) ?? 0
+          // Apia had no 30 December 2011.
+          expect(date(next) - date(last), context).toBe(
+            zone === 'Pacific/Apia' && iso(next) === '2011-12-30T10:00Z' ? 2 : 1,
+          )
+          expect(date(next - MINUTE_MS), context).toBeLessThan(date(next))
+          expect(schedule.lastReset(next), context).toBe(next)
+          expect(schedule.lastReset(next - 1), context).toBe(last)
+          last = next
+        }
+      }
+    }
   })
 
   it('the wall clock is the one that Intl shows', () => {

@@ -14,7 +14,7 @@ import {
 import {DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
 import {askPeer, peerPrograms} from './peer-schedule.js'
-import {Picker, randomCron, randomInstant, seeded, ZONES} from './random-schedules.js'
+import {Picker, randomCron, randomInstant, seeded, startsBetween, ZONES} from './random-schedules.js'
 
 interface Question {
   readonly ask: 'evaluate'
@@ -50,7 +50,12 @@ const SCHEDULES = Number(process.env.ZAEL_CALENDAR_SCHEDULES ?? 1_500)
 const SEED = Number(process.env.ZAEL_CALENDAR_SEED ?? 1)
 
 /** Differences by class. What is in none of them fails the suite. */
-type DifferenceClass = 'beyond-its-reach' | 'skipped-by-its-search' | 'never-answered' | 'other-zone-data'
+type DifferenceClass =
+  | 'beyond-its-reach'
+  | 'skipped-by-its-search'
+  | 'never-answered'
+  | 'other-zone-data'
+  | 'clock-change'
 
 function randomQuestion(pick: Picker): Question {
   const zone = pick.of(ZONES)
@@ -121,6 +126,7 @@ function answer({zone, ms, base, windows, resets}: Question): Answer {
  * - Its search forward steps over hours that come twice when clocks go back by more than an hour, or over midnight.
  * - Its search back does not end on the day on which an hour that is not a whole one is skipped (Pacific/Chatham).
  * - Its time zone data is of another version.
+ * - It resets by the clock as it runs: not at a time that is skipped, and again at one that comes twice.
  */
 async function classify(
   differences: readonly Difference[],
@@ -136,7 +142,8 @@ async function classify(
     const {zone, moments} = looks[at] as (typeof looks)[number]
     const {offsets, matches} = answers[at] as (typeof answers)[number]
     const isOtherZoneData = moments.some((ms, index) => timeZone(zone).spanAt(ms).offsetMs !== offsets[index])
-    const name = isOtherZoneData ? 'other-zone-data' : classOf(difference, matches)
+    const found = isOtherZoneData ? 'other-zone-data' : classOf(difference, matches)
+    const name = found === 'unexplained' && isClockChange(difference) ? 'clock-change' : found
     classes.set(name, [...(classes.get(name) ?? []), difference])
   }
   return classes
@@ -158,6 +165,20 @@ function classOf(
   }
   if (key === 'last') return isStart && ours > theirs ? 'skipped-by-its-search' : 'unexplained'
   return (key === 'next' ? isStart : isChange) && ours < theirs ? 'skipped-by-its-search' : 'unexplained'
+}
+
+/** Whether clocks change near one of the answers, and ours is a start by the rule for that. */
+function isClockChange({question: {zone, resets}, key, ours, theirs}: Difference): boolean {
+  const isNear = (ms: Moment) => typeof ms === 'number' && offsetAt(ms - DAY_MS) !== offsetAt(ms + DAY_MS)
+  const isStart = (ms: Moment) =>
+    typeof ms === 'number' &&
+    resets.some(cron => startsBetween(zone, parseCron(cron).text, ms, ms + MINUTE_MS).length > 0)
+  // The answer until when a state is valid may also be a change of a window.
+  return [ours, theirs].some(isNear) && (key === 'until' || isStart(ours))
+
+  function offsetAt(ms: number): number {
+    return timeZone(zone).spanAt(ms).offsetMs
+  }
 }
 
 function reachOf({windowReachMs, cycleMs}: Cron, isBack: boolean): number {

@@ -1,4 +1,6 @@
-import {DAY_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
+import {parseCron} from '../../../src/lib/core/calendar/cron.js'
+import {matchesAt} from '../../../src/lib/core/calendar/cron-search.js'
+import {DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
 
 /** Numbers from 0 to 1 that depend on the seed alone. */
 export function seeded(seed: number): () => number {
@@ -138,4 +140,25 @@ function term(pick: Picker, min: number, max: number, names: readonly string[]):
   if (kind < 0.15) return `*${step}`
   if (kind < 0.6) return `${low}-${high}${step}`
   return `${word(low)}${step}`
+}
+
+/** Minute by minute: the wall clock starts what it passes for the first time, and an hour whenever it shows it. */
+export function startsBetween(zone: string, text: string, fromMs: number, untilMs: number): number[] {
+  const cron = parseCron(text)
+  const shown = (ms: number) => ms + timeZone(zone).spanAt(ms).offsetMs
+  const isStart = (ms: number, of: string) =>
+    matchesAt(cron, timeZone(of), ms) && !matchesAt(cron, timeZone(of), ms - MINUTE_MS)
+  const hours = Array.from({length: 24}, (_, hour) => [...cron.times.slice(hour * 60, hour * 60 + 60)])
+  if (hours.every(hour => hour.includes(1) && hour.includes(0)))
+    return minutes(fromMs, untilMs).filter(ms => isStart(ms, zone))
+  let latest = Math.max(...minutes(fromMs - 1560 * MINUTE_MS, fromMs).map(shown))
+  return minutes(fromMs, untilMs).filter(ms => {
+    const passed = minutes(latest + MINUTE_MS, shown(ms) + MINUTE_MS)
+    latest = Math.max(latest, shown(ms))
+    return passed.some(wallMs => isStart(wallMs, 'UTC'))
+  })
+}
+
+function minutes(fromMs: number, endMs: number): number[] {
+  return Array.from({length: Math.max(0, (endMs - fromMs) / MINUTE_MS)}, (_, index) => fromMs + index * MINUTE_MS)
 }

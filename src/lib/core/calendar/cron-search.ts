@@ -1,5 +1,5 @@
 import type {Cron} from './cron.js'
-import {DAY_MS, MINUTE_MS, type TimeZone} from './time-zone.js'
+import {DAY_MS, firstInstantAt, latestWallMs, MINUTE_MS, type TimeZone, timeZone} from './time-zone.js'
 
 const MINUTES_OF_DAY = 1440
 
@@ -38,14 +38,33 @@ function lastWhere(cron: Cron, zone: TimeZone, isMatch: boolean, upToMs: number)
   return undefined
 }
 
-/** An hour-long match starts once, a repeated wall-clock minute twice, a skipped one not at all. */
+/**
+ * A cron starts where it begins to match on an even wall clock, without clock changes. A start in a skipped time is the
+ * first instant after it; a start in a repeated time counts once, the first time. So every day begins once.
+ */
 export function nextStart(cron: Cron, zone: TimeZone, afterMs: number): number | undefined {
+  if (cron.isHourly) return nextRise(cron, zone, afterMs)
+  const wallMs = nextRise(cron, timeZone(EVEN), latestWallMs(zone, afterMs))
+  return wallMs === undefined ? undefined : firstInstantAt(zone, wallMs)
+}
+
+export function lastStart(cron: Cron, zone: TimeZone, upToMs: number): number | undefined {
+  if (cron.isHourly) return lastRise(cron, zone, upToMs)
+  const wallMs = lastRise(cron, timeZone(EVEN), latestWallMs(zone, upToMs))
+  return wallMs === undefined ? undefined : firstInstantAt(zone, wallMs)
+}
+
+/** Without clock changes: its instants stand for times of a wall clock. */
+const EVEN = 'UTC'
+
+/** By the clock as it runs: a match that lasts for hours rises once, a repeated minute twice, a skipped one never. */
+function nextRise(cron: Cron, zone: TimeZone, afterMs: number): number | undefined {
   const next = (Math.floor(afterMs / MINUTE_MS) + 1) * MINUTE_MS
   const gap = matchesAt(cron, zone, afterMs) ? nextWhere(cron, zone, false, next) : next
   return gap === undefined ? undefined : nextWhere(cron, zone, true, gap)
 }
 
-export function lastStart(cron: Cron, zone: TimeZone, upToMs: number): number | undefined {
+function lastRise(cron: Cron, zone: TimeZone, upToMs: number): number | undefined {
   const match = lastWhere(cron, zone, true, upToMs)
   const gap = match === undefined ? undefined : lastWhere(cron, zone, false, match - MINUTE_MS)
   return gap === undefined ? undefined : gap + MINUTE_MS

@@ -14,6 +14,8 @@ export interface Cron {
   readonly needsBothDays: boolean
   /** Matches every minute, so it never starts. */
   readonly isAlways: boolean
+  /** Starts in every hour of a day, so its periods are hours that pass, not times of a day. */
+  readonly isHourly: boolean
   /** How far ahead the Python client 0.17 looks for the next window change, in ms. */
   readonly windowReachMs: number
   /** Longest time between matches, in ms, ignoring leap years and months without such a day. */
@@ -67,6 +69,7 @@ export function parseCron(text: string): Cron {
     times: Uint8Array.from({length: 1440}, (_, at) => (hours.has(Math.floor(at / 60)) && minutes.has(at % 60) ? 1 : 0)),
     ...{days: bits(days), months: bits(months), weekdays: bits(weekdays), needsBothDays},
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
+    isHourly: hours.size === 24 && minutes.size < 60,
     windowReachMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
     cycleMs: cycleMs(),
   }

@@ -89,6 +89,24 @@ export function instantsAt(zone: TimeZone, wallMs: number): number[] {
     .sort((a, b) => a - b)
 }
 
+/** The latest wall-clock time that was shown up to an instant: it does not go back when clocks do. */
+export function latestWallMs(zone: TimeZone, ms: number): number {
+  let latestMs = ms + zone.spanAt(ms).offsetMs
+  for (let at = zone.spanAt(ms).fromMs; at > ms - 2 * DAY_MS; ) {
+    const {offsetMs, fromMs} = zone.spanAt(at - MINUTE_MS)
+    latestMs = Math.max(latestMs, at - 1 + offsetMs)
+    at = fromMs
+  }
+  return latestMs
+}
+
+/** When the wall clock first shows a time or, where that is skipped, a later one. Rounded up to a whole minute. */
+export function firstInstantAt(zone: TimeZone, wallMs: number): number {
+  let {offsetMs, fromMs, untilMs} = zone.spanAt(wallMs - DAY_MS)
+  while (untilMs + offsetMs <= wallMs) ({offsetMs, fromMs, untilMs} = zone.spanAt(untilMs))
+  return Math.max(fromMs, Math.ceil((wallMs - offsetMs) / MINUTE_MS) * MINUTE_MS)
+}
+
 const zones = new Map<string, TimeZone>()
 
 export function timeZone(name: string): TimeZone {

@@ -112,6 +112,7 @@ describe('waiting', () => {
 
   it('L3 never helps above capacity, nor when nothing refills, nor beyond what a clock can count', () => {
     expect(retryAfterMs(rate(10n ** 12n, 1n, 86_400_000), whole(0n), 10n ** 12n)).toBe(Number.POSITIVE_INFINITY)
+    expect(retryAfterMs(rate(10n ** 8n, 1n, 86_400_000), whole(0n), 10n ** 8n)).toBe(Number.POSITIVE_INFINITY)
     expect(retryAfterMs(rate(1000n, 1000n, 1000), whole(0n), 1001n)).toBe(Number.POSITIVE_INFINITY)
     expect(retryAfterMs(rate(1000n, 0n, 1000), whole(0n), 1n)).toBe(Number.POSITIVE_INFINITY)
   })

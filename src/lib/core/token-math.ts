@@ -62,6 +62,9 @@ export function takeBackRefill(rate: Rate, balance: Balance, aheadMs: number): B
   return {tokensMilli: tokensMilli > lowest ? tokensMilli : lowest, remainder: 0n}
 }
 
+/** 3,000 years; a longer wait counts as never. Instants after it would be beyond all dates. */
+export const LONGEST_WAIT_MS = 10 ** 14
+
 /** 0 if the balance suffices, `Infinity` if it never will. Adds 1 ms, since instants are truncated to milliseconds. */
 export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint): number {
   const deficit = neededMilli - balance.tokensMilli
@@ -69,7 +72,7 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   if (neededMilli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return Number.POSITIVE_INFINITY
   // Planted fault: retry-after is 50 ms short
   const wait = Number((deficit * BigInt(rate.refillPeriodMs) - balance.remainder) / rate.refillAmountMilli) + 1
-  return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
+  return wait <= LONGEST_WAIT_MS ? wait : Number.POSITIVE_INFINITY
 }
 
 /** The balance that reaches `amountMilli` exactly, to the millisecond, when `earned` is added; may be a debt. */

@@ -8,7 +8,7 @@ import {generationAttributes, type ParentGeneration, readGeneration} from './fam
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './kind-attributes.js'
 import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
-import {readBigInt, readBoolean, readNumber, readString} from './read.js'
+import {readBigInt, readBoolean, readExpiry, readNumber, readString} from './read.js'
 
 /** One shard of a bucket. Parameters in `state` are those of the whole bucket, whatever the shard count. */
 export interface BucketRecord extends Bypassable {
@@ -212,7 +212,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
     shardCount: readShardCount(item),
     cascade: readBoolean(item, names.cascade) ?? false,
     parent: readString(item, names.parent),
-    ttlSeconds: readNumber(item, names.expiresAt),
+    ttlSeconds: readExpiry(item, names.expiresAt),
     state: {refilledAtMs, limits},
     limitsRevision: readString(item, names.limitsRevision),
     incarnation: readString(item, names.incarnation),

@@ -1,7 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
 import {type Item, s} from './attribute-value.js'
 import {LITERAL_DEFAULT, legacyVersionKey, partitionPrefix, splitNamespace} from './legacy-key.js'
-import {readNumber, readString} from './read.js'
+import {readExpiry, readString} from './read.js'
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
@@ -53,7 +53,7 @@ export function foldBurst(item: Item): Item {
   return folded
 }
 
-export const readTtlSeconds = (item: Item): number | undefined => readNumber(flatten(item), 'ttl')
+export const readTtlSeconds = (item: Item): number | undefined => readExpiry(flatten(item), 'ttl')
 
 export function isExpiredItem(item: Item, nowMs: number): boolean {
   const ttlSeconds = readTtlSeconds(item)

@@ -1,3 +1,4 @@
+import {LATEST_EXPIRY_SECONDS} from '../core/buckets/bucket.js'
 import type {Item} from './attribute-value.js'
 import {type Json, toJson} from './json-attribute.js'
 
@@ -23,6 +24,12 @@ export function readNumber(item: Item, name: string): number | undefined {
   if (!value || !('N' in value)) return undefined
   const number = Number(value.N)
   return Number.isSafeInteger(number) ? number : Number(integerOf(value.N))
+}
+
+/** Other clients store any number of seconds. */
+export function readExpiry(item: Item, name: string): number | undefined {
+  const seconds = readNumber(item, name)
+  return seconds === undefined ? undefined : Math.min(seconds, LATEST_EXPIRY_SECONDS)
 }
 
 /** Up to this length, no number with a fraction reads as an integer. */

@@ -5,6 +5,7 @@ import {
   type BucketState,
   chooseFitting,
   expiresAtSeconds,
+  LATEST_EXPIRY_SECONDS,
   type LimitState,
   lifetimeSeconds,
   neededUntilSeconds,
@@ -286,6 +287,12 @@ describe('lifetime', () => {
   it('is needed for a minute at least, so that a bucket that fills up in no time is not expired between two requests', () => {
     expect(neededUntilSeconds([limit(100, 1000, 1)], 7, 5_000_500)).toBe(5060)
     expect(neededUntilSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5420)
+  })
+
+  it('L5 ends with the year 9999, however slowly the bucket fills', () => {
+    expect(expiresAtSeconds([limit(20_000_000_000, 1, 86_400)], 7, 5_000_500)).toBe(LATEST_EXPIRY_SECONDS)
+    const indebted = {...limit(1, 1, 30 * 86_400), tokensMilli: -(10n ** 12n)}
+    expect(neededUntilSeconds([indebted], 1, 5_000_500)).toBe(LATEST_EXPIRY_SECONDS)
   })
 
   it('D-41 grows with a debt, so that expiry forgives none', () => {

@@ -285,13 +285,17 @@ export function expiresAtSeconds(
   return Math.max(Math.floor(nowMs / 1000) + IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs))
 }
 
+/** End of the year 9999. A limit of 1/day with a burst of billions takes longer to fill, beyond exact numbers and dates. */
+export const LATEST_EXPIRY_SECONDS = 253_402_300_799
+
 /** Epoch seconds. Dropping the bucket earlier would forget charges: it would start full. */
 export function neededUntilSeconds(
   limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
   nowMs: number,
 ): number {
-  return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))
+  const neededSeconds = Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))
+  return Math.min(Math.floor(nowMs / 1000) + neededSeconds, LATEST_EXPIRY_SECONDS)
 }
 
 /** For a limit without a kind. The bucket must be refilled to `nowMs`. */

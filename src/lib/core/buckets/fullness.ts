@@ -113,6 +113,7 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
   return shares.flatMap(eachMs => roomAfter(share.limits, names, eachMs, nowMs) ?? [])
 }
 
+/** Slower buckets count as filled by then: an instant far in the past tells nothing more. */
 const LONGEST_FILL_MS = 365 * 86_400_000
 
 export function boundsOfUnseenRoom(
@@ -121,13 +122,11 @@ export function boundsOfUnseenRoom(
   nowMs: number,
 ): RoomBounds[] {
   if (names.length === 0 || names.length > MOST_NAMES_IN_ROOM || names.some(name => !rates.has(name))) return []
-  const fillMs = names.map(name => {
+  const fillMs = names.flatMap(name => {
     const {capacityMilli, refillAmountMilli, refillPeriodMs} = rates.get(name) as Rate
-    return refillAmountMilli > 0n
-      ? Number((capacityMilli * BigInt(refillPeriodMs)) / refillAmountMilli)
-      : LONGEST_FILL_MS
+    return refillAmountMilli > 0n ? [Number((capacityMilli * BigInt(refillPeriodMs)) / refillAmountMilli)] : []
   })
-  const firstFullMs = Math.min(...fillMs)
+  const firstFullMs = Math.min(LONGEST_FILL_MS, ...fillMs)
   return SHARES_OF_FILLING.flatMap(part => roomAfter(rates, names, Math.floor((firstFullMs * part) / 64), nowMs) ?? [])
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../../core/buckets/bucket.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../../core/buckets/shards.js'
 import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
-import {type Rate, toTokens} from '../../core/token-math.js'
+import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
 import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
 import {type BucketAddress, stampUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
@@ -106,7 +106,16 @@ function waitFor(
   const boundaries = shares.flatMap(share => nextBoundary(share, nowMs) ?? [])
   if (boundaries.length > 0) return Math.min(...boundaries) - nowMs + 1
   if (rate.refillAmountMilli <= 0n) return waitMs
-  return Number((rate.capacityMilli * BigInt(rate.refillPeriodMs)) / rate.refillAmountMilli) + 1
+  const held = refilled.flatMap(({limits}) => limits.get(name) ?? [])
+  return Math.min(LONGEST_WAIT_MS, Math.max(...[rate, ...held].map(fillMs)))
+}
+
+/** From zero or from a debt. 0 for a limit that does not refill. */
+function fillMs(limit: Rate & {readonly tokensMilli?: bigint}): number {
+  const {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli = 0n} = limit
+  if (refillAmountMilli <= 0n) return 0
+  const debtMilli = tokensMilli < 0n ? -tokensMilli : 0n
+  return Number(((capacityMilli + debtMilli) * BigInt(refillPeriodMs)) / refillAmountMilli) + 1
 }
 
 interface DisabledBucket {

@@ -14,6 +14,13 @@ describe('comma-separated values', () => {
     expect(fieldsOf('')).toEqual([])
   })
 
+  it('may have a quoted field of 20 MB', () => {
+    const long = `${'x'.repeat(10_000_000)}${'"'.repeat(100_000)}${'y'.repeat(10_000_000)}`
+    const [[first, second] = []] = fieldsOf(`"${long.replaceAll('"', '""')}",1\n`)
+    expect(first === long).toBe(true)
+    expect(second).toBe('1')
+  })
+
   it('may be separated by semicolons', () => {
     expect(fieldsOf('id;name\nu1;a, b\n')).toEqual([
       ['id', 'name'],

@@ -75,4 +75,31 @@ describe('a list of entities', () => {
     ])
     expect(() => csv('id', '')).toThrow('list.csv has no entities')
   })
+
+  it('refuses a key that a JSON object has twice', () => {
+    const lines = [
+      '{"id": "a", "limits": {"rpm": "60/min", "r\\u0070m" : "900/min"}}',
+      '{"id": "b", "name": "\\"id\\": ", "metadata": {"k": [{"k": 1}, {"k": "k"}]}}',
+      '{"id": "c", "id": "d", "metadata": {"list": [{"x": 1, "x": 2}]}}',
+    ]
+    expect(problemsOf(() => jsonl(...lines))).toEqual([
+      '1 limits.rpm "rpm" is given twice',
+      '3 id "id" is given twice',
+      '3 metadata.list.x "x" is given twice',
+    ])
+  })
+
+  it('refuses a cell that no item can hold, whatever its column', () => {
+    const cell = `"${'x'.repeat(10_000_000)}"`
+    const message = 'has 10,000,000 characters, but DynamoDB stores at most 409,600 bytes'
+    for (const column of ['name', 'limits', 'metadata.plan'])
+      expect(problemsOf(() => csv(`id,${column}`, `a,${cell}`))).toEqual([`2 ${column} ${message}`])
+  })
+
+  it('compares 100,000 columns without comparing each with every other', () => {
+    const names = Array.from({length: 100_000}, (_, at) => `metadata.c${at}`)
+    expect(problemsOf(() => csv(['id', ...names, 'metadata.c7'].join(','), 'a'))).toEqual([
+      '1 the column "metadata.c7" is there twice',
+    ])
+  })
 })

@@ -1,4 +1,5 @@
 import {InvalidInput} from '../core/errors.js'
+import {formatCount} from '../core/text/text.js'
 import {CsvProblem, type CsvRecord, csvRecords} from '../files/csv.js'
 import {reportIssues} from '../files/document-issues.js'
 import {
@@ -9,6 +10,7 @@ import {
   type Problem,
   reportProblems,
 } from '../files/document-problems.js'
+import {MAX_ITEM_BYTES} from '../schema/item-size.js'
 import type {ManifestEntity} from './manifest.js'
 import {entity, entityId, parentCycles} from './schema.js'
 
@@ -82,12 +84,39 @@ function readLines(reader: EntityReader, text: string): void {
     if (line.trim() === '') continue
     try {
       const value: unknown = JSON.parse(line)
+      const twice = keysGivenTwice(line)
+      for (const path of twice) reader.report(at + 1, path, `${JSON.stringify(path.at(-1))} is given twice`)
+      if (twice.length > 0) continue
       if (isMapping(value)) reader.add(at + 1, value)
       else reader.report(at + 1, [], 'a line must be an object such as {"id": "user-1"}')
     } catch (error) {
       reader.report(at + 1, [], `is not JSON: ${(error as Error).message}`)
     }
   }
+}
+
+/** Paths of repeated keys, which JSON.parse ignores. Expects valid JSON. */
+function keysGivenTwice(json: string): string[][] {
+  const twice: string[][] = []
+  const open: {readonly keys: Set<string>; key?: string}[] = []
+  // Only a key is followed by a colon.
+  const colon = /\s*:/y
+  for (let at = 0; at < json.length; at++) {
+    const sign = json[at] as string
+    if ('{['.includes(sign)) open.push({keys: new Set()})
+    else if ('}]'.includes(sign)) open.pop()
+    if (sign !== '"') continue
+    const start = at
+    for (at++; json[at] !== '"'; at++) if (json[at] === '\\') at++
+    colon.lastIndex = at + 1
+    const innermost = open.at(-1)
+    if (!innermost || !colon.test(json)) continue
+    const key = JSON.parse(json.slice(start, at + 1)) as string
+    innermost.key = key
+    if (innermost.keys.has(key)) twice.push(open.flatMap(each => each.key ?? []))
+    innermost.keys.add(key)
+  }
+  return twice
 }
 
 function readCsv(reader: EntityReader, text: string): void {
@@ -107,10 +136,12 @@ function readCsv(reader: EntityReader, text: string): void {
 function checkHeader(reader: EntityReader, columns: readonly string[]): void {
   const known: readonly string[] = COLUMNS.filter(name => !/[A-Z]/.test(name))
   if (!columns.includes('id')) reader.report(1, [], 'the column "id" is missing; the first line names the columns')
-  for (const [at, name] of columns.entries()) {
+  const seen = new Set<string>()
+  for (const name of columns) {
     const isKnown = known.includes(name) || /^(metadata|limits)\../.test(name)
     if (!isKnown) reader.report(1, [], notOneOf('a column', name, COLUMNS))
-    else if (columns.indexOf(name) < at) reader.report(1, [], `the column "${name}" is there twice`)
+    else if (seen.has(name)) reader.report(1, [], `the column "${name}" is there twice`)
+    seen.add(name)
   }
 }
 
@@ -124,6 +155,15 @@ function readRecord(reader: EntityReader, columns: readonly string[], {line, fie
   for (const [at, name] of columns.entries()) {
     const cell = (fields[at] ?? '').trim()
     if (cell === '') continue
+    if (cell.length > MAX_ITEM_BYTES) {
+      const most = formatCount(MAX_ITEM_BYTES)
+      reader.report(
+        line,
+        [name],
+        `has ${formatCount(cell.length)} characters, but DynamoDB stores at most ${most} bytes`,
+      )
+      return
+    }
     const [part = '', ...rest] = name.split('.')
     const below = rest.join('.')
     if (name === 'cascade') stated.cascade = BOOLEANS.get(cell.toLowerCase()) ?? cell

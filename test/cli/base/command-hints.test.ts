@@ -5,7 +5,7 @@ import {ZaelError} from '../../../src/lib/core/errors.js'
 import {RequestTooLarge, unknownLimit} from '../../../src/lib/limiter/refusal/errors.js'
 import {entityExists} from '../../../src/lib/repository/entities/errors.js'
 import {missing, nothingApplies} from '../../../src/lib/repository/limits/checks.js'
-import {namespaceState} from '../../../src/lib/repository/namespaces/errors.js'
+import {namespaceNameTaken, namespaceState} from '../../../src/lib/repository/namespaces/errors.js'
 import {needsMigration} from '../../../src/lib/repository/table/version-compatibility.js'
 import {readSources} from '../../helpers/sources.js'
 
@@ -23,6 +23,13 @@ it.each([
   ],
   [namespaceState(record, 'is active', 'delete'), 'zael namespace delete acme'],
   [namespaceState(record, 'is already deleted', 'purge'), 'zael namespace purge n1'],
+  [namespaceState({...record, name: 'my team'}, 'is active', 'delete'), "`zael namespace delete 'my team'`"],
+  [namespaceState({...record, id: 'a;b'}, 'is already deleted', 'purge'), "`zael namespace purge 'a;b'`"],
+  [namespaceState({...record, id: 'a;b'}, 'is half purged', 'finish purge'), "`zael namespace purge 'a;b'`"],
+  [
+    namespaceNameTaken({...record, id: 'a;b', name: "o'hara"}, 'n2'),
+    `\`zael namespace delete 'o'\\''hara'\`, then recover 'a;b'.`,
+  ],
   [namespaceState(record, 'is active', 'none'), 'There is nothing to recover.'],
   [entityExists('user-1'), 'zael entity update user-1'],
   [needsMigration('0.9.0'), 'zael migrate run'],

@@ -41,12 +41,13 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
   'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
   'namespace.state': ({id, name, remedy}) => {
-    if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${name}\`.`
-    if (remedy === 'purge') return `Use \`zael namespace purge ${id}\` to delete its data too.`
-    return remedy === 'finish purge' ? `Finish with \`zael namespace purge ${id}\`.` : undefined
+    if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`
+    if (remedy === 'purge') return `Use \`zael namespace purge ${words(id)}\` to delete its data too.`
+    return remedy === 'finish purge' ? `Finish with \`zael namespace purge ${words(id)}\`.` : undefined
   },
-  'namespace.name-taken': ({id, name}) => `Free the name with \`zael namespace delete ${name}\`, then recover ${id}.`,
-  'namespace.changed': ({id}) => `Check it with \`zael namespace show ${id}\`, then try again.`,
+  'namespace.name-taken': ({id, name}) =>
+    `Free the name with \`zael namespace delete ${words(name)}\`, then recover ${words(id)}.`,
+  'namespace.changed': ({id}) => `Check it with \`zael namespace show ${words(id)}\`, then try again.`,
   'entity.missing': () => 'See `zael entity list`.',
   'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
   'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,

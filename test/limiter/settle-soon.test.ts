@@ -251,6 +251,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
         repair()
         await released
         await limiter.settled()
+        expect(await failure(lease.release({tpm: 1}))).toMatchObject({code: 'lease.over-release'})
       })
       expect(warnings).toMatchObject([{code: 'ZAEL_SETTLE'}])
       expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
@@ -292,6 +293,32 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
       expect(await tpm('acme')).toEqual({tokens: 1000, consumed: 0})
     })
+
+    it.each([
+      ['soon', () => new Denied('UpdateItem')],
+      ['now', () => new Unavailable('UpdateItem', false)],
+    ] as const)(
+      'S5 refunds once the tokens of a charge that was accepted and failed, settled %s',
+      async (settle, error) => {
+        await scene.entity('user-1', 'acme')
+        limiter = scene.limiter({onUnavailable: 'allow'})
+        const lease = await limiter.acquire({...request({tpm: 100}), settle})
+        const repair = failWith(error)
+        await warningsOf(async () => {
+          await lease.adjust({tpm: 50})
+          await limiter.settled()
+        })
+        repair()
+        expect(lease.consumed).toEqual({tpm: 100})
+        await lease.release({tpm: 120})
+        await lease.release({tpm: 30})
+        expect(lease.consumed).toEqual({tpm: 0})
+        expect(await failure(lease.release({tpm: 1}))).toMatchObject({code: 'lease.over-release'})
+        await limiter.settled()
+        expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
+        expect(await tpm('acme')).toEqual({tokens: 1000, consumed: 0})
+      },
+    )
 
     it('in doubt, a return is not made again (S6)', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))

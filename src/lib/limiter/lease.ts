@@ -10,12 +10,15 @@ import {balanceHeaders, type HeaderFields, type LimitBalances} from './refusal/h
 import {
   accept,
   book,
+  dropFailed,
   type Grant,
   type Holding,
   heldBy,
   heldSoonBy,
   isCharged,
+  noteFailed,
   partsOf,
+  refundableBy,
   takenBy,
 } from './request/grant.js'
 
@@ -118,8 +121,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** Whole tokens charged to the entity and not refunded, per limit, with pending settlements; if bypassed, counted. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
-    const consumed = own ? Object.fromEntries([...heldSoonBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
-    return consumed as Consumption<Name>
+    const held = own ? [...heldSoonBy(own)] : []
+    // Negative while a refund of a failed charge is pending.
+    const consumed = held.map(([name, milli]) => [name, toTokens(milli > 0n ? milli : 0n)])
+    return Object.fromEntries(consumed) as Consumption<Name>
   }
 
   /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty if unmetered. */
@@ -176,7 +181,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     else await this.#track(this.#correctAll(amounts))
   }
 
-  /** Refunds whole tokens, at most those the lease holds. */
+  /** Refunds whole tokens, at most those the lease holds. Tokens whose charge failed count too, and return nothing. */
   async release(amounts: Consumption<Name>): Promise<void> {
     const returned = [...checkConsumption(amounts as Consumption)].map(([name, milli]) => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))
@@ -251,7 +256,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     correct: SoonActions<Holding>['correct'],
     onDone?: (charges: [string, bigint][]) => void,
   ): Promise<void>[] {
-    return partsOf(grant, amounts).map(async ({holding, deltas}) => {
+    const parts = partsOf(grant, amounts)
+    dropFailed(grant, returnsOf(amounts))
+    return parts.map(async ({holding, deltas}) => {
       const returns = returnsOf(deltas)
       const charges = [...deltas].filter(([, milli]) => milli > 0n)
       // Unbook before writing: tokens whose refund is under way or in doubt must not be refunded again.
@@ -261,6 +268,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
         await correct(holding, deltas)
       } catch (error) {
         if (!mayHaveBeenApplied(error)) book(holding, returns, -1n)
+        noteFailed(grant, charges)
         onDone?.(charges)
         throw error
       }
@@ -332,18 +340,18 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     }
     for (const name of unknown) this.#addUnlimited(name)
     const isReturnOfNothing = (name: string, milli: bigint) =>
-      milli < 0n && this.#unlimited.includes(name) && this.#held(name) === 0n
+      milli < 0n && this.#unlimited.includes(name) && this.#refundable(name) === 0n
     return new Map([...asked].filter(([name, milli]) => !unknown.includes(name) && !isReturnOfNothing(name, milli)))
   }
 
-  #held(name: string): bigint {
+  #refundable(name: string): bigint {
     const grant = this.#grants.find(({record}) => record.state.limits.has(name))
-    return (grant && heldSoonBy(grant).get(name)) ?? 0n
+    return (grant && refundableBy(grant).get(name)) ?? 0n
   }
 
   #checkNotMoreThanHeld(amounts: Amounts): void {
     for (const [name, milli] of amounts) {
-      const held = this.#held(name)
+      const held = this.#refundable(name)
       if (milli >= 0n || -milli <= held) continue
       throw new InvalidInput(
         'lease.over-release',

@@ -27,6 +27,8 @@ export interface Grant {
   /** The shards' balances after settlements of this lease; absent if there were none. */
   shares?: readonly BucketState[] | undefined
   accepted?: Accepted
+  /** Millitokens whose charge failed. The caller may not know: refunding them is valid and returns nothing. */
+  failedMilli?: Amounts
 }
 
 /** Settlements accepted but not written, in millitokens; refunds are negative. */
@@ -78,6 +80,28 @@ export function heldSoonBy(grant: Grant): Map<string, bigint> {
   const {charges, returns} = grant.accepted ?? {}
   if (!charges || !returns) return heldBy(grant)
   return sumAmounts([{amounts: heldBy(grant)}, {amounts: charges}, {amounts: returns}])
+}
+
+/** Millitokens that a refund may name, over all items. */
+export function refundableBy(grant: Grant): Map<string, bigint> {
+  return sumAmounts([{amounts: heldSoonBy(grant)}, {amounts: grant.failedMilli ?? new Map()}])
+}
+
+export function noteFailed(grant: Grant, charges: Iterable<readonly [string, bigint]>): void {
+  grant.failedMilli = sumAmounts([{amounts: grant.failedMilli ?? new Map()}, {amounts: new Map(charges)}])
+}
+
+/** Refunds beyond the held tokens are of failed charges. */
+export function dropFailed(grant: Grant, returns: Iterable<readonly [string, bigint]>): void {
+  if (!grant.failedMilli) return
+  const [held, failed] = [heldBy(grant), new Map(grant.failedMilli)]
+  for (const [name, milli] of returns) {
+    const beyondHeld = -milli - (held.get(name) ?? 0n)
+    if (beyondHeld <= 0n) continue
+    const left = (failed.get(name) ?? 0n) - beyondHeld
+    failed.set(name, left > 0n ? left : 0n)
+  }
+  grant.failedMilli = failed
 }
 
 /** Charges go to the first item; refunds go to the items that gave the tokens, so that no shard starves. */

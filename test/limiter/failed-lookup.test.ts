@@ -2,6 +2,7 @@ import {setImmediate as nextTurn} from 'node:timers/promises'
 import {beforeEach, expect, it} from 'vitest'
 import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {Denied} from '../../src/lib/dynamo/errors.js'
+import type {Operation} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
@@ -9,10 +10,17 @@ import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
+import {failure} from './visit.js'
 
 const RESOURCE = 'gpt-4'
 const of = (rpm: number) => ({entity: 'user-1', resource: RESOURCE, consume: {rpm}})
 const DENIED = {name: 'AccessDeniedException', $metadata: {httpStatusCode: 400}}
+
+async function untilAborted(operation: Operation, signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(classifyError(signal.reason, operation, {signal})))
+  })
+}
 
 describeOnEngine('a lookup of the namespace that fails later on', () => {
   const table = useTable()
@@ -20,15 +28,20 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
   let faults: FaultTransport
   let namespace: string
   let isDenied: boolean
+  /** Gets no answer before its signal aborts, like a response that drips in. */
+  let hung: Operation | undefined
+  let open: (timeoutMs: number) => RateLimiter
   let limiter: RateLimiter
 
   beforeEach(async () => {
     scene = new Scene(table)
     faults = new FaultTransport(table.transport)
     isDenied = false
+    hung = undefined
     scene.transport = {
       send: async (operation, input, options) => {
         if (isDenied && operation === 'GetItem') throw classifyError(DENIED, operation, {sent: true})
+        if (operation === hung) return untilAborted(operation, options?.signal)
         return faults.send(operation, input, options)
       },
     }
@@ -38,14 +51,9 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     Object.assign(scene, {namespace})
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
     // By name: a namespace that is given by its id is not looked up.
-    limiter = new RateLimiter({
-      stack: table.name,
-      namespace: name,
-      transport: scene.transport,
-      clock: () => scene.nowMs,
-      onUnavailable: 'block',
-      timeoutMs: PATIENT_MS,
-    })
+    const options = {stack: table.name, namespace: name, transport: scene.transport, onUnavailable: 'block'} as const
+    open = timeoutMs => new RateLimiter({...options, clock: () => scene.nowMs, timeoutMs})
+    limiter = open(PATIENT_MS)
   })
 
   /** The next request looks the namespace up again, and is not allowed to. */
@@ -76,6 +84,26 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     await failLookup()
     await limiter.close()
     expect([readRefusals(await stored()).requests, limiter.uncountedRefusals]).toEqual([1, 0])
+  })
+
+  it.each(['the first lookup', 'a read of limits'])('L5 closing ends %s where it hangs', async which => {
+    const hasty = open(500)
+    if (which === 'a read of limits') await hasty.resourceCapacity(RESOURCE)
+    hung = which === 'a read of limits' ? 'BatchGetItem' : 'GetItem'
+    expect(await failure(hasty.acquire(of(1)))).toMatchObject({code: 'limiter.unavailable'})
+    await hasty.close()
+  })
+
+  it('L6 closing ends a later lookup that hangs, and still counts refusals', async () => {
+    const hasty = open(2_000)
+    await hasty.acquire(of(90))
+    await hasty.tryAcquire(of(90))
+    scene.nowMs += 30_000
+    hung = 'GetItem'
+    const late = failure(hasty.acquire({...of(1), timeoutMs: 1}))
+    expect(await late).toMatchObject({code: 'limiter.unavailable'})
+    await hasty.close()
+    expect([readRefusals(await stored()).requests, hasty.uncountedRefusals]).toEqual([1, 0])
   })
 
   it('loses no refund: closing waits for it', async () => {

@@ -1,6 +1,7 @@
 import {type Consumption, checkConsumption} from '../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
+import {connectionsClosed} from '../dynamo/abort.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import {type LearntLimits, type Lesson, learnBucket} from '../repository/operations/learn.js'
@@ -69,6 +70,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #settings: LimiterSettings
   readonly #lookup: NamespaceLookup
   readonly #closing = new AbortController()
+  /** Ends the reads that requests wait for. Writes, and the reads they need, continue. */
+  readonly #reads = new AbortController()
   readonly #observer: DecisionObserver | undefined
   #hasReadPolicy = false
 
@@ -85,7 +88,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     this.#observer = onDecision && new DecisionObserver(onDecision, namespace ?? namespaceId ?? 'default')
     this.#table = this.#observer ? {...table, transport: this.#observer.counting(table.transport)} : table
     this.#closeTable = close
-    this.#lookup = new NamespaceLookup(this.#table, this.#settings, options)
+    this.#lookup = new NamespaceLookup(this.#table, this.#settings, options, this.#reads.signal)
   }
 
   /**
@@ -163,10 +166,14 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** Ends waits, finishes work under way, writes pending settlements and refusals, then disconnects. Repeatable. */
   async close(): Promise<void> {
     this.#closing.abort()
+    // Requests are decided or given up by then, but a read that hangs is retried for much longer.
+    const timer = setTimeout(() => this.#reads.abort(connectionsClosed()), this.#settings.writeTimeoutMs)
     this.#lookup.found?.queues.hurry()
     await this.settled()
     await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
+    clearTimeout(timer)
+    this.#reads.abort(connectionsClosed())
     await this.#closeTable()
   }
 

@@ -25,6 +25,8 @@ const SHARDS_TRIED = 3
 
 interface NamespaceLimiterOptions {
   readonly table: NamespaceTable
+  /** The same table, for reads that no write needs. Default: `table`. */
+  readonly reading?: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
   readonly merge: boolean
@@ -65,14 +67,20 @@ export class NamespaceLimiter {
   readonly #gatherer: ShardGatherer
   readonly #random: () => number
 
-  constructor({table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
+  constructor({table, reading = table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = table
     const {configCheckMs, cacheSize} = settings
     this.table = table
     this.settings = settings
     this.#configs = cache
-    this.resolver = new ConfigResolver(table, cache)
-    this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs, cacheSize})
+    this.resolver = new ConfigResolver(reading, cache)
+    this.limits = new LimitSource({
+      table: reading,
+      resolver: this.resolver,
+      defaultLimits,
+      cacheMs: configCheckMs,
+      cacheSize,
+    })
     this.#entities = new EntityCache({clock, ttlMs: configCheckMs, maxEntries: cacheSize})
     this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
     this.#gatherer = new ShardGatherer(this.queues)

@@ -3,7 +3,7 @@ import {ConfigCache} from '../../repository/limits/cache.js'
 import {namespaceMissing} from '../../repository/namespaces/errors.js'
 import {Namespaces} from '../../repository/namespaces/namespaces.js'
 import {openNamespace, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
-import type {Table} from '../../repository/table/table.js'
+import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from '../request/options.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
@@ -12,14 +12,22 @@ export class NamespaceLookup {
   readonly #settings: LimiterSettings
   readonly #options: RateLimiterOptions & LimiterSeams
   readonly #cache: ConfigCache
+  readonly #reads: AbortSignal
   #namespace: Promise<NamespaceLimiter> | undefined
   #found: NamespaceLimiter | undefined
   #lookedUpAtMs = 0
   #isLookingUp = false
   #isMigrating = false
 
-  constructor(table: Table, settings: LimiterSettings, options: RateLimiterOptions & LimiterSeams) {
+  constructor(
+    table: Table,
+    settings: LimiterSettings,
+    options: RateLimiterOptions & LimiterSeams,
+    /** Aborts lookups and reads of limits. */
+    reads: AbortSignal,
+  ) {
     this.#table = table
+    this.#reads = reads
     this.#settings = settings
     this.#options = options
     // During a migration, records not yet copied look absent: don't cache absence.
@@ -79,21 +87,23 @@ export class NamespaceLookup {
     if (this.#found?.table.namespace === namespace) return this.#found
     const {defaultLimits = [], merge = true, random = Math.random} = this.#options
     const table = {...this.#table, namespace}
-    return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+    const [settings, reading] = [this.#settings, untilAborted(table, this.#reads)]
+    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, merge, random, defaultLimits})
   }
 
   /** Checks the table layout once: a migration never reverts it. Whether a migration is running may change. */
   async #namespaceId(isAgain: boolean): Promise<string> {
     const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId
+    const table = untilAborted(this.#table, this.#reads)
     if (!isAgain) {
-      const {id, isMigrating} = await openNamespace(this.#table, namespace)
+      const {id, isMigrating} = await openNamespace(table, namespace)
       this.#isMigrating = isMigrating
       return id
     }
-    const found = await new Namespaces(this.#table).resolve(namespace)
+    const found = await new Namespaces(table).resolve(namespace)
     if (!found) throw namespaceMissing(namespace)
-    if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(this.#table)) === 'open'
+    if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(table)) === 'open'
     return found.id
   }
 }

@@ -153,6 +153,25 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     })
   })
 
+  it.each([
+    ['whose clock is 5 s ahead', 5_000],
+    ['whose clock is an hour ahead', 3_600_000],
+  ])('S6 a first acquire of a process %s is charged once, though a reset sets the instant back', async (_, aheadMs) => {
+    const right = scene.limiter({transport: table.transport})
+    await right.acquire(request({input: 1}))
+    const fast = scene.limiter({clock: () => scene.nowMs + aheadMs})
+    await fast.acquire(request({input: 1}, 'user-2'))
+    holdBack()
+    await fast.acquire(request({input: 30}))
+    for (let resets = 0; resets < 2; resets++) {
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+      scene.nowMs += 1000
+      await right.acquire(request({input: 40}))
+    }
+    await arrive()
+    expect([late.length, await consumed()]).toEqual([1, 111])
+  })
+
   it('several attempts of one acquire, none of them answered, are charged once, whatever comes between', async () => {
     await limiter.acquire(request({input: 100}))
     holdBack(9)

@@ -40,6 +40,31 @@ export function firstTriesArriveLate(draws: Draws): Planned {
   return {...plain(3, limits), steps, faults: disturbed(draws, [1, 2], ['late'], [5, 90])}
 }
 
+/**
+ * A process whose clock is ahead takes from buckets that it has not seen. Operators reset these buckets, which sets the
+ * refill instant back, before first tries that were ruled out arrive.
+ */
+export function resetsBeforeFirstTries(draws: Draws): Planned {
+  const capacity = draws.int(50, 300)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, capacity), refillPeriodSeconds: 3600}]
+  const steps: Step[] = []
+  for (const [number, entity] of entities(8).entries()) {
+    const [atMs, half] = [5000 + number * 4000, Math.ceil(capacity / 2)]
+    steps.push(ask(number * 100, 0, entity, half))
+    steps.push(ask(atMs, 1, entity, draws.int(1, 4)))
+    const resetMs = atMs + draws.int(500, 900)
+    steps.push({atMs: resetMs, by: OTHERS, deed: {kind: 'reset', entity}})
+    // A full bucket has overflowed by the clock that is ahead: the first try would not be applied.
+    steps.push(ask(resetMs + draws.int(150, 400), 0, entity, half))
+  }
+  return {
+    ...plain(2, limits),
+    skewsMs: [0, draws.int(5000, 50_000)],
+    steps,
+    faults: disturbed(draws, [1], ['late'], [1300, 3000]),
+  }
+}
+
 /** Refusals are taken along by writes whose outcome stays unknown, some of them because others overwrite their marks. */
 export function refusalsInDoubt(draws: Draws): Planned {
   const capacity = draws.int(40, 80)

@@ -4,6 +4,7 @@ import {
   chargesAfterAnnouncement,
   firstTriesArriveLate,
   refusalsInDoubt,
+  resetsBeforeFirstTries,
   rewritesArriveLate,
   topUpsInDoubt,
 } from './late-attempts.js'
@@ -210,7 +211,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   skew: draws => {
-    if (draws.chance(0.4)) return draws.pick([limitsChangeBehindClock, rewritesArriveLate])(draws)
+    if (draws.chance(0.4))
+      return draws.pick([limitsChangeBehindClock, rewritesArriveLate, resetsBeforeFirstTries])(draws)
     const limits = someLimits(draws, 1)
     const processes = draws.int(2, 4)
     const steps = traffic(draws, {

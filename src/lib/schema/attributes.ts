@@ -33,6 +33,8 @@ export const attributes = {
     /** Epoch ms. */
     refilledAt: 'rf',
     remainders: 'rfr',
+    /** Epoch ms: the latest refill instant that was set back. Other clients leave it unchanged. */
+    setBackFrom: 'rfb',
     shardCount: 'shard_count',
     cascade: 'cascade',
     parent: 'parent_id',

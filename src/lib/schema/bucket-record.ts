@@ -30,6 +30,8 @@ export interface BucketRecord extends Bypassable {
   readonly incarnation?: string | undefined
   /** Epoch ms until which balances and rates hold as stored. 0: the configuration may have changed. Absent if plain. */
   readonly validUntilMs?: number | undefined
+  /** Epoch ms: the latest refill instant that a reset or correction has set back. Absent if none has. */
+  readonly setBackFromMs?: number | undefined
   readonly isDisabled?: true | undefined
   /** The generation of `parent` and `cascade`; absent if no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
@@ -163,6 +165,7 @@ export function encodeBucket(record: BucketRecord): Item {
   if (record.incarnation !== undefined) item[names.incarnation] = s(record.incarnation)
   if (record.limitsRevision !== undefined) item[names.limitsRevision] = s(record.limitsRevision)
   if (record.validUntilMs !== undefined) item[names.validUntil] = n(record.validUntilMs)
+  if (record.setBackFromMs !== undefined) item[names.setBackFrom] = n(record.setBackFromMs)
   if (record.bypassUntilMs !== undefined) item[names.bypass] = n(record.bypassUntilMs)
   if (record.parentGeneration !== undefined) Object.assign(item, generationAttributes(record.parentGeneration))
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
@@ -218,6 +221,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
     incarnation: readString(item, names.incarnation),
   }
   if (names.validUntil in item) record.validUntilMs = readNumber(item, names.validUntil) ?? 0
+  if (names.setBackFrom in item) record.setBackFromMs = readNumber(item, names.setBackFrom) ?? 0
   const parentGeneration = readGeneration(item)
   if (parentGeneration) record.parentGeneration = parentGeneration
   if (names.disabled in item) record.isDisabled = true

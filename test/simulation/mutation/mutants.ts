@@ -56,6 +56,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a rewrite does not check the refill instant'],
     ['a rewrite does not check whether the limits have changed'],
     ['a rewrite does not move the refill instant', '!==', '<'],
+    ['a refill instant that is set back lets earlier attempts through'],
   ]),
   ...inFunction('markedUpdate', [
     ['a repetition is not recognised'],

@@ -113,6 +113,12 @@ export function demandTokens(
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
 }
 
+/** A late attempt that a later refill instant had ruled out. */
+function refuseSetBack(e: ExpressionBuilder, nowMs: number): void {
+  const setBackFrom = e.name(names.setBackFrom)
+  e.condition(`attribute_not_exists(${setBackFrom}) OR ${setBackFrom} <= ${e.value(n(nowMs))}`)
+}
+
 function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takesTokens: boolean): void {
   const refilledAt = e.name(names.refilledAt)
   const bounds = takesTokens ? room.bounds : [ANY_TIME]
@@ -120,7 +126,10 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
   if (room.seen) requireLimitsRevision(e, room.seen)
   else if (takesTokens) requireShardCount(e, room.shardCount)
   // Without a seen revision, a late attempt must not find tokens refilled since (decision 26).
-  if (!room.seen) e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
+  if (!room.seen) {
+    e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
+    refuseSetBack(e, nowMs)
+  }
   const since = (ms: number) => `${refilledAt}>=${e.value(n(ms))}`
   // Planted fault: what has overflowed can be taken as well
   if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))

@@ -136,6 +136,10 @@ export function plannedUpdate(
   if (write.isReset) e.set(names.incarnation, s(mark.nonce))
   // Planted fault: a rewrite does not move the refill instant
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
+  // Attempts that were ruled out by the later instant stay ruled out (decision 26).
+  const latestMs = Math.max(record.state.refilledAtMs, record.setBackFromMs ?? 0)
+  // Planted fault: a refill instant that is set back lets earlier attempts through
+  if (plan.refilledAtMs < record.state.refilledAtMs) e.set(names.setBackFrom, n(latestMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n, taken.get(name) ?? 0n)
     guardLimit(e, name, change, plan, {...write, amounts: taken})

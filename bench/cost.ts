@@ -1,5 +1,7 @@
 import {randomBytes} from 'node:crypto'
 import {createAggregator} from '../src/lib/aggregator/aggregator.js'
+import {rollUpFromStart} from '../src/lib/aggregator/rollup/plan.js'
+import {DEFAULT_SETTINGS} from '../src/lib/aggregator/settings.js'
 import type {StreamRecord} from '../src/lib/aggregator/stream-event.js'
 import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
@@ -236,9 +238,8 @@ async function rollUps(): Promise<string[] | undefined> {
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
-  const since = {S: '2000-01-01T00:00:00Z'}
-  const Item = {PK: {S: '_/SYSTEM#'}, SK: {S: '#ROLLUPS'}, daily: since, monthly: since}
-  await environment.transport.send('PutItem', {TableName: environment.newTenant().name, Item})
+  // As `deploy` and `local up` leave a new table.
+  await rollUpFromStart(environment.newTenant(), DEFAULT_SETTINGS)
   // First: later the agenda has the windows of all scenarios.
   const rolled = await rollUps()
   const rows: string[][] = []

@@ -10,6 +10,7 @@ import {lambdaPackage} from '../../src/lib/infra/stack/lambda-package.js'
 import {readStack, readStackResources} from '../../src/lib/infra/stack/reader.js'
 import {openTable} from '../../src/lib/repository/table/open-table.js'
 import {readVersion} from '../../src/lib/repository/table/version.js'
+import {readRollups} from '../../src/lib/repository/usage/sum.js'
 import {type IamProxy, iamProxy} from './iam-proxy.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {type MotoAccount, openMoto} from './small-stack.js'
@@ -113,6 +114,8 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       const {Configuration} = await lambda.send(new GetFunctionCommand({FunctionName: 'prod-aggregator'}))
       expect(Configuration).toMatchObject({CodeSha256: sha256Base64, MemorySize: 1024})
       expect((await readVersion(tableOf('prod'))).record).toMatchObject({schemaVersion: '0.9.0'})
+      const {switches} = await readRollups(tableOf('prod'))
+      expect([switches.daily.length, switches.monthly.length]).toEqual([1, 1])
     })
 
     it('a second deployment reports "no changes", and writes nothing', async () => {

@@ -1,6 +1,6 @@
 import {randomUUID} from 'node:crypto'
 import {beforeEach, describe, expect, it} from 'vitest'
-import {countedWindows, RollupPlan, rollsUp} from '../../../src/lib/aggregator/rollup/plan.js'
+import {countedWindows, RollupPlan, rollsUp, rollUpFromStart} from '../../../src/lib/aggregator/rollup/plan.js'
 import {DEFAULT_SETTINGS} from '../../../src/lib/aggregator/settings.js'
 import {RollupSchedule, WINDOWS, type Window} from '../../../src/lib/core/window.js'
 import {readRollups} from '../../../src/lib/repository/usage/sum.js'
@@ -122,6 +122,39 @@ describeOnEngine('announcing what is rolled up', () => {
     nowMs += 2 * HOUR_MS
     expect((await plan().schedule()).isRolled('daily', '2026-02-05T00:00:00Z')).toBe(true)
     expect((await plan().schedule()).isRolled('daily', '2026-02-03T00:00:00Z')).toBe(false)
+  })
+
+  it('L4 rolls up the running day and month of a new table', async () => {
+    const namespace = `ns${randomUUID().slice(0, 8)}`
+    await rollUpFromStart(tableOver(table.transport, table.name, clock), DEFAULT_SETTINGS)
+    const {handle, tick} = aggregatorOn(table.transport, table.name, clock)
+    const image = (tpm: number) => bucketImage({namespace, tc: {tpm: tpm * 1000}, rq: tpm})
+    await handle({Records: [streamRecord(undefined, image(1), {atMs: nowMs})]})
+    expect(await usageOf(table, namespace)).toEqual({'hourly 2026-01-31T22:00:00Z': {tpm: 1, events: 1}})
+    nowMs += HOUR_MS
+    await handle({Records: [streamRecord(image(1), image(3), {atMs: nowMs})]})
+    nowMs += 2 * HOUR_MS
+    await tick()
+    expect(await usageOf(table, namespace)).toEqual({
+      'hourly 2026-01-31T22:00:00Z': {tpm: 1, events: 1},
+      'hourly 2026-01-31T23:00:00Z': {tpm: 2, events: 2},
+      'daily 2026-01-31T00:00:00Z': {tpm: 3, events: 3},
+      'monthly 2026-01-01T00:00:00Z': {tpm: 3, events: 3},
+    })
+  })
+
+  it.each([
+    [DEFAULT_SETTINGS.windows, 2, {daily: ['2026-01-01T00:00:00Z'], monthly: []}],
+    [['daily', 'monthly'], 90, {daily: [], monthly: []}],
+  ] as const)('on a new table follows the settings: %j kept for %i days', async (windows, retentionDays, expected) => {
+    await rollUpFromStart(tableOver(table.transport, table.name, clock), {windows, retentionDays})
+    expect(await switches()).toEqual(expected)
+  })
+
+  it('L4 keeps what another process has announced', async () => {
+    const announced = (await plan().schedule()).switches
+    await rollUpFromStart(tableOver(table.transport, table.name, clock), DEFAULT_SETTINGS)
+    expect(await switches()).toEqual(announced)
   })
 
   it('leaves the running day and month as they are counted', async () => {

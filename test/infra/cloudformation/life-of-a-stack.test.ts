@@ -1,12 +1,15 @@
 import {randomUUID} from 'node:crypto'
 import {expect, it} from 'vitest'
+import {readRollups} from '../../../src/lib/repository/usage/sum.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {useDeployer} from './deployer.js'
 
 describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
   const name = `life-${randomUUID()}`
   const unprotected = `unprotected-${randomUUID()}`
-  const deployer = useDeployer([name, unprotected])
+  const brief = `brief-${randomUUID()}`
+  const uncounted = `uncounted-${randomUUID()}`
+  const deployer = useDeployer([name, unprotected, brief, uncounted])
 
   it('has its code also when termination protection cannot be turned on', async () => {
     // The server does not know that operation.
@@ -22,6 +25,15 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
     const ofTable = events.filter(({logicalId}) => logicalId === 'Table').map(({status}) => status)
     expect(ofTable).toEqual(['CREATE_IN_PROGRESS', 'CREATE_IN_PROGRESS', 'CREATE_COMPLETE'])
     expect(events.at(-1)).toMatchObject({status: 'CREATE_COMPLETE', isOfStack: true})
+  })
+
+  it('L4 rolls up usage from the first request, as its options say', async () => {
+    const since = [expect.stringMatching(/^\d{4}-\d\d-01T00:00:00Z$/)]
+    expect((await readRollups(deployer.table(name))).switches).toEqual({daily: since, monthly: since})
+    await deployer.deploy(brief, {options: {usageRetentionDays: 7}})
+    expect((await readRollups(deployer.table(brief))).switches).toEqual({daily: since, monthly: []})
+    await deployer.deploy(uncounted, {options: {aggregator: false}})
+    expect((await readRollups(deployer.table(uncounted))).switches).toEqual({daily: [], monthly: []})
   })
 
   it('has no changes when it is deployed again', async () => {

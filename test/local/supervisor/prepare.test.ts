@@ -1,11 +1,13 @@
 import {randomBytes, randomUUID} from 'node:crypto'
 import {afterAll, expect, inject, it} from 'vitest'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'
+import {createTable, loadTableDefinition} from '../../../src/lib/dynamo/table-definition.js'
 import {localTransport} from '../../../src/lib/local/engines/transport.js'
 import {prepareStack} from '../../../src/lib/local/supervisor/prepare.js'
 import {readResourceIndex} from '../../../src/lib/repository/table/table.js'
 import {readVersion} from '../../../src/lib/repository/table/version.js'
 import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
+import {readRollups} from '../../../src/lib/repository/usage/sum.js'
 import {encodeVersion, type VersionRecord} from '../../../src/lib/schema/version-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 
@@ -28,6 +30,22 @@ describeOnEngine('the table of a local stack', () => {
       exitCode: 5,
     })
     expect(await readResourceIndex(table)).toBe('ALL')
+  })
+
+  it('L4 rolls up usage from the first request', async () => {
+    await prepareStack(table, '0.1.0')
+    const since = [expect.stringMatching(/^\d{4}-\d\d-01T00:00:00Z$/)]
+    expect((await readRollups(table)).switches).toEqual({daily: since, monthly: since})
+  })
+
+  it('L4 leaves the roll-up of a table with records to its aggregator', async () => {
+    const used = {...table, name: `test-${randomUUID()}`}
+    await createTable(transport, await loadTableDefinition({tableName: used.name}))
+    const Item = {PK: {S: 'others/ENTITY#user'}, SK: {S: '#USAGE#gpt-4#2026-01-01T00:00:00Z#daily'}}
+    await transport.send('PutItem', {TableName: used.name, Item})
+    await prepareStack(used, '0.1.0')
+    expect((await readRollups(used)).switches).toEqual({daily: [], monthly: []})
+    await transport.send('DeleteTable', {TableName: used.name})
   })
 
   it('made by an older zael gets the mark of the aggregator that starts now', async () => {

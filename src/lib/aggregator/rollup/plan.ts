@@ -1,13 +1,14 @@
-import {type CoarseWindow, type RollupSchedule, type Window, windowStart} from '../../core/window.js'
+import {type CoarseWindow, RollupSchedule, type Window, windowStart} from '../../core/window.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {getItem, type Table} from '../../repository/table/table.js'
+import {putNew} from '../../repository/table/transact.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {isoSeconds} from '../../schema/read.js'
-import {decodeRollups} from '../../schema/registry-records.js'
+import {decodeRollups, encodeRollups} from '../../schema/registry-records.js'
 
 /** By then no process counts by the previous settings. */
 const NOTICE_MS = 3_600_000
@@ -36,6 +37,26 @@ export function countedWindows(schedule: RollupSchedule, windows: readonly Windo
   const needsHours = windows.includes('hourly') || isRolled('daily') || isRolled('monthly')
   const direct = (['daily', 'monthly'] as const).filter(each => windows.includes(each) && !isRolled(each))
   return [...(needsHours ? ['hourly' as const] : []), ...direct]
+}
+
+/** Only for a table that is still empty: nobody has counted, so the running day and month need no notice. */
+export async function rollUpFromStart(table: Table, settings: RollupSettings): Promise<void> {
+  const since = [windowStart('monthly', table.clock())]
+  const schedule = new RollupSchedule({
+    ...(rollsUp('daily', settings) && {daily: since}),
+    ...(rollsUp('monthly', settings) && {monthly: since}),
+  })
+  if (!schedule.has('daily')) return
+  const {Put} = putNew(table, encodeRollups(schedule))
+  try {
+    await retrying(() => table.transport.send('PutItem', Put), {
+      ...table.backoff,
+      retryable: isRetryableWhenIdempotent,
+    })
+  } catch (error) {
+    // Another process has decided, or the response was lost.
+    if (!(error instanceof ConditionFailed)) throw error
+  }
 }
 
 /** Changes are announced in the table an hour ahead, so that each window is counted in one way throughout. */

@@ -1,7 +1,7 @@
 import {formatCount} from '../../core/text/text.js'
 import {Denied, RequestFailed, TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import type {Table} from '../../repository/table/table.js'
+import {isEmptyTable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {indexes as indexNames, keyNames} from '../../schema/attributes.js'
 import type {Aws} from '../aws/clients.js'
@@ -37,12 +37,12 @@ export async function planAdoption(aws: Aws, table: Table, given: Parameters): P
 }
 
 async function checkLimiterTable(table: Table, {keys}: ExistingTable): Promise<void> {
-  const {transport, name: TableName} = table
-  const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
+  const {name: TableName} = table
+  const isEmpty = await isEmptyTable(table)
   const own = keyNames()
   if (keys.join() !== own.join())
     throw foreignTable(TableName, `its key is ${keys.join(' and ')}, not ${own.join(' and ')}`)
-  if (Items.length === 0) throw emptyTable(TableName)
+  if (isEmpty) throw emptyTable(TableName)
   const {record, hasLegacyRecord} = await readVersion(table)
   if (!record && !hasLegacyRecord) throw foreignTable(TableName, 'it has no version record')
 }

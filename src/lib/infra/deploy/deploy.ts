@@ -1,14 +1,16 @@
 import {UpdateTerminationProtectionCommand} from '@aws-sdk/client-cloudformation'
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
+import {parseLambdaSettings} from '../../aggregator/environment.js'
+import {rollUpFromStart} from '../../aggregator/rollup/plan.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import {type Table, untilAborted} from '../../repository/table/table.js'
+import {isEmptyTable, type Table, untilAborted} from '../../repository/table/table.js'
 import {ensureVersion, markAggregator} from '../../repository/table/version.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 import {followEvents, latestEventId, type StackEvent} from '../stack/events.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
-import {LOGICAL_ID, readStackResources} from '../stack/reader.js'
+import {LOGICAL_ID, readStack, readStackResources} from '../stack/reader.js'
 import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
 import {updateFunctionCode} from './lambda-code.js'
@@ -77,6 +79,7 @@ export async function finishStack(
   const physicalId = (id: string) => resources.find(({logicalId}) => logicalId === id)?.physicalId ?? null
   const functionName = physicalId(LOGICAL_ID.function)
   onStep('Checking the table')
+  if (functionName !== null) await beginRollups(aws, table)
   const {schemaVersion} = await ensureVersion(table, {by: `zael:${version}`})
   const {created} = await registerDefault(table)
   const warnings = await leftMaxima(table, plan.parameters)
@@ -103,6 +106,14 @@ export async function finishStack(
     defaultNamespaceCreated: created,
     warnings,
   }
+}
+
+/** Before the function has code: its first batch would announce them for the next day and month. */
+async function beginRollups(aws: Aws, table: Table): Promise<void> {
+  if (!(await isEmptyTable(table))) return
+  const {SnapshotWindows, SnapshotRetentionDays} = (await readStack(aws, table.name))?.parameters ?? {}
+  const environment = {SNAPSHOT_WINDOWS: SnapshotWindows, SNAPSHOT_TTL_DAYS: SnapshotRetentionDays}
+  await rollUpFromStart(table, parseLambdaSettings({TABLE_NAME: table.name, ...environment}))
 }
 
 /** Runs last: a protected stack that was never created could not be deployed again, and code matters more. */

@@ -2,7 +2,7 @@ import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import {ZaelError} from '../../core/errors.js'
 import {formatCount} from '../../core/text/text.js'
 import {TableMissing} from '../../dynamo/errors.js'
-import {readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
+import {isEmptyTable, readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
@@ -178,10 +178,9 @@ export async function planDeploy(
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
-export async function hasEmptyLeftover({transport, name: TableName}: Table): Promise<boolean> {
+export async function hasEmptyLeftover(table: Table): Promise<boolean> {
   try {
-    const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
-    if (Items.length > 0) throw failedStackHasItems(TableName)
+    if (!(await isEmptyTable(table))) throw failedStackHasItems(table.name)
     return true
   } catch (error) {
     if (error instanceof TableMissing) return false

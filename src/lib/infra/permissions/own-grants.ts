@@ -25,7 +25,7 @@ export function ownGrants(own: OwnCalls): PolicyGrant[] {
     ),
     // CloudFormation calls BatchDescribeTypeConfigurations to read existing resources.
     on('cloudformation', 'BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks', '*'),
-    // For the version record, the namespace "default", and the checks before a table is adopted.
+    // For the version record, the namespace "default", the roll-up, and the checks before a table is adopted.
     on(
       'dynamodb',
       `BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem PutItem Scan

@@ -1,8 +1,10 @@
+import {rollUpFromStart} from '../../aggregator/rollup/plan.js'
+import {DEFAULT_SETTINGS} from '../../aggregator/settings.js'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import {createTable, type TableOptions} from '../../dynamo/table-definition.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import {readResourceIndex, type Table} from '../../repository/table/table.js'
+import {isEmptyTable, readResourceIndex, type Table} from '../../repository/table/table.js'
 import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 
@@ -36,6 +38,7 @@ async function ensureTable(
   const definition = await loadTableDefinition({...shape, tableName: table.name})
   if (stored === undefined) await createTable(table.transport, definition)
   else await ensureExpiry(table, definition.ttlAttribute)
+  if (await isEmptyTable(table)) await rollUpFromStart(table, DEFAULT_SETTINGS)
   await ensureVersion(table, {by: `zael:${version}`})
   return stored === undefined
 }

@@ -49,6 +49,13 @@ export async function getItem(table: Table, key: Key, options: ReadOptions = {})
   return answer.Item
 }
 
+export async function isEmptyTable({transport, name: TableName, backoff}: Table): Promise<boolean> {
+  const request = {TableName, Limit: 1, ConsistentRead: true}
+  const send = () => transport.send('Scan', request)
+  const {Items = []} = await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
+  return Items.length === 0
+}
+
 /** Projection of the table's resource index; `null`: no such index; `undefined`: no table. */
 export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
   try {

@@ -8,6 +8,7 @@ import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {ConditionFailed} from '../src/lib/dynamo/errors.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
+import {RECORDS_PER_CALL} from '../src/lib/insight/cost/units.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import type {Item} from '../src/lib/schema/attribute-value.js'
@@ -22,7 +23,7 @@ import {machineLine, numberOption, option, say, short, textTable} from './report
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
 /** By default as a new stack collects them at 100 a second: the batch is full before its 30 s are over. */
-const BATCH = numberOption('batch', 2600)
+const BATCH = numberOption('batch', RECORDS_PER_CALL)
 const DECISIONS = isQuick ? 600 : 3000
 const BUCKETS = isQuick ? 200 : 1000
 const SPREAD = numberOption('spread', DECISIONS)

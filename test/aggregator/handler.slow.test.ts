@@ -36,14 +36,15 @@ describeOnEngine('the function that AWS runs', () => {
   async function invoke(
     Records: readonly StreamRecord[],
     env: Record<string, string> = {},
-    program = process.execPath,
+    {program = process.execPath, leftMs = 60_000} = {},
   ): Promise<Outcome> {
     const bundle = pathToFileURL(join(folder, 'aggregator.mjs')).href
     const caller = join(folder, 'call.mjs')
     await writeFile(
       caller,
       `const {handler} = await import(${JSON.stringify(bundle)})
-      const response = await handler(${JSON.stringify({Records})})
+      const context = {getRemainingTimeInMillis: () => ${leftMs}}
+      const response = await handler(${JSON.stringify({Records})}, context)
       console.log(JSON.stringify({response}))`,
     )
     const connection = {AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'), TABLE_NAME: table.name}
@@ -103,7 +104,7 @@ describeOnEngine('the function that AWS runs', () => {
     const program = node.stdout.trim()
     expect((await run(program, ['--version'], {})).stdout).toMatch(new RegExp(`^v${major}\\.`))
     const image = bucketImage({namespace: runtime, tc: {tpm: 7000}, rq: 2})
-    const outcome = await invoke([streamRecord(undefined, image)], {}, program)
+    const outcome = await invoke([streamRecord(undefined, image)], {}, {program})
     expect(outcome).toMatchObject({code: 0, stderr: ''})
     expect(linesOf(outcome).at(-1)).toEqual({response: {batchItemFailures: []}})
     expect((await usageOf(table, runtime))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
@@ -126,6 +127,14 @@ describeOnEngine('the function that AWS runs', () => {
     expect(lines.at(-1)).toEqual({response: {batchItemFailures: [{itemIdentifier: '4711'}]}})
     expect(lines[0]).toMatchObject({level: 'error', message: 'usage failed', code: 'table.missing'})
     expect(lines.at(-2)).toMatchObject({level: 'warn', message: 'the version record was not updated'})
+  })
+
+  it('returns what it has not counted before its time is over', async () => {
+    const record = streamRecord(undefined, bucketImage({namespace: 'late', tc: {tpm: 7000}}), {sequence: 4712})
+    const lines = linesOf(await invoke([record], {}, {leftMs: 0}))
+    expect(lines[0]).toMatchObject({level: 'warn', message: 'the time of the run is over', redelivered: 1})
+    expect(lines.at(-1)).toEqual({response: {batchItemFailures: [{itemIdentifier: '4712'}]}})
+    expect(await usageOf(table, 'late')).toEqual({})
   })
 
   it('does not start with an invalid setting', async () => {

@@ -4,6 +4,7 @@ import {expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {embeddedMetrics, noCounts} from '../../src/lib/aggregator/metrics.js'
 import type {TemplateNode} from '../../src/lib/files/template-yaml.js'
+import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/units.js'
 import {ROOT, run} from '../e2e/zael.js'
 import {stackWith} from '../infra/template/stack-model.js'
 
@@ -82,16 +83,17 @@ it('its arithmetic is right', () => {
   /** Different ones among so many draws from 1,000. */
   const buckets = (records: number) => Math.round(1000 * (1 - 0.999 ** records))
   const has = (amount: number) => expect(TEXT).toContain(`| ${amount.toFixed(2)} |`)
-  expect([buckets(2600), buckets(500)]).toEqual([926, 394])
+  expect([buckets(RECORDS_PER_CALL), buckets(500)]).toEqual([920, 394])
+  expect(Math.floor((6 * 2 ** 20) / 2486 / 10) * 10).toBe(RECORDS_PER_CALL)
   const parts = [
     monthly(100, 1),
     monthly(5, 1),
-    monthly(926, 26),
+    monthly(920, 25.3),
     ((1000 * 24 * 30 * 2) / 1e6) * perMillion,
     ((1000 * 31 * 3) / 1e6) * perMillion + ((1000 * (30 * 5 + 80)) / 1e6) * 0.125,
-    monthly(93, 26),
-    ((99_692 * 1.2) / 1e6) * 0.5,
-    99_692 * (0.2 / 1e6 + 2 * 0.5 * 0.0000133334),
+    monthly(92, 25.3),
+    ((102_451 * 1.2) / 1e6) * 0.5,
+    102_451 * (0.2 / 1e6 + 2 * 0.5 * 0.0000133334),
     12 * 0.3,
     ((1000 * (24 * 90 + 90 + 3) * 0.4) / 1e6) * 0.45,
     4.8,
@@ -99,7 +101,7 @@ it('its arithmetic is right', () => {
   for (const part of parts) has(part)
   const total = parts.reduce((sum, part) => sum + Number(part.toFixed(2)), 0)
   expect(TEXT).toContain(`| **${total.toFixed(2)}** |`)
-  has(monthly(2 * 926, 26))
+  has(monthly(2 * 920, 25.3))
   has(monthly(394, 5))
 })
 

@@ -3,6 +3,7 @@ import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {GROWTH_UNITS_PER_SECOND} from '../../src/lib/core/buckets/shards.js'
 import {STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
+import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/units.js'
 import {usageIdentity} from '../../src/lib/schema/usage-record.js'
 import {ROOT} from '../helpers/run-command.js'
 
@@ -27,8 +28,8 @@ it('names options that there are, and their defaults', () => {
 })
 
 it('a bucket that has to be split fills a batch long before the window is over', () => {
-  const fullAfterSeconds = defaultOf('batch-size') / GROWTH_UNITS_PER_SECOND
+  const fullAfterSeconds = RECORDS_PER_CALL / GROWTH_UNITS_PER_SECOND
   expect(fullAfterSeconds).toBeLessThan(defaultOf('batch-window') / 5)
-  const words = `at ${GROWTH_UNITS_PER_SECOND} writes a second, where a bucket is split, a batch of 2,600 records is full after`
-  expect(TEXT).toContain(`${words} ${fullAfterSeconds} s`)
+  const words = `at ${GROWTH_UNITS_PER_SECOND} writes a second, where a bucket is split, a batch of 2,530 records, the 6 MB of a call, is full after`
+  expect(TEXT).toContain(`${words} ${fullAfterSeconds.toFixed(1)} s`)
 })

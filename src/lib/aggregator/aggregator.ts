@@ -1,6 +1,6 @@
 import {Denied} from '../dynamo/errors.js'
 import {tidyBoosts} from '../repository/limits/limit-sync.js'
-import type {Table} from '../repository/table/table.js'
+import {type Table, untilAborted} from '../repository/table/table.js'
 import {Archiver} from './archiver.js'
 import type {ArchiveSink} from './audit-archive.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
@@ -20,14 +20,19 @@ export interface AggregatorOptions {
 }
 
 export interface Aggregator {
-  /** Idempotent: a batch may be redelivered, whole or from a failed record on. Returns failed records, throws none. */
-  handle(event: StreamEvent): Promise<BatchResult>
+  /**
+   * Idempotent: a batch may be redelivered, whole or from a failed record on. Returns failed records, throws none. The
+   * signal ends the run: what is not done by then has failed. Runs with a signal must follow one another.
+   */
+  handle(event: StreamEvent, signal?: AbortSignal): Promise<BatchResult>
   /** Rolls up ended windows, at most once in a while. Never throws. */
   tick(): Promise<void>
 }
 
 /** Create one per process: it remembers each shard's write rate. */
-export function createAggregator({table, settings, sink, log}: AggregatorOptions): Aggregator {
+export function createAggregator({table: given, settings, sink, log}: AggregatorOptions): Aggregator {
+  const run: {signal: AbortSignal | undefined} = {signal: undefined}
+  const table = withinRun(given, run)
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
   const usage = new UsageCounter(table, {windows, retentionDays})
   const pressure = new PressureMonitor(table.clock)
@@ -35,8 +40,9 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   const archiver = sink && new Archiver(table, sink)
 
   return {
-    async handle({Records}) {
-      const batch = new Batch(Records, log)
+    async handle({Records}, signal) {
+      run.signal = signal
+      const batch = new Batch(Records, log, signal)
       await usage.count(batch)
       const candidates = pressure.observe(batch.changes)
       await each(activeShards(batch.changes), shard => refill(batch, shard))
@@ -47,6 +53,7 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
       return batch.result(table.clock())
     },
     async tick() {
+      run.signal = undefined
       await usage.sweep(new Batch([], log))
     },
   }
@@ -65,6 +72,16 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
 
   async function tidy(batch: Batch, namespace: string): Promise<void> {
     await batch.attempt('boosts', {namespace}, () => boosts.tidy(namespace))
+  }
+}
+
+/** Requests and pauses end with the run that makes them. */
+function withinRun(table: Table, run: {readonly signal: AbortSignal | undefined}): Table {
+  const current = () => (run.signal ? untilAborted(table, run.signal) : table)
+  return {
+    ...table,
+    transport: {send: (operation, input, options) => current().transport.send(operation, input, options)},
+    backoff: {...table.backoff, sleep: (ms, signal) => current().backoff.sleep(ms, signal)},
   }
 }
 

@@ -33,11 +33,14 @@ export class Batch {
   readonly #failures = new Set<string>()
   readonly #uncounted = new Set<string>()
   readonly #log: Log
+  readonly #signal: AbortSignal | undefined
   #newestMs = Number.NEGATIVE_INFINITY
 
-  constructor(records: readonly StreamRecord[], log: Log) {
+  /** The signal ends the run: later failures are not errors, and optional steps are left out. */
+  constructor(records: readonly StreamRecord[], log: Log, signal?: AbortSignal) {
     this.#records = records
     this.#log = log
+    this.#signal = signal
     this.counts.records = records.length
     for (const record of records) this.#decode(record)
     const names = new Set(this.changes.flatMap(({consumedMilli}) => [...consumedMilli.keys()]))
@@ -55,10 +58,11 @@ export class Batch {
 
   /** For a step whose failure fails no record: logs the error and resolves to `undefined`. */
   async attempt<T>(step: string, subject: object, work: () => Promise<T>): Promise<T | undefined> {
+    if (this.#isOver) return undefined
     try {
       return await work()
     } catch (error) {
-      this.#logError(step, subject, error)
+      if (!this.#isOver) this.#logError(step, subject, error)
       return undefined
     }
   }
@@ -66,7 +70,11 @@ export class Batch {
   fail(sequenceNumbers: readonly string[], step: string, subject: object, error: unknown): void {
     // Planted fault: records that failed are forgotten
     for (const number of sequenceNumbers) this.#failures.add(number)
-    this.#logError(step, subject, error)
+    if (!this.#isOver) this.#logError(step, subject, error)
+  }
+
+  get #isOver(): boolean {
+    return this.#signal?.aborted === true
   }
 
   /** Logs records that no retry can count, in whole or for some limits, and continues. */
@@ -79,7 +87,7 @@ export class Batch {
 
   /** Expired events before the first failed record. Later ones are redelivered, so that none is archived twice. */
   takeExpired(): ExpiredEvent[] {
-    const before = new Set(this.#beforeFailures())
+    const before = new Set(this.#isOver ? [] : this.#beforeFailures())
     for (const {record} of this.expired) {
       if (!before.has(record)) this.#failures.add(record.dynamodb.SequenceNumber)
     }
@@ -98,6 +106,10 @@ export class Batch {
       .map(({dynamodb}) => dynamodb?.SequenceNumber)
       .filter(number => this.#failures.has(number))
     counts.failed = failures.length
+    if (this.#isOver && failures.length > 0) {
+      const hint = 'Raise --lambda-timeout or --lambda-memory, or lower --batch-size.'
+      this.#log({level: 'warn', message: 'the time of the run is over', redelivered: failures.length, hint})
+    }
     const done = new Set(this.#beforeFailures().map(({dynamodb}) => dynamodb?.SequenceNumber))
     for (const {sequenceNumber, refused} of this.changes)
       if (done.has(sequenceNumber)) counts.refused += refused?.requests ?? 0

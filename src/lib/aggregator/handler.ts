@@ -16,15 +16,33 @@ const aggregator = createAggregator({
   log: print,
 })
 
+/** Kept free at the end of a run to answer: at most so long, and at most a tenth of the run. */
+const RESERVE_MS = 5_000
+
+interface LambdaContext {
+  getRemainingTimeInMillis(): number
+}
+
 let marking: Promise<void> | undefined
 
-/** Returns the records to redeliver; Lambda retries from the first of them. */
-export async function handler(event: unknown): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
-  const {failures, counts} = await aggregator.handle(readEvent(event))
+/** Returns the records to redeliver; Lambda retries from the first of them. A run that times out returns none. */
+export async function handler(
+  event: unknown,
+  context?: LambdaContext,
+): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
+  const signal = context && endOf(context)
+  const {failures, counts} = await aggregator.handle(readEvent(event), signal)
   print(embeddedMetrics(counts, settings.tableName, table.clock()))
-  marking ??= mark()
-  await marking
+  if (!signal?.aborted) {
+    marking ??= mark()
+    await marking
+  }
   return {batchItemFailures: failures.map(itemIdentifier => ({itemIdentifier}))}
+}
+
+function endOf(context: LambdaContext): AbortSignal {
+  const leftMs = context.getRemainingTimeInMillis()
+  return AbortSignal.timeout(Math.floor(leftMs - Math.min(RESERVE_MS, leftMs / 10)))
 }
 
 /** For code uploaded without a deployment. Without the mark, Python clients refuse some features; the batch is fine. */

@@ -113,12 +113,17 @@ describe('checkCombination', () => {
     checkCombination('prod', {EnableIAM: 'false', ...role})
     checkCombination('prod', {EnableIAM: 'false', EnableAggregator: 'false'})
     checkCombination('s'.repeat(53), {})
+    checkCombination('prod', {LambdaMemorySize: '128', StreamBatchSize: '500'})
+    checkCombination('prod', {LambdaMemorySize: '256'})
+    checkCombination('prod', {LambdaMemorySize: '128', EnableAggregator: 'false'})
     checkCombination('s'.repeat(55), {EnableAggregator: 'false'})
   })
 
   it.each([
     ['prod', {EnableIAM: 'false', EnableIAMRoles: 'true', ...role}, '--iam-roles and --no-iam contradict each other'],
     ['prod', {EnableIAM: 'false'}, 'Without IAM the aggregator has no role to run under.'],
+    ['prod', {LambdaMemorySize: '128'}, 'A batch of 2600 records does not fit into 128 MB'],
+    ['prod', {LambdaMemorySize: '255', StreamBatchSize: '501'}, 'A batch of 501 records does not fit into 255 MB'],
     ['s'.repeat(54), {}, '65 characters, but at most 64 are allowed'],
     ['s'.repeat(40), {RoleNameFormat: `${'f'.repeat(20)}{}`}, 'The name of a role would be "ffffffffffffffffffff'],
     ['s'.repeat(40), {PolicyNameFormat: `${'f'.repeat(90)}{}`}, '138 characters, but at most 128 are allowed'],

@@ -69,7 +69,8 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('lambdaMemory', 'lambda-memory', 'LambdaMemorySize', 'aggregator'),
     ...integer(512, 128, 10_240, 'MB'),
-    description: 'Memory of the function; Lambda allocates CPU in proportion to it.',
+    description:
+      'Memory of the function; Lambda allocates CPU in proportion to it. Below 256: with --batch-size 500 or less.',
   },
   {
     ...named('lambdaTimeout', 'lambda-timeout', 'LambdaTimeout', 'aggregator'),

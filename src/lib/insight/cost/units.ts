@@ -27,6 +27,9 @@ const INDEX_ENTRIES_OF_USAGE = 2
 const READS_OF_A_ROLL_UP = 4
 const HOUR_SECONDS = 3600
 
+/** Lambda passes 6 MB at most, and the change of a bucket with two limits takes about 2,486 bytes. */
+export const RECORDS_PER_CALL = 2530
+
 /** About one second per run, as in docs/deploying.md. */
 const RUN_SECONDS = 1
 
@@ -41,7 +44,7 @@ export function estimateUsage({perBucket}: DayCounts, seconds: number, settings:
   const {batchSeconds, batchRecords, usageWindows} = settings
   const bucketWrites = sum(perBucket)
   // A batch ends when its time is over or when it is full.
-  const batches = Math.max(seconds / Math.max(1, batchSeconds), bucketWrites / batchRecords)
+  const batches = Math.max(seconds / Math.max(1, batchSeconds), bucketWrites / Math.min(batchRecords, RECORDS_PER_CALL))
   const isRolledUp = usageWindows.includes('hourly') && usageWindows.includes('daily')
   const perBatch = isRolledUp ? 1 : usageWindows.length
   const used = perBucket.map(requests => Math.max(1, requests))

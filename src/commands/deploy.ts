@@ -7,6 +7,7 @@ import {
   exportFlags,
   noPolicies,
   optionFlags,
+  parseAccountId,
   parseBucketName,
   parseRoleArn,
   permissionFlags,
@@ -53,7 +54,10 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     {command: 'zael deploy --stack prod', description: 'Show the plan and ask'},
     {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'Preview a change of one option'},
     {command: 'zael deploy --stack prod --from-file prod.yaml --yes', description: 'In a pipeline'},
-    {command: 'zael deploy --stack prod --export-policy policies', description: 'Permissions for a pipeline'},
+    {
+      command: 'zael deploy --stack prod --export-policy policies --account-id 123456789012',
+      description: 'Permissions for a pipeline, before anybody has credentials',
+    },
   ]
 
   override run(): Promise<object> {
@@ -83,6 +87,7 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
     const cloudFormationRole = parseRoleArn(this.flags['cloudformation-role'])
     const templateBucket = parseBucketName(this.flags['template-bucket'])
+    const accountId = parseAccountId(this.flags['account-id'])
     const {'export-policy': policyFolder, 'termination-protection': terminationProtection} = this.flags
     const repair = this.flags.repair ?? false
     const changed = {...stated, repair, terminationProtection}
@@ -98,7 +103,11 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     }
     if (policyFolder !== undefined) {
       const {signal} = interruption
-      return this.#exported(request.stack, await exportPolicyWithConsent(aws, policyFolder, request, {yes, signal}))
+      const hasProfile = (this.settings.profile.value ?? process.env.AWS_PROFILE) !== undefined
+      const account = {accountId, hasProfile}
+      const {files, warning} = await exportPolicyWithConsent(aws, policyFolder, request, account, {yes, signal})
+      if (warning !== undefined) this.warn(warning)
+      return this.#exported(request.stack, files)
     }
     const flags = typedFlags(this.settings)
     const {print, logToStderr} = this

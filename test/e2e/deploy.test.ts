@@ -1,5 +1,5 @@
 import {randomUUID} from 'node:crypto'
-import {mkdtemp, readFile, rm} from 'node:fs/promises'
+import {mkdtemp, readdir, readFile, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
@@ -163,6 +163,63 @@ describe('deploy --export', () => {
       code: 1,
       stderr: `Error: Cannot write to ${path}: ${why}.\nTry: Choose another folder.\n`,
     })
+  })
+})
+
+describe('deploy --export-policy without credentials', () => {
+  let folder = ''
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-policies-'))
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  /** There is no HOME with profiles, and the metadata service of EC2 is not asked. */
+  const run = (name: string, ...args: string[]) =>
+    zael(['deploy', '--stack', 'prod', '--export-policy', join(folder, name), ...args], {
+      env: {HOME: folder, AWS_EC2_METADATA_DISABLED: 'true'},
+    })
+
+  async function accountsIn(name: string): Promise<string[]> {
+    const files = await readdir(join(folder, name))
+    const texts = await Promise.all(files.map(file => readFile(join(folder, name, file), 'utf8')))
+    const accounts = texts.join().matchAll(/"(arn:[a-z-]+):(?:cloudformation|lambda):([^:]*):([^:]*):/g)
+    return [...new Set([...accounts].map(([, partition, region, account]) => `${partition} ${region} ${account}`))]
+  }
+
+  it.each([
+    ['eu-west-1', 'aws'],
+    ['cn-north-1', 'aws-cn'],
+    ['us-gov-west-1', 'aws-us-gov'],
+    ['eusc-de-east-1', 'aws-eusc'],
+    ['us-iso-east-1', 'aws-iso'],
+    ['us-isob-east-1', 'aws-iso-b'],
+    ['eu-isoe-west-1', 'aws-iso-e'],
+    ['us-isof-south-1', 'aws-iso-f'],
+  ])('writes policies for a given account in %s', async (region, partition) => {
+    const {code, stdout, stderr} = await run(region, '--account-id', '123456789012', '--region', region)
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout).toContain('zael.json  what zael calls: for whoever deploys\n')
+    expect(await accountsIn(region)).toEqual([`arn:${partition} ${region} 123456789012`])
+  })
+
+  it('leaves the account open where none is given, and says so', async () => {
+    expect(await run('open', '--region', 'eu-west-1')).toMatchObject({
+      code: 0,
+      stderr:
+        'Warning: There are no AWS credentials here, so the policies name the account ACCOUNT_ID. ' +
+        'Replace it by the number of the account, or run the same command with --account-id.\n',
+    })
+    expect(await accountsIn('open')).toEqual(['arn:aws eu-west-1 ACCOUNT_ID'])
+  })
+
+  it.each([
+    ['--region eu-west-1 --profile nope', 4, 'There is no AWS profile "nope" (--profile).'],
+    ['--account-id 123456789012', 1, 'no usable AWS region is configured (stack "prod")\nTry: Pass --region'],
+    ['--region eu-west-1 --account-id prod', 2, '--account-id is "prod"; it must be the number of an AWS account.'],
+  ])('refuses %s, and writes nothing', async (flags, code, message) => {
+    const outcome = await run('refused', ...flags.split(' '))
+    expect(outcome).toMatchObject({code, stderr: expect.stringContaining(message)})
+    await expect(readdir(join(folder, 'refused'))).rejects.toThrow('ENOENT')
   })
 })
 

@@ -71,6 +71,12 @@ export const permissionFlags = {
     ...folder,
     exclusive: ['tag', 'remove-tag', 'dry-run'],
   }),
+  'account-id': string({
+    description:
+      'Account that --export-policy writes policies for; AWS is not contacted. Default: that of your credentials.',
+    helpValue: 'NUMBER',
+    dependsOn: ['export-policy'],
+  }),
 }
 
 export function noPolicies(): InvalidInput {
@@ -84,6 +90,14 @@ export function parseRoleArn(text: string | undefined): string | undefined {
   throw new InvalidInput('deploy.role', `--cloudformation-role is "${text}"; it must be the ARN of an IAM role.`, {
     hint: 'Write it like arn:aws:iam::123456789012:role/cloudformation.',
     details: {role: text},
+  })
+}
+
+export function parseAccountId(text: string | undefined): string | undefined {
+  if (text === undefined || /^\d{12}$/.test(text)) return text
+  throw new InvalidInput('deploy.account', `--account-id is "${text}"; it must be the number of an AWS account.`, {
+    hint: 'Give its 12 digits, such as 123456789012.',
+    details: {account: text},
   })
 }
 

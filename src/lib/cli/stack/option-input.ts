@@ -2,7 +2,7 @@ import {access, readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
-import type {ExportedFile} from '../../infra/deploy/export.js'
+import type {ExportedFile, PolicyAccount} from '../../infra/deploy/export.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
 import {confirm} from '../output/confirm.js'
 
@@ -52,29 +52,39 @@ export async function exportWithConsent(
   return exportStack(folder, options)
 }
 
+interface ExportedPolicies {
+  readonly files: readonly ExportedFile[]
+  readonly warning: string | undefined
+}
+
 export async function exportPolicyWithConsent(
   aws: Aws,
   folder: string,
   request: Pick<DeployRequest, 'stack' | 'options' | 'cloudFormationRole' | 'templateBucket'>,
+  account: PolicyAccount,
   consent: Consent,
-): Promise<ExportedFile[]> {
-  const [{deployPolicies, writePolicies}, {checkCombination}, {parametersOf}, {readCallerIdentity}] = await Promise.all(
-    [
+): Promise<ExportedPolicies> {
+  const [{deployPolicies, policyPlace, UNKNOWN_ACCOUNT, writePolicies}, {checkCombination}, {parametersOf}] =
+    await Promise.all([
       import('../../infra/deploy/export.js'),
       import('../../infra/stack/option-rules.js'),
       import('../../infra/stack/options.js'),
-      import('../../infra/aws/clients.js'),
-    ],
-  )
+    ])
   const {stack, options, cloudFormationRole, templateBucket} = request
   checkCombination(stack, parametersOf(options))
-  const {arn, account} = await readCallerIdentity(aws)
-  const [, partition = 'aws'] = arn.split(':')
-  const place = {partition, region: await aws.region(), account, stack}
+  const place = await policyPlace(aws, stack, account)
   const files = await deployPolicies({place, options, cloudFormationRole, templateBucket})
   const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
   if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, consent)
-  return writePolicies(folder, files)
+  const isOpen = place.account === UNKNOWN_ACCOUNT
+  return {files: await writePolicies(folder, files), warning: isOpen ? openAccount(UNKNOWN_ACCOUNT) : undefined}
+}
+
+function openAccount(placeholder: string): string {
+  return (
+    `There are no AWS credentials here, so the policies name the account ${placeholder}. ` +
+    'Replace it by the number of the account, or run the same command with --account-id.'
+  )
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -3,6 +3,8 @@ import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
 import {compactTemplate} from '../../files/template-yaml.js'
+import {type Aws, readCallerIdentity} from '../aws/clients.js'
+import {callAws} from '../aws/errors.js'
 import {cloudFormationGrants, loadPermissionFacts} from '../permissions/cloudformation-grants.js'
 import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
@@ -72,6 +74,57 @@ export interface PolicyRequest {
   readonly options: StackOptionValues
   readonly cloudFormationRole: string | undefined
   readonly templateBucket: string | undefined
+}
+
+/** IAM rejects a policy with it, so it cannot be forgotten. */
+export const UNKNOWN_ACCOUNT = 'ACCOUNT_ID'
+
+export interface PolicyAccount {
+  /** `undefined`: that of the credentials. */
+  readonly accountId: string | undefined
+  /** A profile was meant to be used, so its credentials must not be missing. */
+  readonly hasProfile: boolean
+}
+
+/** Whoever prepares permissions may have no credentials yet: then the account has to be given, or stays open. */
+export async function policyPlace(
+  aws: Aws,
+  stack: string,
+  {accountId, hasProfile}: PolicyAccount,
+): Promise<StackPlace> {
+  const region = await callAws('name the resources of the policies', () => aws.region())
+  const place = {partition: partitionOf(region), region, stack}
+  if (accountId !== undefined) return {...place, account: accountId}
+  try {
+    const {arn, account} = await readCallerIdentity(aws)
+    const [, partition = place.partition] = arn.split(':')
+    return {...place, partition, account}
+  } catch (error) {
+    if (!hasProfile && hasNoCredentials(error)) return {...place, account: UNKNOWN_ACCOUNT}
+    throw error
+  }
+}
+
+/** False for credentials that AWS rejects, as after their expiry. */
+function hasNoCredentials(error: unknown): boolean {
+  const {cause} = error instanceof ZaelError ? error : {}
+  return cause instanceof Error && /^Could not load credentials from any providers/.test(cause.message)
+}
+
+/** First parts of region names. */
+const PARTITIONS: Readonly<Record<string, string>> = {
+  cn: 'aws-cn',
+  eusc: 'aws-eusc',
+  'us-gov': 'aws-us-gov',
+  'us-iso': 'aws-iso',
+  'us-isob': 'aws-iso-b',
+  'us-isof': 'aws-iso-f',
+  'eu-isoe': 'aws-iso-e',
+}
+
+function partitionOf(region: string): string {
+  const [first = '', second = ''] = region.split('-')
+  return PARTITIONS[`${first}-${second}`] ?? PARTITIONS[first] ?? 'aws'
 }
 
 interface PolicyFile {

@@ -1,11 +1,11 @@
-import {randomUUID} from 'node:crypto'
+import {createHash, randomUUID} from 'node:crypto'
 import {mkdtemp, readdir, readFile, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {compactTemplate} from '../../src/lib/files/template-yaml.js'
 import {lambdaPackage} from '../../src/lib/infra/stack/lambda-package.js'
-import {STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
+import {OTHER_PARAMETERS, STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
@@ -124,12 +124,18 @@ describe('deploy --export', () => {
     expect(Buffer.byteLength(template)).toBeLessThan(51_200)
     expect(await read('aggregator.zip')).toEqual((await lambdaPackage()).zip)
     const parameters = JSON.parse(String(await read('parameters.json')))
-    expect(parameters).toHaveLength(STACK_OPTIONS.length)
+    expect(parameters).toHaveLength(STACK_OPTIONS.length + OTHER_PARAMETERS.length)
     expect(parameters).toContainEqual({ParameterKey: 'LambdaMemorySize', ParameterValue: '1024'})
     expect(parameters).toContainEqual({ParameterKey: 'LambdaTimeout', ParameterValue: '60'})
+    expect(parameters).toContainEqual({ParameterKey: 'CodeBucket', ParameterValue: ''})
+    const hash = createHash('sha256')
+      .update(await read('aggregator.zip'))
+      .digest('hex')
+      .slice(0, 16)
+    expect(parameters).toContainEqual({ParameterKey: 'CodeKey', ParameterValue: `zael/aggregator-${hash}.zip`})
     // aws-cli 1.46.2 reads this form, and refuses the other one ("Invalid type for parameter").
     const overrides = JSON.parse(String(await read('parameter-overrides.json')))
-    expect(overrides).toHaveLength(STACK_OPTIONS.length)
+    expect(overrides).toHaveLength(STACK_OPTIONS.length + OTHER_PARAMETERS.length)
     expect(overrides).toEqual(
       expect.arrayContaining(['LambdaMemorySize=1024', 'AlarmSNSTopicArn=', 'LambdaTimeout=60']),
     )

@@ -42,15 +42,15 @@ export async function loadTableDefinition(options: TableOptions): Promise<TableD
 }
 
 function tableDefinition(document: TemplateNode, options: TableOptions): TableDefinition {
-  const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
+  const parameters: Record<string, unknown> = {}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
     parameters[name] = Default
   }
   if (options.resourceIndex !== undefined) parameters.ResourceIndexProjection = options.resourceIndex
 
   const properties = resolveRefs(document.Resources.Table.Properties, parameters)
-  const {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes} = properties
-  const create = {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes}
+  const {BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes} = properties
+  const create = {TableName: options.tableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes}
   const StreamSpecification = {StreamEnabled: true, ...properties.StreamSpecification}
   return {
     create: options.stream === false ? create : {...create, StreamSpecification},

@@ -10,7 +10,7 @@ const NAMING: Readonly<Record<string, ResourceNaming>> = {
   'AWS::S3::Bucket': named('BucketName'),
   'AWS::SQS::Queue': named('QueueName'),
   'AWS::Logs::LogGroup': named('LogGroupName'),
-  'AWS::IAM::Role': named('RoleName'),
+  'AWS::IAM::Role': named('RoleName', 'Path'),
   'AWS::IAM::ManagedPolicy': named('ManagedPolicyName'),
   'AWS::Lambda::Function': named('FunctionName'),
   'AWS::Lambda::EventSourceMapping': named('', 'EventSourceArn', 'StartingPosition'),

@@ -61,6 +61,11 @@ describe('a planned deletion', () => {
   it.each([
     ['is not a limiter', stack({team: 'billing'}), 'stack.foreign'],
     ['belongs to the Python tool', stack({ManagedBy: 'zae-limiter', 'zae-limiter:type': 'limiter'}), 'stack.python'],
+    [
+      'has its table under another name',
+      stack(ZAEL, {Parameters: [{ParameterKey: 'TableName', ParameterValue: 'limits'}]}),
+      'stack.other-table',
+    ],
     ['is being changed', stack(ZAEL, {StackStatus: 'UPDATE_IN_PROGRESS'}), 'stack.state'],
     ['is protected', stack(ZAEL, {EnableTerminationProtection: true}), 'stack.protected'],
   ])('is refused for a stack that %s', async (_, found, code) => {

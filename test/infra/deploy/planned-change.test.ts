@@ -1,5 +1,10 @@
 import {describe, expect, it} from 'vitest'
-import {destroysTable, type PlannedResource, toPlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+import {
+  destroysTable,
+  type PlannedResource,
+  requestParameters,
+  toPlannedChange,
+} from '../../../src/lib/infra/deploy/planned-change.js'
 
 describe('a change of a change set', () => {
   it.each([
@@ -58,4 +63,15 @@ describe('a change of a change set', () => {
     expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedResource)).toBe(isLost)
     expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedResource)).toBe(false)
   })
+})
+
+it('keeps the parameters that another tool has set, such as the name of the table', () => {
+  const deployed = {LambdaTimeout: '60', TableName: 'limits', CodeBucket: 'code', CodeKey: 'a.zip', Former: 'x'}
+  expect(requestParameters({LambdaTimeout: '90'}, deployed)).toEqual([
+    {ParameterKey: 'LambdaTimeout', ParameterValue: '90'},
+    {ParameterKey: 'TableName', UsePreviousValue: true},
+    {ParameterKey: 'CodeBucket', UsePreviousValue: true},
+    {ParameterKey: 'CodeKey', UsePreviousValue: true},
+  ])
+  expect(requestParameters({}, {})).toEqual([])
 })

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {parameterDrift} from '../../../src/lib/infra/health/findings.js'
 import type {HealthParts} from '../../../src/lib/infra/health/parts.js'
-import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
+import {OTHER_PARAMETERS, parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {healthWith, WELL} from './sample-health.js'
 
 const findings = (other: Partial<HealthParts>) =>
@@ -27,6 +27,11 @@ describe('a stack', () => {
     ['a rolled back update', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_ROLLBACK_COMPLETE'}}, 'note'],
     ['an update under way', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_IN_PROGRESS'}}, 'note'],
     ['no table', {table: null}, 'problem table: The table is missing.'],
+    [
+      'a table of another name',
+      {table: null, cloudFormation: {...WELL.cloudFormation, outputs: {TableName: 'limits'}}},
+      'problem table: The table of this stack is called "limits".',
+    ],
     ['a table that is being deleted', {table: {...WELL.table, status: 'DELETING'}}, 'problem table'],
     ['a table that is being changed', {table: {...WELL.table, status: 'UPDATING'}}, 'note table'],
     [
@@ -170,7 +175,10 @@ describe('a stack', () => {
 })
 
 describe('parameters', () => {
-  const defaults = parametersOf(Object.fromEntries(STACK_OPTIONS.map(option => [option.name, option.default])))
+  const defaults: Record<string, string> = {
+    ...parametersOf(Object.fromEntries(STACK_OPTIONS.map(option => [option.name, option.default]))),
+    ...Object.fromEntries(OTHER_PARAMETERS.map(parameter => [parameter, ''])),
+  }
 
   it('at their defaults do not differ', () => {
     expect(parameterDrift(defaults)).toEqual({chosen: [], missing: [], unknown: []})
@@ -178,10 +186,19 @@ describe('parameters', () => {
 
   it('are listed when they are changed, missing or unknown', () => {
     const {LambdaTimeout: _, ...others} = defaults
-    expect(parameterDrift({...others, LambdaMemorySize: '1024', PITRRecoveryPeriodDays: '7', Strange: 'x'})).toEqual({
+    expect(
+      parameterDrift({
+        ...others,
+        LambdaMemorySize: '1024',
+        PITRRecoveryPeriodDays: '7',
+        CodeBucket: 'code',
+        Strange: 'x',
+      }),
+    ).toEqual({
       chosen: [
         {name: 'PITRRecoveryPeriodDays', value: '7', default: null},
         {name: 'LambdaMemorySize', value: '1024', default: '512'},
+        {name: 'CodeBucket', value: 'code', default: null},
       ],
       missing: ['LambdaTimeout'],
       unknown: ['Strange'],

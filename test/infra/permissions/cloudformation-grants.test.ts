@@ -106,6 +106,10 @@ describe('permissions of CloudFormation', () => {
     const named = [...new Set(all.flatMap(({resources}) => resources))].filter(arn => !/\bprod\b/.test(arn))
     expect(named.sort()).toEqual(['*', 'arn:aws:lambda:eu-west-1:123456789012:event-source-mapping:*'])
     expect(all.flatMap(({resources}) => resources)).toContain('arn:aws:iam::123456789012:role/team-prod-admin')
+    const roles = grantsWith({RolePath: '/teams/a/'}).flatMap(({grants}) => grants.flatMap(({resources}) => resources))
+    expect(new Set(roles.filter(arn => arn.includes(':role/')))).toEqual(
+      new Set(['arn:aws:iam::123456789012:role/teams/a/prod-aggr']),
+    )
   })
 })
 

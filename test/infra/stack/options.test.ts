@@ -46,6 +46,8 @@ describe('parseTypedOptions', () => {
       'arn:aws-us-gov:iam::123456789012:policy/a/b',
     ],
     ['roleNameFormat', 'team-{}-v1', 'team-{}-v1'],
+    ['rolePath', '/', '/'],
+    ['rolePath', '/teams/a/', '/teams/a/'],
   ])('%s %j', (name, text, value) => {
     expect(parse(option(name), text)).toEqual(value)
   })
@@ -61,6 +63,9 @@ describe('parseTypedOptions', () => {
     ['alarmTopic', 'ops', '--alarm-topic is "ops"; it must be the ARN of an SNS topic, or "none".'],
     ['encryptionKey', 'none', '--encryption-key is "none"; it must be aws-owned, aws-managed or the ARN of a KMS key.'],
     ['roleNameFormat', 'team', '--role-name-format is "team"; it must be letters, digits and _+=,.@- with one {} for'],
+    ['rolePath', 'teams/', '--role-path is "teams/"; it must be an IAM path that begins and ends with a slash.'],
+    ['rolePath', '/teams', '--role-path is "/teams"'],
+    ['rolePath', '//', '--role-path is "//"'],
     ['roleNameFormat', '{}-{}', '--role-name-format is "{}-{}"; it must be letters'],
     ['roleNameFormat', `${'x'.repeat(54)}{}`, 'at most 55 characters'],
   ])('refuses %s %j', (name, text, message) => {

@@ -90,14 +90,18 @@ export function stackWith(
   function referred(name: string): string {
     if (names[name] !== undefined) return names[name]
     needs(name)
-    return template.Resources[name].Type === 'AWS::DynamoDB::Table' ? `${names['AWS::StackName']}` : `ref:${name}`
+    return name === 'Table' ? tableName() : `ref:${name}`
+  }
+
+  function tableName(): string {
+    return resolve(template.Resources.Table.Properties.TableName)
   }
 
   function attributeOf(path: string): string {
     const [name = '', attribute] = path.split('.')
     needs(name)
     const {'AWS::Partition': partition, 'AWS::Region': region, 'AWS::AccountId': account} = names
-    const table = `arn:${partition}:dynamodb:${region}:${account}:table/${names['AWS::StackName']}`
+    const table = `arn:${partition}:dynamodb:${region}:${account}:table/${tableName()}`
     if (name === 'Table') return attribute === 'Arn' ? table : `${table}/stream/2026-01-01T00:00:00.000`
     return `${attribute === 'Arn' ? 'arn' : attribute}:${name}`
   }

@@ -6,7 +6,7 @@ import {
   withoutItemsOf,
 } from '../../../src/lib/files/template-yaml.js'
 import {parameterText} from '../../../src/lib/infra/stack/option.js'
-import {STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
+import {OTHER_PARAMETERS, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
 /** CloudFormation accepts a longer template only from a bucket. */
@@ -20,8 +20,10 @@ const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234
 const ROLE = 'arn:aws:iam::123456789012:role/given'
 
 describe('parameters', () => {
-  it('are the options, both ways', () => {
-    expect(Object.keys(TEMPLATE.Parameters)).toEqual(STACK_OPTIONS.map(({parameter}) => parameter))
+  it('are the options, both ways, and those for other tools, which are empty by default', () => {
+    const options = STACK_OPTIONS.map(({parameter}) => parameter)
+    expect(Object.keys(TEMPLATE.Parameters)).toEqual([...options, ...OTHER_PARAMETERS])
+    expect(OTHER_PARAMETERS.map(name => TEMPLATE.Parameters[name].Default)).toEqual(['', '', ''])
   })
 
   it.each(STACK_OPTIONS.map(option => [option.parameter, option] as const))(
@@ -102,6 +104,32 @@ describe('the template', () => {
     expect(TEMPLATE_TEXT.replaceAll(/AllowedPattern: .*/g, '')).not.toContain('arn:aws')
   })
 
+  it('gets code, table name and role path from other tools, and without them is what it was before', () => {
+    const roles = ({Resources}: ReturnType<typeof stackWith>) =>
+      Object.values(Resources).filter(({Type}) => Type === 'AWS::IAM::Role')
+    const own = stackWith({EnableIAMRoles: 'true'})
+    // A path or another name would replace what exists.
+    expect(roles(own).filter(({Properties}) => 'Path' in Properties)).toEqual([])
+    expect(own.Resources.Table.Properties.TableName).toBe('prod')
+    expect(Object.keys(own.Resources.AggregatorFunction.Properties.Code)).toEqual(['ZipFile'])
+
+    const given = {CodeBucket: 'code', CodeKey: 'a.zip', TableName: 'limits', RolePath: '/teams/'}
+    const {Resources, Outputs} = stackWith({EnableIAMRoles: 'true', ...given})
+    expect(Resources.AggregatorFunction.Properties.Code).toEqual({S3Bucket: 'code', S3Key: 'a.zip'})
+    expect(roles({Resources, Outputs, brokenRules: []}).map(({Properties}) => Properties.Path)).toEqual(
+      ['/teams/', '/teams/', '/teams/', '/teams/'], // aggregator, app, admin, read
+    )
+    expect(Resources.Table.Properties.TableName).toBe('limits')
+    expect(Outputs.TableName.Value).toBe('limits')
+    expect(Resources.AggregatorFunction.Properties.Environment.Variables.TABLE_NAME).toBe('limits')
+    // The aggregator writes its metrics under the name of the table.
+    const dimensions = JSON.stringify([Resources.AggregatorErrorAlarm, Resources.AggregatorArchiveAlarm])
+    expect(dimensions.match(/"Name":"Stack","Value":"[^"]*"/g)).toEqual(
+      Array(2).fill('"Name":"Stack","Value":"limits"'),
+    )
+    expect(Resources.Dashboard.Properties.DashboardBody).not.toContain('"Stack","prod"')
+  })
+
   it('exports every output under the name of the stack', () => {
     const {Outputs} = stackWith({EnableIAMRoles: 'true'})
     const exports = Object.values(Outputs).map(({Export}: TemplateNode) => Export.Name)
@@ -119,5 +147,9 @@ describe('the template', () => {
     expect(stackWith({EnableIAM: off}).brokenRules).toEqual(['AggregatorNeedsRole'])
     expect(stackWith({EnableIAM: off, EnableAggregator: off}).brokenRules).toEqual([])
     expect(stackWith({EnableIAM: off, AggregatorRoleArn: ROLE}).brokenRules).toEqual([])
+    expect(stackWith({CodeBucket: 'code'}).brokenRules).toEqual(['BucketNeedsKey'])
+    expect(stackWith({CodeBucket: 'code', CodeKey: 'a.zip'}).brokenRules).toEqual([])
+    // As --export writes it.
+    expect(stackWith({CodeKey: 'a.zip'}).brokenRules).toEqual([])
   })
 })

@@ -12,7 +12,7 @@ import type {StackPlace} from '../permissions/template-resources.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
 import {parameterText} from '../stack/option.js'
 import {bucketPattern} from '../stack/option-rules.js'
-import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
+import {OTHER_PARAMETERS, parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
 import {loadStackTemplate} from '../stack/reader.js'
 
 export interface ExportedFile {
@@ -24,8 +24,10 @@ export interface ExportedFile {
 export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'parameter-overrides.json', 'aggregator.zip'] as const
 
 export async function exportStack(folder: string, options: StackOptionValues): Promise<ExportedFile[]> {
-  const {zip} = await lambdaPackage()
-  const parameters = allParameters(options)
+  const {zip, sha256Base64} = await lambdaPackage()
+  // Another key for other code, so that CloudFormation updates the function.
+  const hash = Buffer.from(sha256Base64, 'base64').toString('hex').slice(0, 16)
+  const parameters = allParameters(options, {CodeKey: `zael/aggregator-${hash}.zip`})
   // The only form that `aws cloudformation deploy` reads from a file in both versions of the AWS CLI.
   const pairs = parameters.map(({ParameterKey, ParameterValue}) => `${ParameterKey}=${ParameterValue}`)
   const [template, values, overrides, code] = EXPORTED_FILES
@@ -61,12 +63,19 @@ async function writeExport(
   return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
 }
 
-function allParameters(options: StackOptionValues): Array<{ParameterKey: string; ParameterValue: string}> {
+function allParameters(
+  options: StackOptionValues,
+  others: Readonly<Record<string, string>>,
+): Array<{ParameterKey: string; ParameterValue: string}> {
   const given = parametersOf(options)
-  return STACK_OPTIONS.map(option => ({
-    ParameterKey: option.parameter,
-    ParameterValue: given[option.parameter] ?? parameterText(option, option.default),
-  }))
+  const values = [
+    ...STACK_OPTIONS.map(option => [
+      option.parameter,
+      given[option.parameter] ?? parameterText(option, option.default),
+    ]),
+    ...OTHER_PARAMETERS.map(parameter => [parameter, others[parameter] ?? '']),
+  ]
+  return values.map(([ParameterKey = '', ParameterValue = '']) => ({ParameterKey, ParameterValue}))
 }
 
 export interface PolicyRequest {

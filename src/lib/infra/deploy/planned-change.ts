@@ -2,7 +2,7 @@ import type {Change, Parameter} from '@aws-sdk/client-cloudformation'
 import type {Aws} from '../aws/clients.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
 import {parameterText} from '../stack/option.js'
-import {STACK_OPTIONS} from '../stack/options.js'
+import {OTHER_PARAMETERS, STACK_OPTIONS} from '../stack/options.js'
 import {LOGICAL_ID, type StackResource} from '../stack/reader.js'
 import {readCode} from './lambda-code.js'
 
@@ -89,7 +89,8 @@ export function requestParameters(
   given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
 ): Parameter[] {
-  return STACK_OPTIONS.flatMap(({parameter: ParameterKey}): Parameter[] => {
+  const keys = [...STACK_OPTIONS.map(({parameter}) => parameter), ...OTHER_PARAMETERS]
+  return keys.flatMap((ParameterKey): Parameter[] => {
     const ParameterValue = given[ParameterKey]
     if (ParameterValue !== undefined) return [{ParameterKey, ParameterValue}]
     return ParameterKey in deployed ? [{ParameterKey, UsePreviousValue: true}] : []

@@ -74,7 +74,7 @@ function unusableBucket(bucket: string, error: unknown): ZaelError | undefined {
   })
 }
 
-const OWN_NAME = 'TableName: !Ref AWS::StackName'
+const OWN_NAME = 'TableName: !If [NamedTable, !Ref TableName, !Ref AWS::StackName]'
 
 const compacted = new Map<boolean, Promise<string>>()
 

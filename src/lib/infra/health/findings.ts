@@ -12,7 +12,7 @@ import {
   restreamCommand,
 } from '../stack/fixes.js'
 import {parameterText} from '../stack/option.js'
-import {STACK_OPTIONS} from '../stack/options.js'
+import {OTHER_PARAMETERS, STACK_OPTIONS} from '../stack/options.js'
 import {type DeployedStack, deploymentOf} from '../stack/reader.js'
 import {
   type AggregatorPart,
@@ -47,7 +47,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
     add('table', ofReplicas(table))
     if (cloudFormation) add('table', ofThroughput(stack, table, cloudFormation))
   }
-  if (!table && isKnown('table')) add('table', [problem('The table is missing.', LOST_TABLE_FIX)])
+  if (!table && isKnown('table')) add('table', [noTable(stack, cloudFormation)])
   if (aggregator) {
     add('aggregator', ofAggregator(deploy, aggregator))
     if (mapping) add('mapping', ofMapping(mapping))
@@ -215,6 +215,13 @@ function problem(message: string, fix: string | null): Found {
   return {severity: 'problem', message, fix}
 }
 
+/** Another tool can have given the table another name. */
+function noTable(stack: string, cloudFormation: StackPart | null): Found {
+  const {TableName: table = stack} = cloudFormation?.outputs ?? {}
+  if (table === stack) return problem('The table is missing.', LOST_TABLE_FIX)
+  return problem(`The table of this stack is called "${table}".`, `zael status --stack ${table}`)
+}
+
 function note(message: string, fix: string | null): Found {
   return {severity: 'note', message, fix}
 }
@@ -232,15 +239,17 @@ function batchWindowMs(stack: StackPart | null): number {
 }
 
 export function parameterDrift(parameters: Readonly<Record<string, string>>): ParameterDrift {
-  const options = new Map(STACK_OPTIONS.map(option => [option.parameter, option]))
+  const defaults = new Map([
+    ...STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)] as const),
+    ...OTHER_PARAMETERS.map(parameter => [parameter, ''] as const),
+  ])
   const chosen = Object.entries(parameters).flatMap(([name, value]) => {
-    const option = options.get(name)
-    const byDefault = option && parameterText(option, option.default)
+    const byDefault = defaults.get(name)
     return byDefault === undefined || byDefault === value ? [] : [{name, value, default: byDefault || null}]
   })
   return {
     chosen,
-    missing: [...options.keys()].filter(name => !(name in parameters)),
-    unknown: Object.keys(parameters).filter(name => !options.has(name)),
+    missing: [...defaults.keys()].filter(name => !(name in parameters)),
+    unknown: Object.keys(parameters).filter(name => !defaults.has(name)),
   }
 }

@@ -27,7 +27,6 @@ export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
     CapacityProviderConfig: 'lambda:PassCapacityProvider',
     CodeSigningConfigArn:
       'lambda:DeleteFunctionCodeSigningConfig lambda:GetCodeSigningConfig lambda:PutFunctionCodeSigningConfig',
-    'Code.S3Bucket': 's3:GetObject s3:GetObjectVersion',
     FileSystemConfigs: 'elasticfilesystem:DescribeMountTargets s3files:ListMountTargets',
     FunctionScalingConfig: 'lambda:PutFunctionScalingConfig',
     KmsKeyArn: 'kms:CreateGrant kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey',
@@ -39,6 +38,8 @@ export const PROPERTY_ACTIONS: readonly PropertyActions[] = [
     RuntimeManagementConfig: 'lambda:PutRuntimeManagementConfig',
     VpcConfig: 'ec2:DescribeNetworkInterfaces ec2:DescribeSecurityGroups ec2:DescribeSubnets ec2:DescribeVpcs',
   }),
+  // For CodeBucket, which only other tools use: zael uploads the code itself.
+  never('AWS::Lambda::Function', 's3:GetObject s3:GetObjectVersion'),
   ...only('AWS::Lambda::EventSourceMapping', {KmsKeyArn: 'kms:Decrypt kms:DescribeKey kms:GenerateDataKey'}),
   ...only('AWS::Logs::LogGroup', {
     BearerTokenAuthenticationEnabled: 'logs:PutBearerTokenAuthentication',

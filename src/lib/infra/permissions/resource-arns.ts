@@ -40,7 +40,7 @@ export class StackArns {
 
   role(logicalId: string): string {
     const role = this.#resources.find(each => each.logicalId === logicalId)
-    return this.global('iam', `role/${role?.text('RoleName')}`)
+    return this.global('iam', `role${this.#parameters.RolePath ?? '/'}${role?.text('RoleName')}`)
   }
 
   get functionRole(): string {

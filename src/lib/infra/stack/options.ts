@@ -182,7 +182,17 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...nameFormat(120),
     description: 'How policies are named: "team-{}" gives team-STACK-acq.',
   },
+  {
+    ...named('rolePath', 'role-path', 'RolePath', 'iam'),
+    ...text('/', '/([A-Za-z0-9_+=,.@-]{1,64}/){0,7}'),
+    expected: 'an IAM path that begins and ends with a slash',
+    description:
+      'IAM path of all roles of the stack, for accounts that require one. To change it, change --role-name-format too.',
+  },
 ]
+
+/** Parameters of the template for other tools, all empty by default. `deploy` has no flags for them and keeps their values. */
+export const OTHER_PARAMETERS: readonly string[] = ['TableName', 'CodeBucket', 'CodeKey']
 
 /** Options by name; absent ones keep their deployed value, or get their default on a new stack. */
 export type StackOptionValues = Readonly<Record<string, OptionValue>>

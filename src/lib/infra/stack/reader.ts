@@ -126,6 +126,8 @@ function record(entries: ReadonlyArray<readonly [string | undefined, string | un
 export function checkOwner(stack: DeployedStack): void {
   if (stack.owner === 'zae-limiter') throw pythonStack(stack)
   if (stack.owner === 'other') throw foreignStack(stack)
+  const {TableName: table = ''} = stack.parameters
+  if (table !== '' && table !== stack.name) throw otherTable(stack.name, table)
 }
 
 export function unusableStack({name, status}: DeployedStack): ZaelError {
@@ -145,6 +147,15 @@ function foreignStack({name, status}: DeployedStack): ZaelError {
   return new ZaelError('conflict', 'stack.foreign', message, {
     hint: 'Nothing was changed. Choose another name with --stack, or another --region or --profile.',
     details: {stack: name},
+  })
+}
+
+/** zael finds a stack by the name of its table. */
+function otherTable(stack: string, table: string): ZaelError {
+  const message = `The table of stack "${stack}" has another name ("${table}"): another tool has deployed it.`
+  return new ZaelError('conflict', 'stack.other-table', message, {
+    hint: `Nothing was changed. Use that tool to change the stack. Limits, entities and usage are under the name of the table: --stack ${table}`,
+    details: {stack, table},
   })
 }
 

@@ -28,11 +28,12 @@ export function toMilli(tokens: number): bigint {
   return BigInt(tokens) * MILLI
 }
 
+/** Without a refill the period has no meaning: other clients store any value for a quota. */
 export function isSameRate(a: Rate, b: Rate): boolean {
   return (
     a.capacityMilli === b.capacityMilli &&
     a.refillAmountMilli === b.refillAmountMilli &&
-    a.refillPeriodMs === b.refillPeriodMs
+    (a.refillAmountMilli === 0n || a.refillPeriodMs === b.refillPeriodMs)
   )
 }
 

@@ -437,6 +437,37 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(await scene.findings()).toEqual([])
   })
 
+  it('ignores the refill period of a quota, for which other clients store any value', async () => {
+    const {name: stack, transport, namespace} = scene.table
+    const {configs} = scene.repository.namespaceById(namespace)
+    await configs.set({level: 'resource', resource: 'daily'}, [parseLimit('rpd=10/day@UTC')])
+    const configKey = keys.resourceConfig(namespace, 'daily')
+    await scene.change(configKey, {[configAttribute('rpd', 'refillPeriod')]: number(86_400)})
+    const asked = {entity: 'user-2', resource: 'daily', consume: {rpd: 1}}
+    const limiter = new RateLimiter({stack, transport, namespaceId: namespace})
+    await limiter.acquire(asked)
+    const key = keys.bucket(namespace, 'user-2', 'daily', 0)
+    const period = {[limitAttribute('rpd', 'refillPeriod')]: number(86_400_000)}
+    await scene.change(key, period)
+    expect(await scene.findings()).toEqual([])
+    // Neither a process that knows the bucket nor a new one rewrites the other client's value.
+    await limiter.acquire(asked)
+    await limiter.close()
+    const writes: unknown[] = []
+    const send: Transport['send'] = (operation, input, options) => {
+      if (operation === 'UpdateItem') writes.push(input)
+      return transport.send(operation, input, options)
+    }
+    const other = new RateLimiter({stack, transport: {send}, namespaceId: namespace})
+    for (let i = 0; i < 2; i++) await other.acquire({...asked, entity: 'user-3'})
+    writes.length = 0
+    for (let i = 0; i < 3; i++) await other.acquire(asked)
+    await other.close()
+    expect(writes).toHaveLength(3)
+    expect(await scene.get(key)).toMatchObject({...period, [limitAttribute('rpd', 'tokens')]: number(5000)})
+    expect(await scene.findings()).toEqual([])
+  })
+
   it('reports nothing that changes between two looks', async () => {
     await scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(1)})
     const sleep = async () => scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(2)})

@@ -110,6 +110,7 @@ export function demandTokens(
   if (!rate) return
   e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(rate.capacityMilli))}`)
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
+  if (rate.refillAmountMilli === 0n) return
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
 }
 

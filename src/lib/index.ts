@@ -39,7 +39,9 @@ export {
 } from './dynamo/errors.js'
 export type {AcquireDecision, AdmittedDecision, RefusedDecision} from './limiter/decision.js'
 export type {Lease, LeasePart} from './limiter/lease.js'
+export type {CacheStats, CacheUse} from './limiter/levels/namespace-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/levels/reads.js'
+export type {PingOptions, PingResult} from './limiter/ping.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export {
   LeaseEnded,

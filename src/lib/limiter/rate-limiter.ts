@@ -10,7 +10,7 @@ import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
 import {Lease, type LeaseActions, SettleWarning, soonActions} from './lease.js'
-import type {CacheEntries, NamespaceLimiter} from './levels/namespace-limiter.js'
+import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
 import {
   type Availability,
@@ -21,6 +21,7 @@ import {
 } from './levels/reads.js'
 import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './levels/several-resources.js'
 import {DecisionObserver} from './observer.js'
+import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
   LimiterClosed,
   RateLimitExceeded,
@@ -43,6 +44,9 @@ import {Deadline} from './request/pending-request.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
 const POLICY_TIMEOUT_MS = 250
+
+const UNUSED = {entries: 0, hits: 0, misses: 0}
+const NO_CACHE_STATS: CacheStats = {configs: UNUSED, entities: UNUSED, buckets: {entries: 0, refusals: 0}}
 
 /**
  * Admits requests against the limits of entities and resources. `Name` narrows the accepted limit names.
@@ -161,6 +165,30 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** Remaining tokens of a resource for all entities that have used it, over all shards. Writes nothing. */
   async resourceCapacity(resource: string): Promise<ResourceCapacity> {
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
+  }
+
+  /**
+   * Whether the table answers, and how long one read takes. Writes nothing. Throws errors that are not outages, such
+   * as a missing table or a denied permission, and `Aborted` and `LimiterClosed`.
+   */
+  async ping(options: PingOptions = {}): Promise<PingResult> {
+    if (this.#closing.signal.aborted) throw new LimiterClosed()
+    const timeoutMs = checkMs('timeoutMs', options.timeoutMs) ?? this.#settings.writeTimeoutMs
+    return pingTable(this.#table, this.#lookup.pingKey, {...options, timeoutMs})
+  }
+
+  /** What this process has cached, and how often that saved a read. Sends no request. */
+  cacheStats(): CacheStats {
+    return this.#lookup.found?.cacheStats ?? NO_CACHE_STATS
+  }
+
+  /**
+   * Forgets cached limits, entities and bucket states: requests from now on read them again. Pending settlements and
+   * refusals are kept and written. Sends no request.
+   */
+  invalidate(): void {
+    this.#hasReadPolicy = false
+    this.#lookup.invalidate()
   }
 
   /** Ends waits, finishes work under way, writes pending settlements and refusals, then disconnects. Repeatable. */

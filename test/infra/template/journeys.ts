@@ -47,6 +47,12 @@ const LIMITER: Steps<RateLimiter> = {
   resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
   uncountedRefusals: async limiter => limiter.uncountedRefusals,
   cacheEntries: async limiter => limiter.cacheEntries,
+  ping: limiter => limiter.ping(),
+  cacheStats: async limiter => limiter.cacheStats(),
+  invalidate: async limiter => {
+    limiter.invalidate()
+    await limiter.tryAcquire(request('child'))
+  },
   close: limiter => limiter.close(),
 }
 

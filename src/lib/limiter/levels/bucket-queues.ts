@@ -128,6 +128,18 @@ export class BucketQueues {
     return this.#queues.size
   }
 
+  get knownStates(): number {
+    let count = 0
+    for (const queue of this.#queues.values()) if (queue.isTrusted) count++
+    return count
+  }
+
+  /** Keeps the queues: settlements and refusals may be pending in them. */
+  invalidate(): void {
+    this.#lastOfResource.clear()
+    for (const queue of this.#queues.values()) queue.invalidate()
+  }
+
   get resources(): number {
     return this.#lastOfResource.size
   }
@@ -302,6 +314,10 @@ export class EntityCache {
 
   get size(): number {
     return Math.max(this.#families.size, this.#policies.size, this.#shardCounts.size)
+  }
+
+  clear(): void {
+    for (const cache of [this.#families, this.#policies, this.#shardCounts]) cache.clear()
   }
 
   /** Assumes that an unseen resource has the family of the entity's other buckets. */

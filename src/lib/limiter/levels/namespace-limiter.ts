@@ -53,6 +53,26 @@ export interface CacheEntries {
   readonly refusals: number
 }
 
+/** One cache of a limiter. */
+export interface CacheUse {
+  /** Cached records, including expired and absent ones. */
+  readonly entries: number
+  /** Records found in the cache, or in a read of another request that was under way. */
+  readonly hits: number
+  /** Records that were read. */
+  readonly misses: number
+}
+
+/** The caches of a limiter. Counts start when the limiter first uses its namespace. */
+export interface CacheStats {
+  /** Stored limits, switches and settings: one record per scope. */
+  readonly configs: CacheUse
+  /** Stored entities with their parents. */
+  readonly entities: CacheUse
+  /** Known bucket states, one per shard. `refusals`: requests that they refused, without a write. */
+  readonly buckets: {readonly entries: number; readonly refusals: number}
+}
+
 export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
 /** Charges an entity and its parent (never a grandparent), or neither: if one refuses, the other is refunded. */
@@ -66,6 +86,7 @@ export class NamespaceLimiter {
   readonly #entities: EntityCache
   readonly #gatherer: ShardGatherer
   readonly #random: () => number
+  #localRefusals = 0
 
   constructor({table, reading = table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = table
@@ -94,13 +115,30 @@ export class NamespaceLimiter {
     return {queues, resources, seen, entities: this.limits.size, configs, refusals: refusals.waiting}
   }
 
+  get cacheStats(): CacheStats {
+    const {hits, misses, size: entries} = this.#configs.statistics
+    return {
+      configs: {entries, hits, misses},
+      entities: this.limits.cacheUse,
+      buckets: {entries: this.queues.knownStates, refusals: this.#localRefusals},
+    }
+  }
+
+  invalidate(): void {
+    this.limits.invalidate()
+    this.#entities.clear()
+    this.queues.invalidate()
+  }
+
   /** Returns the entity's grant and, if shared, the parent's; or the refusal, which is not thrown. */
   acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const expected = this.#expectedParent(request)
     const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
     if (expected !== undefined) return this.#acquireShared(request, own, expected)
     const refusal = own.byAll()
-    return refusal ? exceeded([refusal]) : this.#acquireOwn(request, own)
+    if (!refusal) return this.#acquireOwn(request, own)
+    this.#localRefusals++
+    return exceeded([refusal])
   }
 
   async #acquireOwn(request: EntityRequest, known: KnownRefusals): Promise<EntityAnswer> {
@@ -118,7 +156,9 @@ export class NamespaceLimiter {
     const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
-      return this.#hasOtherParent(request, expected) ? this.acquire(request) : refusal
+      if (this.#hasOtherParent(request, expected)) return this.acquire(request)
+      this.#localRefusals++
+      return refusal
     }
 
     const asked = known.map(level => this.#admit(level))

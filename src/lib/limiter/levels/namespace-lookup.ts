@@ -4,6 +4,8 @@ import {namespaceMissing} from '../../repository/namespaces/errors.js'
 import {Namespaces} from '../../repository/namespaces/namespaces.js'
 import {openNamespace, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
+import type {Key} from '../../schema/attribute-value.js'
+import {keys} from '../../schema/keys.js'
 import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from '../request/options.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
@@ -47,6 +49,19 @@ export class NamespaceLookup {
 
   get atHand(): NamespaceLimiter | undefined {
     return this.#isLookingUp || this.#isDue(this.#table.clock()) ? undefined : this.#found
+  }
+
+  /** A record that every limiter may read. */
+  get pingKey(): Key {
+    const {namespaceId, namespace = 'default'} = this.#options
+    return namespaceId === undefined ? keys.namespaceByName(namespace) : keys.systemConfig(namespaceId)
+  }
+
+  /** The next request looks the namespace up again. */
+  invalidate(): void {
+    this.#lookedUpAtMs = Number.NEGATIVE_INFINITY
+    this.#cache.invalidate()
+    this.#found?.invalidate()
   }
 
   /** Repeats the lookup every `configCheckMs`: a deleted namespace must not be written to. */

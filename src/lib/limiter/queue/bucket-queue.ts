@@ -58,6 +58,7 @@ export class BucketQueue {
   #requests: PendingRequest[] = []
   readonly #corrections = new WaitingCorrections(() => this.#start())
   #isCorrecting = false
+  #isInvalidated = false
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
@@ -150,9 +151,20 @@ export class BucketQueue {
     this.#bucket.forget(mark, written)
   }
 
+  get isTrusted(): boolean {
+    return this.#bucket.isTrusted
+  }
+
+  invalidate(): void {
+    this.#bucket.invalidate()
+    // Calls under way may answer with an older state or configuration.
+    this.#isInvalidated = this.#running !== undefined
+  }
+
   /** Whether the state may refuse without a call. Pending settlements may refund tokens. */
   #isCurrent(nowMs: number): boolean {
-    return this.#corrections.isEmpty && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
+    const isSettled = this.#corrections.isEmpty && !this.#isCorrecting
+    return isSettled && !this.#isInvalidated && this.#bucket.isFresh(nowMs)
   }
 
   async #writeRefusals(writers: readonly Deferred[]): Promise<void> {
@@ -190,6 +202,8 @@ export class BucketQueue {
       this.#refusalWriters = []
       if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
       await afterMicrotasks()
+      if (this.#isInvalidated) this.#bucket.invalidate()
+      this.#isInvalidated = false
     } while (this.#corrections.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
     if (this.#corrections.isEmpty) this.#services.onIdle(this.key)

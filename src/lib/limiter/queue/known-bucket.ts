@@ -126,6 +126,16 @@ export class KnownBucket {
     if (written) this.#lastRecord = written
   }
 
+  /** The state only serves to plan a write that requires it, and the next decision reads the configuration. */
+  invalidate(): void {
+    if (this.#state) this.#state = {...this.#state, atMs: LONG_AGO_MS}
+    this.noteDoubt()
+  }
+
+  get isTrusted(): boolean {
+    return this.#state !== undefined && this.#state.atMs > LONG_AGO_MS
+  }
+
   noteRequest(amounts: Amounts): void {
     for (const [name, milli] of amounts) {
       if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)

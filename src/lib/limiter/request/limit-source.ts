@@ -30,6 +30,11 @@ interface AskedLimits {
   readonly atMs?: number | undefined
 }
 
+interface CachedEntity {
+  readonly record: EntityRecord | undefined
+  readonly readFromMs: number
+}
+
 interface EntityAndResource {
   readonly entity: string
   readonly resource: string
@@ -45,16 +50,26 @@ interface LimitSourceOptions {
 
 export class LimitSource {
   readonly #options: LimitSourceOptions
-  readonly #entities: Lru<{readonly record: EntityRecord | undefined; readonly readFromMs: number}>
+  #entities: Lru<CachedEntity>
+  #hits = 0
+  #misses = 0
 
   constructor(options: LimitSourceOptions) {
     this.#options = options
-    const {table, cacheMs: ttlMs, cacheSize: maxEntries} = options
-    this.#entities = new Lru({clock: table.clock, ttlMs, maxEntries})
+    this.#entities = entityCache(options)
   }
 
   get size(): number {
     return this.#entities.size
+  }
+
+  get cacheUse(): {readonly entries: number; readonly hits: number; readonly misses: number} {
+    return {entries: this.size, hits: this.#hits, misses: this.#misses}
+  }
+
+  /** A new cache: reads under way may have seen the old records, and still store them in the previous one. */
+  invalidate(): void {
+    this.#entities = entityCache(this.#options)
   }
 
   async inForce({entity, resource}: EntityAndResource, asked: AskedLimits = {}): Promise<LimitsInForce> {
@@ -91,13 +106,21 @@ export class LimitSource {
   }
 
   async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {
-    const cached = this.#entities.get(entity)
-    if (cached && cached.readFromMs > after) return cached.record
+    const entities = this.#entities
+    const cached = entities.get(entity)
+    if (cached && cached.readFromMs > after) {
+      this.#hits++
+      return cached.record
+    }
+    this.#misses++
     const {table} = this.#options
     const readFromMs = performance.now()
     const item = await getItem(table, keys.entity(table.namespace, entity))
     const record = item && decodeEntity(item)
-    this.#entities.set(entity, {record, readFromMs})
+    entities.set(entity, {record, readFromMs})
     return record
   }
 }
+
+const entityCache = ({table, cacheMs: ttlMs, cacheSize: maxEntries}: LimitSourceOptions): Lru<CachedEntity> =>
+  new Lru({clock: table.clock, ttlMs, maxEntries})

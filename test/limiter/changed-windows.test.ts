@@ -1,6 +1,9 @@
-import {beforeEach, expect, it} from 'vitest'
+import {beforeEach, describe, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {n} from '../../src/lib/schema/attribute-value.js'
+import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {request, splitInto} from './visit.js'
@@ -51,4 +54,79 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
     expect([rest + 1 > 2, rest + 1 <= 20]).toEqual([true, true])
     expect(await given(1)).toBe(0)
   })
+
+  describe.each([
+    ['a calendar quota', 'q=1000/month@UTC', 'q=10/month@UTC'],
+    ['a session', 'q=1000/5h!', 'q=10/5h!'],
+    ['a session that becomes a calendar quota', 'q=1000/5h!', 'q=10/month@UTC'],
+    ['a calendar quota that becomes a session', 'q=1000/month@UTC', 'q=10/5h!'],
+  ])('S8 S9 of %s', (_, before, after) => {
+    const lower = () => new NamespaceRepository(scene.tenant, undefined).setLimits(RESOURCE, parseLimits([after]))
+
+    it.each([1, 8, 32])(
+      'is lowered to the new one on %i shards, also where they were split since it began',
+      async count => {
+        scene.nowMs = at('09:00')
+        await scene.configure(RESOURCE, before)
+        expect(await given(3)).toBe(3)
+        await splitInto(scene, count)
+        await lower()
+        expect(await scene.limiter().available(request({}))).toEqual({q: 10})
+        expect(await given(40)).toBe(10)
+        expect(await scene.limiter().available(request({}))).toEqual({q: 0})
+      },
+    )
+
+    it('is lowered to the new one where another client has split the bucket', async () => {
+      scene.nowMs = at('09:00')
+      await scene.configure(RESOURCE, before)
+      expect(await given(1)).toBe(1)
+      await splitInto(scene, 4)
+      // Other clients leave the shards that they divide the mark of before.
+      for (const [shard, count] of [1, 2].entries()) await mark(shard, count)
+      expect(await given(30)).toBe(30)
+      expect((await scene.shards('user-1', 'gpt-4', 4)).map(grantCount)).toEqual([4, 4, 4, 4])
+      await lower()
+      expect(await given(40)).toBe(10)
+    })
+
+    it('is lowered to the new one where no client has marked what the shards were granted', async () => {
+      scene.nowMs = at('09:00')
+      await scene.configure(RESOURCE, before)
+      expect(await given(1)).toBe(1)
+      await splitInto(scene, 4)
+      for (const shard of [0, 1, 2, 3]) await mark(shard, undefined)
+      await lower()
+      expect(await given(40)).toBe(10)
+    })
+  })
+
+  it('S8 S9 is cut by a window of the schedule to what that allows, on shards that were split before', async () => {
+    scene.nowMs = at('08:00')
+    await scene.configure(RESOURCE, 'q=1000/month@UTC,x0.01@"* 9 * * * UTC"')
+    expect(await given(3)).toBe(3)
+    await splitInto(scene, 8)
+    scene.nowMs = at('09:00')
+    expect(await scene.limiter().available(request({}))).toEqual({q: 10})
+    expect(await given(40)).toBe(10)
+  })
+
+  it('S8 is divided as a whole where a window of the schedule allows more than the stored capacity', async () => {
+    scene.nowMs = at('09:00')
+    await scene.configure(RESOURCE, 'q=10/month@UTC,x4@"* 9 * * * UTC"')
+    expect(await given(4)).toBe(4)
+    await splitInto(scene, 4)
+    expect(await given(60)).toBe(36)
+  })
+
+  const grantCount = ({state}: BucketRecord) => state.limits.get('q')?.kind?.quota?.grantCount
+
+  async function mark(shard: number, count: number | undefined): Promise<void> {
+    const Key = wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', shard))
+    const change =
+      count === undefined
+        ? {UpdateExpression: 'REMOVE b_q_gc'}
+        : {UpdateExpression: 'SET b_q_gc = :count', ExpressionAttributeValues: {':count': n(count)}}
+    await table.transport.send('UpdateItem', {TableName: table.name, Key, ...change})
+  }
 })

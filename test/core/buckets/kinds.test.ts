@@ -10,8 +10,16 @@ import {
   tryConsumeBucket,
 } from '../../../src/lib/core/buckets/bucket.js'
 import {boundsOfRoom} from '../../../src/lib/core/buckets/fullness.js'
-import {planQuotaGrant, planSplit, shareOfBucket, timeUntilTogether} from '../../../src/lib/core/buckets/shards.js'
-import type {Quota, RateSchedule, ResetClock} from '../../../src/lib/core/limits/limit-kind.js'
+import {
+  grantedFor,
+  grantedForFewer,
+  planQuotaGrant,
+  planSplit,
+  shareOfBucket,
+  shareOfLimit,
+  timeUntilTogether,
+} from '../../../src/lib/core/buckets/shards.js'
+import {type Quota, type RateSchedule, type ResetClock, rateAt} from '../../../src/lib/core/limits/limit-kind.js'
 import {type Rate, shareOf} from '../../../src/lib/core/token-math.js'
 
 const T0 = 1_700_000_000_000
@@ -235,10 +243,7 @@ describe('a calendar quota', () => {
         for (const step of steps) {
           if (step === 'split') {
             if (shards.length >= 8) continue
-            const moves = planSplit(shards)
-            const count = shards.length * 2
-            const received = moves.map(({from, movedMilli}) => started(shards[from] as BucketState, movedMilli, count))
-            shards = [...shards.map((stored, index) => moved(stored, moves[index]?.movedMilli)), ...received]
+            shards = splitAgain(shards, nowMs)
             continue
           }
           nowMs += step.afterMs
@@ -259,6 +264,80 @@ describe('a calendar quota', () => {
         expect(admitted).toBe(capacityMilli)
       }),
     )
+  })
+
+  it('S8 S9 lets the shards hold exactly the allowance, whatever splits and changes there were', () => {
+    const step = fc.oneof(
+      {weight: 2, arbitrary: fc.constant('split' as const)},
+      {weight: 3, arbitrary: fc.record({capacityMilli: fc.bigInt({min: 1n, max: 5000n})})},
+      {weight: 1, arbitrary: fc.record({boughtMilli: fc.bigInt({min: 1n, max: 900n}), shard: fc.nat(31)})},
+      {
+        weight: 4,
+        arbitrary: fc.record({milli: fc.bigInt({min: 1n, max: 500n}), shard: fc.nat(31), afterMs: fc.nat(400)}),
+      },
+    )
+    const kind = fc.constantFrom<Quota>(
+      {resets: every(1000), grantCount: 1},
+      {session: {lengthMs: 1000, startMs: T0, appliedMs: T0}, grantCount: 1},
+    )
+    // A window of the schedule is a change as well.
+    const schedule = fc.constantFrom<RateSchedule | undefined>(undefined, {
+      at: (atMs, base) => {
+        const isLow = Math.floor((atMs - T0) / 300) % 2 === 1
+        const untilMs = T0 + (Math.floor((atMs - T0) / 300) + 1) * 300
+        return {rate: {...base, capacityMilli: isLow ? base.capacityMilli / 10n : base.capacityMilli}, untilMs}
+      },
+    })
+    fc.assert(
+      fc.property(kind, schedule, fc.array(step, {maxLength: 40}), (quota, schedule, steps) => {
+        let whole: Rate = {capacityMilli: 1000n, refillAmountMilli: 0n, refillPeriodMs: 1000}
+        const first = quotaOf(whole.capacityMilli, quota)
+        let shards: BucketState[] = [bucketOf({...first, kind: {definition: 'quota', quota, schedule}})]
+        let nowMs = T0
+        const limitsNow = () =>
+          shards.map(({limits}, shard) => shareOfLimit('q', limits.get('q') as LimitState, shard, shards.length))
+        const ceilingsNow = () => limitsNow().map(limit => rateAt(limit, nowMs).rate.capacityMilli)
+        const usableNow = () => {
+          const ceilings = ceilingsNow()
+          return sum(limitsNow().map(({tokensMilli}, shard) => lesser(tokensMilli, ceilings[shard] as bigint)))
+        }
+        for (const step of steps) {
+          if (step === 'split') {
+            if (shards.length === 32) continue
+            const usable = usableNow()
+            shards = splitAgain(shards, nowMs)
+            expect(usableNow()).toBe(usable)
+          } else if ('capacityMilli' in step) {
+            whole = {...whole, ...step}
+            shards = shards.map(stored => changed(stored, limit => ({...limit, ...step})))
+          } else if ('milli' in step) {
+            nowMs += step.afterMs
+            const shard = step.shard % shards.length
+            const stored = shards[shard] as BucketState
+            const {bucket} = take(shareOfBucket(stored, shard, shards.length), step.milli, nowMs)
+            shards[shard] = storedAgain(bucket, stored, 0n)
+          } else {
+            const shard = step.shard % shards.length
+            shards[shard] = changed(shards[shard] as BucketState, limit => topped(limit, step.boughtMilli))
+          }
+          const {capacityMilli} = schedule?.at(nowMs, whole).rate ?? whole
+          const bought = sum(limitsNow().map(({kind}) => kind?.quota?.topUpMilli ?? 0n))
+          expect(sum(ceilingsNow())).toBe(capacityMilli + bought)
+        }
+      }),
+    )
+  })
+
+  it('S8 names the quotas of a shard that may hold more than its part although others have theirs', () => {
+    const stored = (tokensMilli: bigint, grantCount: number | undefined, topUpMilli?: bigint) => ({
+      ...{shard: 0, shardCount: 4},
+      state: bucketOf(quotaOf(1000n, {resets: every(1000), grantCount, topUpMilli}, tokensMilli)),
+    })
+    expect(grantedForFewer(stored(250n, 1), T0)).toEqual(['q'])
+    expect(grantedForFewer(stored(251n, 1), T0)).toEqual([])
+    expect(grantedForFewer(stored(300n, 2, 50n), T0)).toEqual(['q'])
+    expect(grantedForFewer(stored(200n, 4), T0)).toEqual([])
+    expect(grantedForFewer(stored(200n, undefined), T0)).toEqual([])
   })
 
   it('gives a shard that is missing its part from the shard that was granted it, or else anew', () => {
@@ -286,14 +365,33 @@ function storedAgain(share: BucketState, stored: BucketState, deltaMilli: bigint
   return bucketOf({...limit, capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, kind}, share.refilledAtMs)
 }
 
-function moved(stored: BucketState, movedMilli: ReadonlyMap<string, bigint> | undefined): BucketState {
-  return storedAgain(stored, stored, -(movedMilli?.get('q') ?? 0n))
+function splitAgain(shards: readonly BucketState[], nowMs: number): BucketState[] {
+  const moves = planSplit(shards, nowMs)
+  const count = shards.length * 2
+  const given = (tokensMilli: bigint) => (limit: LimitState) => {
+    const {kind, ...rest} = grantedFor({...limit, tokensMilli, consumedMilli: 0n}, count)
+    return {...rest, kind: kind && {...kind, quota: {...kind.quota, topUpMilli: undefined}}}
+  }
+  const donors = shards.map((stored, index) => {
+    const movedMilli = moves[index]?.movedMilli.get('q') ?? 0n
+    return changed(stored, limit => grantedFor({...limit, tokensMilli: limit.tokensMilli - movedMilli}, count))
+  })
+  const received = moves.map(({from, movedMilli}) =>
+    changed(shards[from] as BucketState, given(movedMilli.get('q') ?? 0n)),
+  )
+  return [...donors, ...received]
 }
 
-function started(donor: BucketState, movedMilli: ReadonlyMap<string, bigint>, count: number): BucketState {
-  const limit = donor.limits.get('q') as LimitState
-  const kind = limit.kind && {...limit.kind, quota: {...limit.kind.quota, grantCount: count}}
-  return bucketOf({...limit, tokensMilli: movedMilli.get('q') ?? 0n, consumedMilli: 0n, kind}, donor.refilledAtMs)
+const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => a + b, 0n)
+const lesser = (a: bigint, b: bigint): bigint => (a < b ? a : b)
+
+function changed(stored: BucketState, change: (limit: LimitState) => LimitState): BucketState {
+  return bucketOf(change(stored.limits.get('q') as LimitState), stored.refilledAtMs)
+}
+
+function topped(limit: LimitState, milli: bigint): LimitState {
+  const quota = {...limit.kind?.quota, topUpMilli: (limit.kind?.quota?.topUpMilli ?? 0n) + milli}
+  return {...limit, tokensMilli: limit.tokensMilli + milli, kind: {definition: 'quota', ...limit.kind, quota}}
 }
 
 describe('a session quota', () => {

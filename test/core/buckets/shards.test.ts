@@ -122,7 +122,7 @@ describe('split', () => {
   it('pairs shard i with new shard n+i and leaves write pressure alone', () => {
     const rate: Rate = {capacityMilli: 8000n, refillAmountMilli: 8000n, refillPeriodMs: 1000}
     const one = bucket({x: {...rate, tokensMilli: 3000n}, wcu: {...rate, tokensMilli: 500n}})
-    expect(planSplit([one, one]).map(({from, to, movedMilli}) => [from, to, [...movedMilli]])).toEqual([
+    expect(planSplit([one, one], 0).map(({from, to, movedMilli}) => [from, to, [...movedMilli]])).toEqual([
       [0, 2, [['x', 1500n]]],
       [1, 3, [['x', 1500n]]],
     ])
@@ -131,7 +131,7 @@ describe('split', () => {
 
 function applySplit(shards: BucketState[]): BucketState[] {
   const next = [...shards, ...shards]
-  for (const {from, to, movedMilli} of planSplit(shards)) {
+  for (const {from, to, movedMilli} of planSplit(shards, 0)) {
     const donor = shards[from] as BucketState
     const withTokens = (of: (name: string, old: bigint) => bigint): BucketState => ({
       ...donor,

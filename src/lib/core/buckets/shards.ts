@@ -1,4 +1,4 @@
-import {isSoftAt, type KindedRate, rateAt} from '../limits/limit-kind.js'
+import {isSoftAt, type KindedRate, rateAt, wholeRateAt} from '../limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import {floorDivide, MILLI, type Rate, shareOf, shareOfRate} from '../token-math.js'
 import {
@@ -44,21 +44,48 @@ interface SplitMove {
   readonly movedMilli: ReadonlyMap<string, bigint>
 }
 
-/** Doubling: shard i moves a proportional part of each balance to the new shard n+i. Capacities are undivided. */
-export function planSplit(shards: readonly BucketState[]): SplitMove[] {
+/**
+ * Doubling: shard i moves a proportional part of each balance to the new shard n+i. Capacities are undivided. A quota
+ * is divided by the capacity in force, since a balance above the shard's new part would be cut off.
+ */
+export function planSplit(shards: readonly BucketState[], nowMs: number): SplitMove[] {
   const count = shards.length
   return shards.map((bucket, from) => {
     const movedMilli = new Map<string, bigint>()
     for (const [name, limit] of bucket.limits) {
       if (name === WRITE_PRESSURE_LIMIT) continue
-      const kept = shareOf(limit.capacityMilli, from, 2 * count)
-      const given = shareOf(limit.capacityMilli, count + from, 2 * count)
+      const {capacityMilli} = limit.kind?.quota ? wholeRateAt(limit, instantAt(bucket, nowMs)).rate : limit
+      const kept = shareOf(capacityMilli, from, 2 * count)
+      const given = shareOf(capacityMilli, count + from, 2 * count)
       const moved = kept + given === 0n ? 0n : floorDivide(limit.tokensMilli * given, kept + given)
       // A top-up stays with the shard that may hold it.
       movedMilli.set(name, limit.kind?.quota && moved > given ? given : moved)
     }
     return {from, to: count + from, movedMilli}
   })
+}
+
+/** The part of a quota that a shard may hold is that of one of `count` shards. */
+export function grantedFor(limit: LimitState, count: number): LimitState {
+  const {kind} = limit
+  return kind?.quota ? {...limit, kind: {...kind, quota: {...kind.quota, grantCount: count}}} : limit
+}
+
+interface StoredShard {
+  readonly shard: number
+  readonly shardCount: number
+  readonly state: BucketState
+}
+
+/** Quotas of a shard that holds no more than its own part, but may still hold those of shards that were split off. */
+export function grantedForFewer({shard, shardCount, state}: StoredShard, nowMs: number): string[] {
+  const names: string[] = []
+  for (const [name, limit] of state.limits) {
+    if ((limit.kind?.quota?.grantCount ?? shardCount) >= shardCount) continue
+    const part = shareOfLimit(name, grantedFor(limit, shardCount), shard, shardCount)
+    if (limit.tokensMilli <= rateAt(part, instantAt(state, nowMs)).rate.capacityMilli) names.push(name)
+  }
+  return names
 }
 
 export interface QuotaSibling {

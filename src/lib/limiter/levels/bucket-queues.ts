@@ -1,5 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import {shouldGrow} from '../../core/buckets/shards.js'
+import {grantedForFewer, shouldGrow} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'
@@ -220,7 +220,8 @@ export class BucketQueues {
     entities.notice(record)
     this.#lastOfResource.set(address.resource, record)
     const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
-    if (isBehind) this.#changeShards(address, () => shards.fill(address))
+    if (isBehind || grantedForFewer(record, this.#options.table.clock()).length > 0)
+      this.#changeShards(address, () => shards.fill(address))
     if (unitsPerSecond === undefined) return
     const load = {unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}
     if (shouldGrow(load).grow) this.#changeShards(address, () => shards.grow(address, shardCount))

@@ -17,7 +17,14 @@ import {
 } from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Level, Limit} from '../../core/limits/limit.js'
-import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limits/limit-kind.js'
+import {
+  grantCountOf,
+  isSameLimit,
+  isSoftAt,
+  type KindedRate,
+  type LimitKind,
+  wholeRateAt,
+} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
@@ -81,7 +88,7 @@ export function planBucket(
       continue
     }
     const credited = below(advanced.capacityMilli, taken.get(name) ?? 0n, stored, advanced)
-    const kind = rate.kind && withStateOf(rate.kind, credited.kind, shardCount)
+    const kind = rate.kind && withStateOf(rate.kind, credited, shardCount, refilled.refilledAtMs)
     const after = limitWith(rate, stored, kind)
     const opened = opensSessions && !stored.kind?.quota?.session ? openedAnew(name, after, record, nowMs) : undefined
     // A limit with a kind may have had a higher capacity in force than the stored one.
@@ -198,13 +205,15 @@ function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQu
 
 type KindedQuota = LimitState & {readonly kind: LimitKind}
 
-function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount: number): LimitKind {
+function withStateOf(kind: LimitKind, before: LimitState, shardCount: number, atMs: number): LimitKind {
   const {share: _, ...whole} = kind
   const {quota} = whole
   if (!quota) return whole
-  const stored = before?.quota
+  const stored = before.kind?.quota
   if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
-  const {grantCount, resetNumber} = stored
+  const {resetNumber} = stored
+  // Marked by the capacity of before: a balance above a lowered one would seem to be that of fewer shards.
+  const grantCount = grantCountOf(before, wholeRateAt(before, atMs).rate.capacityMilli)
   const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
   // A top-up for a calendar period does not carry into a session, which starts with its whole allowance.
   const isSamePeriod = (stored.session === undefined) === (session === undefined)

@@ -1,6 +1,14 @@
 import type {LimitState} from '../../core/buckets/bucket.js'
 import {isInPeriod} from '../../core/buckets/kind-refill.js'
-import {planQuotaGrant, planSplit, type QuotaGrant, type QuotaSibling, shareOfLimit} from '../../core/buckets/shards.js'
+import {
+  grantedFor,
+  grantedForFewer,
+  planQuotaGrant,
+  planSplit,
+  type QuotaGrant,
+  type QuotaSibling,
+  shareOfLimit,
+} from '../../core/buckets/shards.js'
 import {grantCountOf, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {floorDivide, shareOf} from '../../core/token-math.js'
@@ -22,7 +30,7 @@ import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {requireOpen} from './kind-write.js'
+import {requireNumber, requireOpen} from './kind-write.js'
 import {isFirstOfSeveral, type SeenBucket} from './plan.js'
 import {countWrite, requireFamily, requireLimitsRevision, requireShardCount} from './writes.js'
 
@@ -72,15 +80,19 @@ export async function splitBucket(
     if (records.length !== count) return records[0]?.shardCount ?? 1
     const stored = (records[0] as BucketRecord).shardCount
     if (stored !== count) return stored
-    const items = planSplit(records.map(record => record.state)).flatMap(({from, to, movedMilli}) =>
-      moveTokens(table, records[from] as BucketRecord, to, 2 * count, movedMilli),
-    )
+    const items = planSplit(
+      records.map(record => record.state),
+      table.clock(),
+    ).flatMap(({from, to, movedMilli}) => moveTokens(table, records[from] as BucketRecord, to, 2 * count, movedMilli))
     await transact(table, items)
     return 2 * count
   })
 }
 
-/** Creates missing shards from the others' tokens, as splits would. Resolves to the shard count; 0 without a bucket. */
+/**
+ * Creates missing shards from the others' tokens, as splits would. Then no shard may hold the part of another any more.
+ * Resolves to the shard count; 0 without a bucket.
+ */
 export async function fillMissingShards(
   table: NamespaceTable,
   entity: string,
@@ -96,7 +108,33 @@ export async function fillMissingShards(
     if (shards.get(shard)?.shardCount === count) continue
     await retryContended(table, () => fillShard(table, entity, resource, shard, count))
   }
+  const filled = await readShards(table, entity, resource, count)
+  if (filled.size === count) await divideGrants(table, [...filled.values()])
   return count
+}
+
+/** Other clients leave a donor the ceiling that it had before a split, so all ceilings were more than the allowance. */
+async function divideGrants(table: NamespaceTable, records: readonly BucketRecord[]): Promise<void> {
+  for (const record of records) {
+    const {entity, resource, shard, shardCount, state} = record
+    const divided = grantedForFewer(record, table.clock())
+    if (divided.length === 0) continue
+    const e = new ExpressionBuilder().set(names.limitsRevision, newRevision(table))
+    e.condition(`${e.name(names.refilledAt)} = ${e.value(n(state.refilledAtMs))}`)
+    requireShardCount(e, shardCount)
+    requireLimitsRevision(e, record)
+    for (const name of divided) {
+      const limit = state.limits.get(name) as LimitState
+      const tk = e.name(limitAttribute(name, 'tokens'))
+      e.condition(`${tk} <= ${e.value(n(limit.tokensMilli))}`)
+      requireNumber(e, kindAttribute(name, 'grantCount'), limit.kind?.quota?.grantCount)
+      storeGrant(e, name, grantedFor(limit, shardCount))
+    }
+    const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+    await transact(table, [
+      {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>},
+    ]).catch(ignoreRefusal)
+  }
 }
 
 /** Takes the tokens from the shard that a split would have made it from. */
@@ -152,10 +190,9 @@ function setShardCount(table: NamespaceTable, record: BucketRecord, count: numbe
 
 /** Without this mark, the shard would seem to have been granted its part for the new number of shards. */
 function keepGrant(e: ExpressionBuilder, name: string, limit: LimitState, {shard, shardCount}: BucketRecord): void {
-  const quota = limit.kind?.quota
-  if (!quota || quota.grantCount !== undefined) return
+  if (limit.kind?.quota?.grantCount !== undefined) return
   const share = shareOfLimit(name, limit, shard, shardCount)
-  e.set(kindAttribute(name, 'grantCount'), n(grantCountOf(share, limit.capacityMilli)))
+  storeGrant(e, name, grantedFor(limit, grantCountOf(share, limit.capacityMilli)))
 }
 
 /** Updates shards that another client's split left with a smaller count, and so a larger share. False: none. */
@@ -247,7 +284,7 @@ function moveTokens(
     // Planted fault: a new shard counts what its donor has counted
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
-    if (shardCount !== donor.shardCount) keepGrant(give, name, limit, donor)
+    if (shardCount !== donor.shardCount) storeGrant(give, name, grantedFor(limit, shardCount))
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
   const take = new ExpressionBuilder()
@@ -302,9 +339,14 @@ function grantOfShard(
 
 /** Top-ups stay with the donor. */
 function newlyGranted(limit: LimitState, grantCount: number): LimitState {
-  const {kind} = limit
+  const {kind, ...rest} = grantedFor(limit, grantCount)
   if (!kind?.quota) return limit
   const session = kind.quota.session && {...kind.quota.session, consumedMarkMilli: undefined}
-  const quota = {...kind.quota, grantCount, topUpMilli: undefined, ...(session && {session})}
-  return {...limit, kind: {...kind, quota}}
+  const quota = {...kind.quota, topUpMilli: undefined, ...(session && {session})}
+  return {...rest, kind: {...kind, quota}}
+}
+
+function storeGrant(e: ExpressionBuilder, name: string, {kind}: LimitState): void {
+  const grantCount = kind?.quota?.grantCount
+  if (grantCount !== undefined) e.set(kindAttribute(name, 'grantCount'), n(grantCount))
 }

@@ -287,7 +287,29 @@ function foundAfterLateCharge(beforeMs: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/** A daily quota is granted to one shard, which is split; then the donor has this mark. */
+function foundAfterSplit(donorMark: number, kind: TableWrite['writer']['kind']): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const marked = (number: number, count: number, tokens: number, mark: number): Item => ({
+    ...daily(number, START_MS, tokens, 0),
+    ...{shard_count: n(count), b_q_gc: n(mark)},
+  })
+  const whole = marked(0, 1, 24_000, 1)
+  const change = (before: Item | undefined, after: Item) => ({table: 'sim', sequence: 0, atMs: START_MS, before, after})
+  const halves = [change(whole, marked(0, 2, 12_000, donorMark)), change(undefined, marked(1, 2, 12_000, 2))]
+  for (const changes of [[change(undefined, whole)], halves])
+    ledger.observe({atMs: START_MS, writer: {kind, process: 0}, changes, shards: []})
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the ledger of quotas', () => {
+  it('S9 finds shards that may hold more than the allowance, unless another client has split them', () => {
+    expect(foundAfterSplit(2, 'limiter')).toEqual([])
+    expect(foundAfterSplit(1, 'limiter')).toEqual(['S9-ceilings'])
+    expect(foundAfterSplit(1, 'python')).toEqual([])
+  })
+
   it('S2: lets a day pay for a charge that nobody knows to have come before it, and for no other', () => {
     expect(foundAfterLateCharge(1)).toEqual([])
     expect(foundAfterLateCharge(13)).toEqual(['S2-short'])

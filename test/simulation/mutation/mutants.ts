@@ -121,6 +121,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('moveTokens', [
     ['a split creates tokens'],
     ['a new shard counts what its donor has counted', 'consumedMilli: 0n, ', ''],
+    ['a split leaves its donor the ceiling of before'],
   ]),
   ...inFunction('advanceQuota', [
     ['a quota is not restored', 'fromMs', 'toMs'],

@@ -73,6 +73,10 @@ export class QuotaLedger {
    * were granted that much more when the bucket was divided.
    */
   readonly #debts = new Map<string, bigint>()
+  /** Quotas as stored, by bucket and limit, then by shard. */
+  readonly #stored = new Map<string, Map<number, StoredQuota>>()
+  /** Another client has split these: it leaves a shard that it divides the ceiling of before. */
+  readonly #splitByOthers = new Set<string>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
   readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
@@ -103,6 +107,8 @@ export class QuotaLedger {
     for (const each of judged) if (isGrant(each)) this.#checkGrant(each, writer)
     for (const each of judged) this.#book(each, writer, atMs)
     for (const each of judged) this.#checkTotal(each)
+    for (const change of all) this.#store(change, writer)
+    for (const key of new Set(all.map(keyOf))) this.#checkCeilings(key, atMs)
     for (const {change} of judged) if (change.taken > 0n) this.#noteCharge(change, writer, atMs)
   }
 
@@ -279,6 +285,31 @@ export class QuotaLedger {
     if (granted + debts <= allowed + extra) return
     const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+  }
+
+  #store({shard, before, after, ...change}: QuotaChange, {kind}: Writer): void {
+    const key = keyOf(change)
+    const shards = this.#stored.get(key) ?? new Map<number, StoredQuota>()
+    this.#stored.set(key, shards)
+    if (after) shards.set(shard, after)
+    else shards.delete(shard)
+    if (kind === 'python' && after && after.shardCount > (before?.shardCount ?? 1)) this.#splitByOthers.add(key)
+  }
+
+  /** S8, S9: what the shards may hold adds up to the allowance, so that a lowered one is what is left. */
+  #checkCeilings(key: string, atMs: number): void {
+    const shards = this.#stored.get(key) ?? new Map<number, StoredQuota>()
+    const [first, ...others] = shards.values()
+    if (!first || first.shardCount !== shards.size || this.#splitByOthers.has(key)) return
+    // A change reaches one shard after the other.
+    const isSame = (each: StoredQuota) =>
+      each.definition === first.definition && each.capacity === first.capacity && each.shardCount === first.shardCount
+    if (!others.every(isSame)) return
+    const held = [...shards].reduce((sum, [shard, each]) => sum + ceilingOf(each, shard, atMs), 0n)
+    const bought = [...shards.values()].reduce((sum, {topUp}) => sum + topUp, 0n)
+    const allowed = capacityAt(first, atMs) + bought
+    if (held > allowed)
+      this.#verdicts.report('S9-ceilings', key, `${shards.size} shards may hold ${tokens(held)} of ${tokens(allowed)}`)
   }
 
   #heldBy(change: QuotaChange): Holding | undefined {

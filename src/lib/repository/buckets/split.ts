@@ -284,6 +284,7 @@ function moveTokens(
     // Planted fault: a new shard counts what its donor has counted
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
+    // Planted fault: a split leaves its donor the ceiling of before
     if (shardCount !== donor.shardCount) storeGrant(give, name, grantedFor(limit, shardCount))
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})

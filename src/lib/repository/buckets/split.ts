@@ -102,7 +102,7 @@ export async function fillMissingShards(
   const first = (await readShards(table, entity, resource, 1)).get(0)
   if (first) requireSupported(first)
   const count = first?.shardCount ?? 0
-  if (count > most) return count
+  if (count < 2 || count > most) return count
   const shards = await readShards(table, entity, resource, count)
   for (const shard of range(count).slice(1)) {
     if (shards.get(shard)?.shardCount === count) continue
@@ -120,7 +120,6 @@ async function divideGrants(table: NamespaceTable, records: readonly BucketRecor
     const divided = grantedForFewer(record, table.clock())
     if (divided.length === 0) continue
     const e = new ExpressionBuilder().set(names.limitsRevision, newRevision(table))
-    e.condition(`${e.name(names.refilledAt)} = ${e.value(n(state.refilledAtMs))}`)
     requireShardCount(e, shardCount)
     requireLimitsRevision(e, record)
     for (const name of divided) {

@@ -1,6 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
-import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {wholeStackFlags, withKnownProfiles} from '../lib/cli/base/stack-command.js'
 import {listFlags} from '../lib/cli/output/listing.js'
 import {findStacks, refusedLines, stackListing} from '../lib/cli/stack/list.js'
 import type {ListResult} from '../lib/cli/stack/results.js'
@@ -28,10 +28,13 @@ export default class List extends BaseCommand<typeof List> {
   ]
 
   async run(): Promise<ListResult> {
-    await this.loadSettings()
+    const {settings} = await this.loadSettings()
     const {region, profile, 'endpoint-url': endpointUrl} = this.flags
     const allRegions = this.flags['all-regions']
-    const {stacks, refused, notEnabled} = await findStacks({region, profile, endpointUrl}, {allRegions})
+    const found = findStacks({region, profile, endpointUrl}, {allRegions}).catch(async error => {
+      throw await withKnownProfiles(error, settings.profile, process.env)
+    })
+    const {stacks, refused, notEnabled} = await found
     await this.list(stackListing(stacks, {allRegions}))
     for (const line of refusedLines(refused)) this.warn(line)
     return {stacks, refused, notEnabled, next: null}

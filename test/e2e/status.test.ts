@@ -109,3 +109,16 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect(await zael(['doctor', '--endpoint-url', 'nonsense'])).toMatchObject({code: 2, stdout: ''})
   })
 })
+
+it.each([[[]], [['--region', 'eu-west-1']]])('list says that a profile does not exist, with %j', async place => {
+  const env = {
+    AWS_CONFIG_FILE: '/dev/null',
+    AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+    AWS_EC2_METADATA_DISABLED: 'true',
+  }
+  const {code, stderr} = await zael(['list', '--profile', 'nope', ...place], {env})
+  expect({code, stderr}).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('There is no AWS profile "nope" (--profile).'),
+  })
+})

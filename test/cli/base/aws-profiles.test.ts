@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {withKnownProfiles} from '../../../src/lib/cli/base/stack-command.js'
-import {Denied, Throttled} from '../../../src/lib/dynamo/errors.js'
+import {Denied, RegionMissing, Throttled} from '../../../src/lib/dynamo/errors.js'
 
 let folder = ''
 
@@ -31,6 +31,8 @@ describe('a profile without credentials', () => {
       hint: expect.stringMatching(/^Did you mean "ops"\?.*aws configure list-profiles/),
       details: {known: ['default', 'keys', 'ops', 'two words']},
     })
+    const nowhere = new RegionMissing()
+    expect(await withKnownProfiles(nowhere, chosen('opps'), env())).toMatchObject({code: 'aws.profile'})
     const fromVariable = await withKnownProfiles(
       anonymous,
       {value: undefined, from: undefined},

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {Denied, TableMissing} from '../../../src/lib/dynamo/errors.js'
+import {Denied, TableMissing, ValidationFailed} from '../../../src/lib/dynamo/errors.js'
 import {gatherHealth} from '../../../src/lib/infra/health/health.js'
 import type {Table} from '../../../src/lib/repository/table/table.js'
 import {fakeAws, type Responses} from '../fake-aws.js'
@@ -38,6 +38,21 @@ function failingTable(error: Error): Table {
 
 const read = (error: Error, responses: Responses = {}) =>
   gatherHealth({table: failingTable(error), aws: fakeAws({...RESPONSES, ...responses}).aws, ourVersion: '0.1.0'})
+
+it('says that a table with another key is not a rate limiter’s', async () => {
+  const transport = {
+    async send(operation: string) {
+      if (operation === 'BatchGetItem')
+        throw new ValidationFailed(operation, new Error('The provided key element does not match'))
+      return {}
+    },
+  }
+  const table = {...failingTable(new Error()), transport} as Table
+  await expect(gatherHealth({table, aws: undefined, ourVersion: '0.1.0'})).rejects.toMatchObject({
+    ...{code: 'table.foreign', exitCode: 5},
+    message: 'The table "prod" is not a rate limiter\'s.',
+  })
+})
 
 it('the mapping is unknown when the table is, because the table names the stream', async () => {
   const {unknown, mapping, deadLetters, isHealthy} = await read(new Denied('DescribeTable'))

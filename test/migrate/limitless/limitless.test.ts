@@ -1,4 +1,5 @@
 import {beforeAll, describe, expect, it} from 'vitest'
+import {limitlessLines} from '../../../src/lib/cli/migrate/limitless-presenter.js'
 import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import {verifyTable} from '../../../src/lib/insight/verify/verify.js'
@@ -172,6 +173,8 @@ describeOnEngine('buckets without limits', () => {
       await scene.migrate()
       const row = {resource: 'gpt-4', buckets: 3, common: ['rpm=1001/min'], exceptions: [], underivable: 1}
       expect(await surveyed(scene)).toEqual({buckets: 3, rows: [row]})
+      const {limitless} = await surveyTable(scene.table, {ourVersion: VERSION})
+      expect((await limitlessLines(limitless, 100)).join('\n')).toMatch(/gpt-4 +default +3/)
       expect((await kinds()).sort()).toEqual(['plain', 'quota', 'wide'])
       await scene.migrate({limitsFromBuckets: {}})
       expect(await applied(scene, 'wide', 'gpt-4')).toBe('resource rpm=1001/min')

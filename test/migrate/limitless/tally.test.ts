@@ -13,7 +13,7 @@ function add(
 ) {
   const same = texts && limits(...texts)
   for (let at = 0; at < count; at++)
-    tally.add({namespace: 'ns', entity: `${name}-${at}`, resource: 'gpt-4', limits: same})
+    tally.add({namespace: 'ns', namespaceName: 'acme', entity: `${name}-${at}`, resource: 'gpt-4', limits: same})
 }
 
 function summary(...sets: readonly [count: number, ...texts: string[]][]) {
@@ -76,7 +76,7 @@ describe('memory', () => {
     const [limit = parseLimit('rpm=1/min')] = limits('rpm=1/min')
     for (let at = 0; at < 20_100; at++) {
       const own = {...limit, capacity: at + 1, refillAmount: at + 1}
-      tally.add({namespace: 'ns', entity: `e${at}`, resource: 'gpt-4', limits: [own]})
+      tally.add({namespace: 'ns', namespaceName: 'acme', entity: `e${at}`, resource: 'gpt-4', limits: [own]})
     }
     add(tally, 30, ['rpm=1/min'], 'many')
     expect(tally.limitless.resources[0]).toMatchObject({
@@ -86,7 +86,8 @@ describe('memory', () => {
     })
     const wide = new LimitlessTally()
     const same = limits('rpm=1/min')
-    for (let at = 0; at < 5_010; at++) wide.add({namespace: 'ns', entity: 'e', resource: `r${at}`, limits: same})
+    for (let at = 0; at < 5_010; at++)
+      wide.add({namespace: 'ns', namespaceName: 'acme', entity: 'e', resource: `r${at}`, limits: same})
     expect(wide.limitless).toMatchObject({buckets: 5_010, unlisted: 10})
     expect(wide.limitless.resources).toHaveLength(5_000)
   })

@@ -59,7 +59,8 @@ export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-const CREDENTIAL_ERRORS = new Set(['aws.credentials', 'dynamo.denied'])
+// A profile that does not exist has neither credentials nor a region.
+const PROFILE_ERRORS = new Set(['aws.credentials', 'aws.region', 'dynamo.denied'])
 
 export async function withKnownProfiles(
   error: unknown,
@@ -67,7 +68,7 @@ export async function withKnownProfiles(
   env: Environment,
 ): Promise<unknown> {
   const used = profile.value ?? env.AWS_PROFILE
-  if (!used || !(error instanceof ZaelError) || !CREDENTIAL_ERRORS.has(error.code)) return error
+  if (!used || !(error instanceof ZaelError) || !PROFILE_ERRORS.has(error.code)) return error
   const known = await profileNames(env)
   if (known === undefined || known.includes(used)) return error
   const meant = didYouMean(nearestNames(used, known))

@@ -19,7 +19,7 @@ export async function limitlessLines(limitless: Limitless, width: number | undef
     ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'LIMITS IN MOST OF THEM', 'OTHERS'].map(header => ({header})),
     shown.map(row => [
       row.resource,
-      namespaceText(row),
+      row.namespaceName,
       row.buckets,
       row.common ? limitsText(row.common) : 'no two are alike',
       row.exceptions,
@@ -55,9 +55,6 @@ function underivableLines(resources: readonly LimitlessResource[]): string[] {
 }
 
 const limitsText = (limits: readonly Limit[]): string => limits.map(limit => formatLimit(limit)).join(' ')
-
-const namespaceText = ({namespace}: LimitlessResource): string =>
-  namespace === PLACEHOLDER_NAMESPACE ? 'default' : namespace
 
 export function limitsWrittenLines(written: LimitsWritten | undefined): string[] {
   if (!written) return []

@@ -57,7 +57,8 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
 
   async function load() {
     const sdk = await import('@aws-sdk/client-dynamodb')
-    return {sdk, client: 'client' in options ? options.client : new sdk.DynamoDBClient(clientConfig(options))}
+    if ('client' in options) return {sdk, client: options.client}
+    return {sdk, client: withoutNodeWarning(() => new sdk.DynamoDBClient(clientConfig(options)))}
   }
 
   const loaded = () => {
@@ -147,6 +148,19 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
       httpAgent: agent,
       httpsAgent: agent,
     },
+  }
+}
+
+const NO_WARNING = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'
+
+/** The SDK warns on Node 20 when its first client is made. The version in use supports Node 20, and zael pins it. */
+function withoutNodeWarning<T>(create: () => T): T {
+  if (process.env[NO_WARNING] !== undefined) return create()
+  process.env[NO_WARNING] = 'true'
+  try {
+    return create()
+  } finally {
+    delete process.env[NO_WARNING]
   }
 }
 

@@ -10,6 +10,7 @@ import {findArchive} from '../stack/archive.js'
 import {
   checkOwner,
   type DeployedStack,
+  foreignTable,
   isEmptyStack,
   LOGICAL_ID,
   readStack,
@@ -138,12 +139,7 @@ interface Leftovers {
 async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
   const {name} = table
   const {deleteTable, emptyArchive} = request
-  if (hasTable && !(await isLimiterTable(table))) {
-    throw new ZaelError('conflict', 'table.foreign', `The table "${name}" is not a rate limiter's.`, {
-      hint: 'Nothing was changed. Check --stack, --region and --profile.',
-      details: {stack: name},
-    })
-  }
+  if (hasTable && !(await isLimiterTable(table))) throw foreignTable(name)
   if ((hasTable && deleteTable) || (archive !== undefined && emptyArchive)) return
   throw nothingToDelete(name, {hasTable, archive}, emptyArchive)
 }

@@ -4,14 +4,14 @@ import {
   paginateListEventSourceMappings,
 } from '@aws-sdk/client-lambda'
 import {ZaelError} from '../../core/errors.js'
-import {TableMissing} from '../../dynamo/errors.js'
+import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {detectDrift} from '../stack/drift.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
-import {readStack, tagOf} from '../stack/reader.js'
+import {foreignTable, readStack, tagOf} from '../stack/reader.js'
 import {findingsOf, stackPart} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {
@@ -86,6 +86,8 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
     tablePart && tryRead('versions', () => readVersionPart(table, ourVersion)),
     aws && wait && deployed ? tryRead('drift', () => detectDrift(aws, deployed.name, wait)) : null,
   ])
+  // Its key is another one, so that no record of a rate limiter can be in it.
+  if (unknown.get('versions') instanceof ValidationFailed) throw foreignTable(table.name)
   const parts: HealthParts = {...services, table: tablePart, versions, drift}
   if (wait && !deployed) markUnknownLike('drift', 'cloudFormation')
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))

@@ -159,6 +159,13 @@ function otherTable(stack: string, table: string): ZaelError {
   })
 }
 
+export function foreignTable(name: string): ZaelError {
+  return new ZaelError('conflict', 'table.foreign', `The table "${name}" is not a rate limiter's.`, {
+    hint: 'Nothing was changed. Check --stack, --region and --profile.',
+    details: {stack: name},
+  })
+}
+
 /** The Python tool has another template: an update would remove the stack's resources. */
 function pythonStack({name}: DeployedStack): ZaelError {
   return new ZaelError('conflict', 'stack.python', `Stack "${name}" was deployed by the Python tool (zae-limiter).`, {

@@ -1,5 +1,5 @@
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {Namespaces} from '../../repository/namespaces/namespaces.js'
+import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {untilAborted} from '../../repository/table/table.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {decodeBucket} from '../../schema/bucket-record.js'
@@ -14,7 +14,7 @@ import type {ClassifiedPage} from '../records/classified-page.js'
 import {isOfType, readItems} from '../records/conditional.js'
 import {type MigrationContext, mapConcurrently} from '../records/finding.js'
 import {hasOldLimits} from '../records/limits.js'
-import {type LimitlessBucket, limitsInBucket} from './tally.js'
+import {type FoundBucket, type LimitlessBucket, limitsInBucket} from './tally.js'
 
 interface FinderOptions {
   readonly oldBuckets?: boolean
@@ -28,13 +28,14 @@ const MOST_REMEMBERED = 10_000
 export class LimitlessFinder {
   readonly #options: FinderOptions
   readonly #shared = new Set<string>()
-  #active: Promise<ReadonlySet<string>> | undefined
+  /** Names by id. */
+  #active: Promise<ReadonlyMap<string, string>> | undefined
 
   constructor(options: FinderOptions = {}) {
     this.#options = options
   }
 
-  async find(context: MigrationContext, page: ClassifiedPage): Promise<LimitlessBucket[]> {
+  async find(context: MigrationContext, page: ClassifiedPage): Promise<FoundBucket[]> {
     const all = [...currentBuckets(context, page), ...(this.#options.oldBuckets ? await oldBuckets(context, page) : [])]
     const noSystem = await this.#lacking(context, all, () => [{level: 'system'}])
     const noResource = await this.#lacking(context, noSystem, ({resource}) => [{level: 'resource', resource}])
@@ -45,7 +46,10 @@ export class LimitlessFinder {
     if (found.length === 0) return []
     // Nothing is configured for a deleted namespace.
     const active = await this.#activeNamespaces(context)
-    return found.filter(({namespace}) => active.has(namespace))
+    return found.flatMap(bucket => {
+      const namespaceName = active.get(bucket.namespace)
+      return namespaceName === undefined ? [] : [{...bucket, namespaceName}]
+    })
   }
 
   async #lacking(
@@ -94,12 +98,13 @@ export class LimitlessFinder {
     if (this.#shared.size < MOST_REMEMBERED) this.#shared.add(keyId(key))
   }
 
-  #activeNamespaces({table, signal, defaultNamespace}: MigrationContext): Promise<ReadonlySet<string>> {
+  #activeNamespaces({table, signal, defaultNamespace}: MigrationContext): Promise<ReadonlyMap<string, string>> {
     this.#active ??= new Namespaces(signal ? untilAborted(table, signal) : table)
       .list()
-      .then(active => new Set(active.map(({id}) => id)))
+      .then(active => new Map(active.map(({id, name}) => [id, name])))
     // The namespace `default` may be registered meanwhile, or will be.
-    return this.#active.then(ids => new Set([...ids, defaultNamespace ?? PLACEHOLDER_NAMESPACE]))
+    const later = [defaultNamespace ?? PLACEHOLDER_NAMESPACE, DEFAULT_NAMESPACE] as const
+    return this.#active.then(names => new Map([...names, later]))
   }
 }
 

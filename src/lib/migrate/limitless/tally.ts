@@ -24,6 +24,7 @@ export interface EntityLimits {
 
 export interface LimitlessResource {
   readonly namespace: string
+  readonly namespaceName: string
   readonly resource: string
   readonly buckets: number
   readonly entities: readonly string[]
@@ -50,6 +51,7 @@ interface LimitSet {
 
 interface Row {
   readonly namespace: string
+  readonly namespaceName: string
   readonly resource: string
   readonly entities: string[]
   readonly sets: Map<string, LimitSet>
@@ -62,8 +64,8 @@ export class LimitlessTally {
   #sets = 0
   #unlisted = 0
 
-  add({namespace, entity, resource, limits}: LimitlessBucket): void {
-    const row = this.#row(namespace, resource)
+  add({namespace, namespaceName, entity, resource, limits}: FoundBucket): void {
+    const row = this.#row(namespace, namespaceName, resource)
     if (!row) {
       this.#unlisted++
       return
@@ -90,17 +92,17 @@ export class LimitlessTally {
     return {buckets: listed + this.#unlisted, resources, unlisted: this.#unlisted}
   }
 
-  #row(namespace: string, resource: string): Row | undefined {
+  #row(namespace: string, namespaceName: string, resource: string): Row | undefined {
     const id = JSON.stringify([namespace, resource])
     const known = this.#rows.get(id)
     if (known || this.#rows.size >= MOST_RESOURCES) return known
-    const row = {namespace, resource, entities: [], sets: new Map(), buckets: 0, underivable: 0}
+    const row = {namespace, namespaceName, resource, entities: [], sets: new Map(), buckets: 0, underivable: 0}
     this.#rows.set(id, row)
     return row
   }
 }
 
-function summaryOf({namespace, resource, buckets, entities, sets, underivable}: Row): LimitlessResource {
+function summaryOf({namespace, namespaceName, resource, buckets, entities, sets, underivable}: Row): LimitlessResource {
   const bySize = [...sets.values()].sort(commonFirst)
   const [most] = bySize
   const common = most && most.buckets >= LEAST_COMMON ? most.limits : undefined
@@ -112,6 +114,7 @@ function summaryOf({namespace, resource, buckets, entities, sets, underivable}: 
     .slice(0, MOST_ENTITIES)
   return {
     namespace,
+    namespaceName,
     resource,
     buckets,
     entities,
@@ -155,6 +158,10 @@ export interface LimitlessBucket {
   readonly resource: string
   /** By name. `undefined`: they cannot be configured as they are. */
   readonly limits: readonly Limit[] | undefined
+}
+
+export interface FoundBucket extends LimitlessBucket {
+  readonly namespaceName: string
 }
 
 type BucketName = Pick<LimitlessBucket, 'entity' | 'resource'>

@@ -11,9 +11,9 @@ import {keyId} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
 import {definesLimits, LimitlessFinder} from '../limitless/find.js'
 import {
+  type FoundBucket,
   isCoveredBy,
   type Limitless,
-  type LimitlessBucket,
   type LimitlessResource,
   LimitlessTally,
 } from '../limitless/tally.js'
@@ -92,7 +92,7 @@ async function eachPage(
   step: MigrationStep,
   {open, lease, onProgress}: RunContext,
   pass: number,
-  work: (context: MigrationContext, buckets: readonly LimitlessBucket[]) => Promise<number>,
+  work: (context: MigrationContext, buckets: readonly FoundBucket[]) => Promise<number>,
 ): Promise<void> {
   await lease.save({pass})
   const context = await open()

@@ -3,8 +3,9 @@
 //   node .ci/python.js                    the tools of test/aws, and what the Python client depends on
 //   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17, and
 //                                         zae-limiter-0.4 and -0.5 for test/migrations/releases
-// A release of the client is installed alone and finds the rest in the first environment: all releases run on the same
-// versions, and to look them up again would take pip most of its time.
+//   node .ci/python.js ministack          an emulator of AWS, for test/aws/ministack
+// These are installed alone and find the rest in the first environment: all run on the same versions, and to look them up
+// again would take pip most of its time.
 import {spawnSync} from 'node:child_process'
 import {existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
 import {join} from 'node:path'

@@ -21,6 +21,8 @@ export interface Intervention {
   readonly date?: Date
   /** Gives no response; moto gets the request with `forward` only. `onHeld` is called when nothing more happens. */
   readonly hold?: {readonly forward: boolean; readonly onHeld: () => void}
+  /** Forwards the request only when this is settled. */
+  readonly after?: Promise<unknown>
   /** Closes the connection without a response. */
   readonly hangUp?: true
 }
@@ -50,6 +52,7 @@ export async function awsProxy(
       outgoing.writeHead(intervention.instead.status, {'content-type': contentTypeOf(intervention.instead.body)})
       return void outgoing.end(intervention.instead.body)
     }
+    await intervention.after
     const body = intervention.request ? Buffer.from(intervention.request(bytes.toString())) : bytes
     const {'transfer-encoding': _, ...headers} = incoming.headers
     const options = {hostname, port, method: incoming.method, path: incoming.url}

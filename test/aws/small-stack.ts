@@ -19,7 +19,10 @@ export interface MotoAccount extends AsyncDisposable {
 }
 
 /** Opens clients that use moto, independent of the environment. */
-export function openMoto({endpoint: endpointUrl}: Moto, region: string = MOTO_IDENTITY.AWS_REGION): MotoAccount {
+export function openMoto(
+  {endpoint: endpointUrl}: Pick<Moto, 'endpoint'>,
+  region: string = MOTO_IDENTITY.AWS_REGION,
+): MotoAccount {
   const aws = openAws({endpointUrl, region}, {})
   const transport = createTransport({connection: resolveConnection({endpointUrl, region}, {}), clock: Date.now})
   return {

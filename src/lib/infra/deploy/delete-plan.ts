@@ -10,9 +10,9 @@ import {findArchive} from '../stack/archive.js'
 import {
   checkOwner,
   type DeployedStack,
-  foreignTable,
   isEmptyStack,
   LOGICAL_ID,
+  notOurTable,
   readStack,
   readStackResources,
   type StackResource,
@@ -139,7 +139,7 @@ interface Leftovers {
 async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
   const {name} = table
   const {deleteTable, emptyArchive} = request
-  if (hasTable && !(await isLimiterTable(table))) throw foreignTable(name)
+  if (hasTable && !(await isLimiterTable(table))) throw notOurTable(name)
   if ((hasTable && deleteTable) || (archive !== undefined && emptyArchive)) return
   throw nothingToDelete(name, {hasTable, archive}, emptyArchive)
 }

@@ -11,7 +11,7 @@ import {callAws} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {detectDrift} from '../stack/drift.js'
 import {lambdaPackage} from '../stack/lambda-package.js'
-import {foreignTable, readStack, tagOf} from '../stack/reader.js'
+import {notOurTable, readStack, tagOf} from '../stack/reader.js'
 import {findingsOf, stackPart} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {
@@ -87,7 +87,7 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
     aws && wait && deployed ? tryRead('drift', () => detectDrift(aws, deployed.name, wait)) : null,
   ])
   // Its key is another one, so that no record of a rate limiter can be in it.
-  if (unknown.get('versions') instanceof ValidationFailed) throw foreignTable(table.name)
+  if (unknown.get('versions') instanceof ValidationFailed) throw notOurTable(table.name)
   const parts: HealthParts = {...services, table: tablePart, versions, drift}
   if (wait && !deployed) markUnknownLike('drift', 'cloudFormation')
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))

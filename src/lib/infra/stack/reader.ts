@@ -159,7 +159,7 @@ function otherTable(stack: string, table: string): ZaelError {
   })
 }
 
-export function foreignTable(name: string): ZaelError {
+export function notOurTable(name: string): ZaelError {
   return new ZaelError('conflict', 'table.foreign', `The table "${name}" is not a rate limiter's.`, {
     hint: 'Nothing was changed. Check --stack, --region and --profile.',
     details: {stack: name},

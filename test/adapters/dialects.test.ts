@@ -6,7 +6,8 @@ const balance = {entity: 'user-1', level: 'entity', refillAmount: 60, refillPeri
 it.each([
   [0, '0ms'],
   [119.2, '120ms'],
-  [999.5, '1000ms'],
+  [998.5, '999ms'],
+  [999.5, '1s'],
   [1000, '1s'],
   [1001, '2s'],
   [360_000, '6m0s'],

@@ -55,6 +55,19 @@ it('finds events wherever the bytes are cut', () => {
   }
 })
 
+it.each(['\n', '\r\n', '\r'])('joins the data lines of an event that end with %j, wherever the bytes are cut', end => {
+  const lines = ['data: {"usage":', 'event: a', 'data: {"total": 7}}', '', 'data: 1', '', '', 'data: {"a":', 'data: 2}']
+  const bytes = new TextEncoder().encode(lines.join(end))
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const seen: string[] = []
+    const reader = new EventStreamReader(data => seen.push(data))
+    reader.read(bytes.subarray(0, cut))
+    reader.read(bytes.subarray(cut))
+    reader.end()
+    expect(seen.map(data => JSON.parse(data))).toEqual([{usage: {total: 7}}, 1, {a: 2}])
+  }
+})
+
 it('reads no more of a stream than is asked for', async () => {
   let pulled = 0
   const source = new ReadableStream<number>(

@@ -42,7 +42,7 @@ function anthropicFields(what: string, {capacity, available, fullAfterMs}: Limit
 
 /** `120ms`, `7s`, `6m0s`, `2h0m30s`: rounded up, to whole seconds from 1 s on. */
 export function durationText(ms: number): string {
-  if (ms < 1000) return `${Math.ceil(ms)}ms`
+  if (Math.ceil(ms) < 1000) return `${Math.ceil(ms)}ms`
   const seconds = Math.ceil(ms / 1000)
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60]
   return h > 0 ? `${h}h${m}m${s}s` : m > 0 ? `${m}m${s}s` : `${s}s`

@@ -42,17 +42,19 @@ export function observedStream<Chunk>(
   )
 }
 
+/** Of server-sent events. An event ends with a blank line, and its data may span several lines. */
 export class EventStreamReader {
   readonly #decoder = new TextDecoder()
   readonly #onData: (data: string) => void
   #rest = ''
+  #data: string[] = []
 
   constructor(onData: (data: string) => void) {
     this.#onData = onData
   }
 
   read(chunk: Uint8Array): void {
-    const lines = (this.#rest + this.#decoder.decode(chunk, {stream: true})).split(/\r\n|\n|\r/)
+    const lines = (this.#rest + this.#decoder.decode(chunk, {stream: true})).split(/\r\n|\n|\r(?!$)/)
     this.#rest = lines.pop() ?? ''
     for (const line of lines) this.#line(line)
   }
@@ -60,9 +62,16 @@ export class EventStreamReader {
   end(): void {
     this.#line(this.#rest + this.#decoder.decode())
     this.#rest = ''
+    this.#dispatch()
   }
 
   #line(line: string): void {
-    if (line.startsWith('data:')) this.#onData(line.slice(5).trim())
+    if (line.startsWith('data:')) this.#data.push(line.slice(5).trim())
+    else if (line === '') this.#dispatch()
+  }
+
+  #dispatch(): void {
+    if (this.#data.length > 0) this.#onData(this.#data.join('\n'))
+    this.#data = []
   }
 }

@@ -46,12 +46,13 @@ export default class Verify extends StackCommand<typeof Verify> {
     const {DEFAULT_NAMESPACE} = await import('../lib/repository/namespaces/namespaces.js')
     const isNamespaceNeeded = entity !== undefined || this.flags.namespace !== DEFAULT_NAMESPACE
     const namespace = isNamespaceNeeded ? await stack.namespace() : undefined
-    const report = await compareRecords(table, stack.stack, {
+    const options = {
       entity: entity === undefined || !namespace ? undefined : {namespace: namespace.id, entity},
       sinceMs: since === undefined ? undefined : parseInstant('--since', since, table.clock()),
       rateLimit,
       cursor,
-    })
+    }
+    const report = await compareRecords(table, stack.stack, options, this.flags)
     const repairable = report.findings.filter(({repair}) => repair)
     let outcomes = new Map()
     if (fix && repairable.length > 0) {

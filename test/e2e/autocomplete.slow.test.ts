@@ -1,4 +1,5 @@
 import {expect, inject, it} from 'vitest'
+import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {BIN, run, zael} from './zael.js'
 
@@ -29,6 +30,16 @@ describeOnEngine('zael autocomplete', () => {
     for (const id of ['ada', 'adele', 'ben']) await zael(['entity', 'create', id, ...place.split(' ')])
     // A completion that takes too long offers nothing, so that nobody waits for it; a busy machine needs another try.
     await expect.poll(() => offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
+  })
+
+  it('finds a name behind the first 200', async () => {
+    const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+    await zael(['namespace', 'create', 'many', ...place])
+    const {entities} = await new Repository({stack: table.name, transport: table.transport}).namespace('many')
+    const ids = [...Array.from({length: 200}, (_, at) => `a${at}`), 'zoe']
+    await Promise.all(ids.map(id => entities.create({id})))
+    const offered = async () => (await zael(['__complete', 'entity', 'show', '-n', 'many', ...place, 'z'])).stdout
+    await expect.poll(offered).toBe('zoe\n')
   })
 
   it('offers deleted namespaces where only these can be meant, and ids with @ and :', async () => {

@@ -19,6 +19,12 @@ it.each([
   expect(iso(flags)).toBe(expected)
 })
 
+it.each(['T', ' '])('a date with an offset and a zone is refused, with %j before the time', separator => {
+  for (const zone of ['+02:00', 'Z'])
+    expect(() => iso({until: `2026-12-01${separator}14:30${zone}@Europe/Berlin`})).toThrow('has two time zones')
+  expect(iso({until: `2026-12-01${separator}14:30@Europe/Berlin`})).toBe('2026-12-01T13:30:00.000Z')
+})
+
 it.each(['24h', '90m', '7d', '0h'])('a time span is not an end: %s', until => {
   expect(() => iso({until})).toThrow(
     expect.objectContaining({code: 'time.syntax', hint: `For values that end after it: --for ${until}`}),

@@ -81,6 +81,12 @@ describe('migrate status', () => {
     `)
   })
 
+  it('quotes the key of a conflict for the shell', async () => {
+    const conflicts = wholeTable().conflicts.map(each => ({...each, key: "ENTITY#o'hara #META"}))
+    const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
+    expect(await plan(survey, 80)).toContain(`zael migrate resolve 'ENTITY#o'\\''hara #META' -s prod`)
+  })
+
   it('shows a table with conflicts to resolve', async () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})

@@ -157,6 +157,10 @@ describe('records that cannot be moved', () => {
     expect(await conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
     expect(await conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
+    const quoted = {count: 1, shown: [{...conflict, key: "ENTITY#o'hara #META"}]}
+    expect(
+      (await verificationLines('prod', {...verification, clean: false, differences: quoted}, 80)).join(),
+    ).toContain(`zael migrate resolve 'ENTITY#o'\\''hara #META' --keep new`)
     const stuckOnes = {...verification, clean: false, differences, unmovable: 30}
     const next = (await verificationLines('prod', stuckOnes, 80)).slice(-3)
     expect(next).toEqual([

@@ -1,5 +1,5 @@
 import {afterEach, describe, expect, it} from 'vitest'
-import {type Interruption, interruptible} from '../../../src/lib/cli/output/interrupt.js'
+import {type Interruption, interruptible, listenForEnd} from '../../../src/lib/cli/output/interrupt.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {Aborted} from '../../../src/lib/dynamo/errors.js'
 
@@ -18,6 +18,17 @@ async function untilStopped(signal: AbortSignal): Promise<never> {
   expect(signal.aborted).toBe(true)
   throw new Aborted('Query', false, new Error('stopped'))
 }
+
+it.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('ends with the exit code of %s, and catches no second signal of either kind', async (signal, exitCode) => {
+  const end = listenForEnd()
+  process.emit(signal)
+  expect([process.listenerCount('SIGINT'), process.listenerCount('SIGTERM')]).toEqual([listeners, terminators])
+  expect([end.signal.aborted, await end.reached]).toEqual([true, exitCode])
+  end.stop()
+})
 
 describe('work that can be interrupted', () => {
   it('ends with exit code 130 and its own error', async () => {

@@ -98,6 +98,11 @@ describe('filter', () => {
     expect(reduce(kept, {type: 'back'}, () => STAGE)).toMatchObject({mode: 'list', selection: {filter: ''}})
   })
 
+  it.each(['🙂', '👩‍💻', 'é'])('loses %s as a whole when it is erased', text => {
+    const typing = stateAfter({type: 'filter'}, type('a'), type(text))
+    expect(reduce(typing, {type: 'filter-erase'}, () => STAGE).selection.filter).toBe('a')
+  })
+
   it('is dropped by esc while it is typed', () => {
     expect(stateAfter({type: 'filter'}, type('x'), {type: 'back'})).toMatchObject({
       mode: 'list',

@@ -21,8 +21,8 @@ async function resolved(commands: CommandSet, words: readonly string[]): Promise
   if (completion.kind === 'words') return completion.candidates
   const {of, prefix, typed} = completion
   const current = (words.at(-1) ?? '').slice(prefix.length)
-  const names = await lookUpNames(of, typed, configDir())
-  return names.filter(name => isTypable(name) && name.startsWith(current)).map(name => ({value: prefix + name}))
+  const names = await lookUpNames({of, typed, begin: current}, configDir())
+  return names.map(name => ({value: prefix + name}))
 }
 
 /** Clients may store any name. Control characters could add lines or alter the terminal; a leading dash is a flag. */
@@ -39,13 +39,19 @@ function configDir(): string {
 const LOOKUP_TIMEOUT_MS = 1_500
 const MOST_NAMES = 200
 
-/** Empty when the lookup fails or takes too long. */
-async function lookUpNames(of: NameKind, typed: TypedFlags, configDir: string): Promise<string[]> {
-  const late = new Promise<string[]>(resolve => setTimeout(resolve, LOOKUP_TIMEOUT_MS, []).unref())
-  return Promise.race([read(of, typed, configDir).catch(() => []), late])
+interface NameSearch {
+  readonly of: NameKind
+  readonly typed: TypedFlags
+  readonly begin: string
 }
 
-async function read(of: NameKind, typed: TypedFlags, configDir: string): Promise<string[]> {
+/** Empty when the lookup fails or takes too long. */
+async function lookUpNames(search: NameSearch, configDir: string): Promise<string[]> {
+  const late = new Promise<string[]>(resolve => setTimeout(resolve, LOOKUP_TIMEOUT_MS, []).unref())
+  return Promise.race([read(search, configDir).catch(() => []), late])
+}
+
+async function read({of, typed, begin}: NameSearch, configDir: string): Promise<string[]> {
   const {settings} = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
   await using stack = await openStack({
     stack: settings.stack.value ?? '',
@@ -54,15 +60,19 @@ async function read(of: NameKind, typed: TypedFlags, configDir: string): Promise
     profile: settings.profile.value,
     'endpoint-url': settings.endpointUrl.value,
   })
-  return (await namesIn(stack, of)).slice(0, MOST_NAMES)
+  const names = await namesIn(stack, of, begin)
+  return names.filter(name => isTypable(name) && name.startsWith(begin)).slice(0, MOST_NAMES)
 }
 
-async function namesIn(stack: StackContext, of: NameKind): Promise<string[]> {
+async function namesIn(stack: StackContext, of: NameKind, begin: string): Promise<string[]> {
   if (of === 'namespace') return (await stack.repository.namespaces.list()).map(({name}) => name)
   // By id: deleted namespaces may share a name.
   if (of === 'deleted-namespace') return (await stack.repository.namespaces.orphans()).map(({id}) => id)
   const namespace = await stack.namespace()
-  if (of === 'entity') return (await namespace.entities.list({limit: MOST_NAMES})).records.map(({entity}) => entity)
+  if (of === 'entity') {
+    const {records} = await namespace.entities.search({prefix: begin}, {limit: MOST_NAMES})
+    return records.map(({entity}) => entity)
+  }
   const resources = await namespace.configs.resources()
   return resources.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
 }

@@ -40,8 +40,7 @@ function endMs(text: string): number {
   const at = text.indexOf('@')
   if (at < 0) return parseDate('--until', text, HINT)
   const [date, zoneName] = [text.slice(0, at), text.slice(at + 1)]
-  if (/(Z|[+-]\d{2}:\d{2})$/.test(date) && date.includes('T'))
-    throw new InvalidInput('time.syntax', `--until: "${text}" has two time zones.`)
+  if (/(Z|[+-]\d{2}:\d{2})$/.test(date)) throw new InvalidInput('time.syntax', `--until: "${text}" has two time zones.`)
   const instants = instantsAt(timeZone(zoneName), parseDate('--until', date, HINT))
   const [instant, second] = instants
   if (instant !== undefined && second === undefined) return instant

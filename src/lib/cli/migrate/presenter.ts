@@ -1,4 +1,4 @@
-import {formatCount, formatPlural, formatSpan} from '../../core/text/text.js'
+import {formatCount, formatPlural, formatSpan, shellWord} from '../../core/text/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrate/plan.js'
 import type {Survey} from '../../migrate/survey.js'
 import {isSupported} from '../../schema/peer-features.js'
@@ -184,7 +184,7 @@ const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write 
 
 function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
   if (limitless > 0 && !conflict) return [writeLimits(stack)]
-  if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]
+  if (conflict) return [[`zael migrate resolve ${shellWord(conflict.key)} -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]
   return [
     [`zael migrate verify -s ${stack}`, 'compare old and new, item by item'],

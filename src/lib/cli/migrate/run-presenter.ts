@@ -1,4 +1,4 @@
-import {formatCount, formatPlural} from '../../core/text/text.js'
+import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
 import type {CleanUpResult} from '../../migrate/cleanup.js'
 import type {ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {MigrationResult} from '../../migrate/run.js'
@@ -166,7 +166,7 @@ function verificationNext(stack: string, verification: Verification): [string, s
   if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'Delete the other old items']]
   const conflict = shown.find(({state}) => state === 'conflict')
   const resolve = (key: string): [string, string] => [
-    `zael migrate resolve '${key}' --keep new -s ${stack}`,
+    `zael migrate resolve ${shellWord(key)} --keep new -s ${stack}`,
     'Resolve a conflict',
   ]
   const run: [string, string] = [`zael migrate run -s ${stack}`, 'Migrate the differences']

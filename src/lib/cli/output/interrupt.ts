@@ -65,28 +65,32 @@ export interface AwaitedEnd {
   stop(): void
 }
 
-/** Ends after `forMs` (`undefined`: never) or on the first signal. The same signal again ends the process at once. */
+/** Ends after `forMs` (`undefined`: never) or on the first signal. A second signal ends the process at once. */
 export function listenForEnd(forMs?: number): AwaitedEnd {
   let resolve: (exitCode: number) => void = () => {}
   const reached = new Promise<number>(settle => {
     resolve = settle
   })
   const over = new AbortController()
+  const stopListening = () => {
+    process.off('SIGINT', onInterrupt)
+    process.off('SIGTERM', onTerminate)
+  }
   const reach = (exitCode: number) => {
+    if (exitCode !== EXIT.ok) stopListening()
     resolve(exitCode)
     over.abort()
   }
   const onInterrupt = () => reach(EXIT.interrupted)
   const onTerminate = () => reach(EXIT.terminated)
-  process.once('SIGINT', onInterrupt)
-  process.once('SIGTERM', onTerminate)
+  process.on('SIGINT', onInterrupt)
+  process.on('SIGTERM', onTerminate)
   const timer = forMs === undefined ? undefined : setTimeout(() => reach(EXIT.ok), forMs)
   return {
     reached,
     signal: over.signal,
     stop: () => {
-      process.off('SIGINT', onInterrupt)
-      process.off('SIGTERM', onTerminate)
+      stopListening()
       clearTimeout(timer)
     },
   }

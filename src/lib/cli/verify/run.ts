@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import {formatCount} from '../../core/text/text.js'
+import {formatCount, shellWord} from '../../core/text/text.js'
 import type {Finding} from '../../insight/verify/finding.js'
 import type {RepairOutcome} from '../../insight/verify/repair.js'
 import type {VerifyReport, VerifyTableOptions} from '../../insight/verify/verify.js'
@@ -8,7 +8,20 @@ import type {Table} from '../../repository/table/table.js'
 import {keepHeapSmall} from '../output/long-list.js'
 import {withProgress} from '../output/progress.js'
 
-export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
+interface VerifyFlags {
+  readonly entity?: string | undefined
+  readonly since?: string | undefined
+  readonly fix?: boolean
+  readonly 'rate-limit'?: number | undefined
+}
+
+/** `flags`: as typed, to repeat them after an interruption. */
+export async function compareRecords(
+  table: Table,
+  stack: string,
+  options: VerifyTableOptions,
+  flags: VerifyFlags = {},
+): Promise<VerifyReport> {
   const {verifyTable} = await import('../../insight/verify/verify.js')
   keepHeapSmall()
   let cursor = options.cursor
@@ -24,13 +37,25 @@ export async function compareRecords(table: Table, stack: string, options: Verif
       }),
     () =>
       new ZaelError('interrupted', 'verify.interrupted', 'Interrupted. Nothing was written.', {
-        hint:
-          cursor === undefined
-            ? `Run it again: zael verify -s ${stack}`
-            : `To check the rest: zael verify -s ${stack} --cursor ${cursor}`,
+        hint: resumeHint(stack, flags, cursor),
         details: {cursor: cursor ?? null},
       }),
   )
+}
+
+function resumeHint(stack: string, flags: VerifyFlags, read: string | undefined): string {
+  const {entity, since, fix, 'rate-limit': rateLimit} = flags
+  // A cursor excludes --entity.
+  const cursor = entity === undefined ? read : undefined
+  const given = [
+    ...(entity === undefined ? [] : ['--entity', entity]),
+    ...(since === undefined ? [] : ['--since', since]),
+    ...(fix ? ['--fix'] : []),
+    ...(rateLimit === undefined ? [] : ['--rate-limit', String(rateLimit)]),
+    ...(cursor === undefined ? [] : ['--cursor', cursor]),
+  ]
+  const command = ['zael', 'verify', '-s', stack, ...given].map(shellWord).join(' ')
+  return `${cursor === undefined ? 'Run it again' : 'To check the rest'}: ${command}`
 }
 
 export async function repairRecords(

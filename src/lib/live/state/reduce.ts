@@ -1,4 +1,5 @@
 import {shellWord} from '../../core/text/text.js'
+import {graphemesOf} from '../../core/text/text-width.js'
 import {filterProblem, resourceFilter} from '../model/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../model/model.js'
 import {answered, openAction, reduceAction, scrolledAction} from './action-state.js'
@@ -40,7 +41,7 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
     case 'filter-type':
       return filtered(state, state.selection.filter + action.text)
     case 'filter-erase':
-      return filtered(state, state.selection.filter.slice(0, -1))
+      return filtered(state, graphemesOf(state.selection.filter).slice(0, -1).join(''))
     case 'filter-empty':
       return filtered(state, '')
     case 'filter-keep':

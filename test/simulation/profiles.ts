@@ -23,6 +23,7 @@ import {
   slowLimitFillsUp,
   softnessRunsOut,
 } from './rare.js'
+import {repeatSome} from './repeats.js'
 import {isAboutRides, ridesInDoubt} from './rides.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
@@ -41,7 +42,8 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   // Drawn apart, so that the rest of a seed is the same with and without.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
   const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
-  return {seed, profile, ...settled, cacheSize}
+  const repeated = repeatSome(settled, seed, new Draws(seed * 15_485_863 + profile.length))
+  return {seed, profile, ...repeated, cacheSize}
 }
 
 /** Of five seeds one forgets buckets all the time. */

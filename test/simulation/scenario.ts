@@ -139,7 +139,13 @@ export const FAULT_KINDS = [
   'unprocessed',
 ] as const
 
-export type FaultKind = (typeof FAULT_KINDS)[number]
+/**
+ * A proxy repeats a request after a delay, and passes on the first answer, or the second; or it repeats those alone that
+ * admit and return. Drawn apart from the others.
+ */
+export const REPEATS = ['twice', 'twice-answered-last', 'ride-twice'] as const
+
+export type FaultKind = (typeof FAULT_KINDS)[number] | (typeof REPEATS)[number]
 
 /** What goes wrong with one call of one process. */
 export interface Fault {

@@ -60,6 +60,7 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('markedUpdate', [
     ['a repetition is not recognised'],
+    ['a write that is delivered twice is applied twice'],
     ['a repetition leaves the first try valid', ' || repeats', ''],
   ]),
   ...inFunction('carriesMark', [['an applied write counts as refused', 'nonce)', 'nonce && slot < 0)']]),
@@ -84,7 +85,17 @@ export const MUTANTS: readonly Mutant[] = [
     ['a bypass does not end'],
   ]),
   ...inFunction('adjustUpdate', [['a return goes to another bucket than the one that gave the tokens']]),
-  ...inFunction('sendMarked', [['a refused repetition counts as applied', ' && carriesMark(oldItem, mark)', '']]),
+  ...inFunction('giveBack', [
+    ['what is returned with a request is returned again when the request is delivered twice'],
+  ]),
+  ...inFunction('sendMarked', [
+    [
+      'a refused repetition counts as applied',
+      'carriesMark(oldItem, mark)',
+      '(maybeApplied || carriesMark(oldItem, mark))',
+    ],
+    ['what a proxy has delivered twice counts as refused', 'oldItem && ', 'maybeApplied && oldItem && '],
+  ]),
   ...inFunction('sendGuarded', [
     ['a first try that may still arrive is not ruled out', 'outcome.applied || !outcome.isInDoubt', 'timeoutMs > 0'],
   ]),

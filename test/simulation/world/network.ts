@@ -8,7 +8,8 @@ import {
   type Transport,
 } from '../../../src/lib/dynamo/transport.js'
 import {Exchange} from '../../../src/lib/dynamo/transports/http-exchange.js'
-import type {Fault, FaultKind} from '../scenario.js'
+import {type Fault, type FaultKind, REPEATS} from '../scenario.js'
+import {isRide} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
 /** How long an answer may take where the caller names no deadline, in ms: what the limiter passes to its transport. */
@@ -34,14 +35,22 @@ const EVIDENCE: Partial<Record<FaultKind, object>> = {
 }
 
 /** Faults after which the request may have been carried out, or is carried out later. */
-const APPLIED: ReadonlySet<FaultKind> = new Set(['lost-after', 'late', 'server-error-applied', 'slow', 'drip', 'hang'])
+const APPLIED: ReadonlySet<FaultKind> = new Set([
+  'lost-after',
+  'late',
+  'server-error-applied',
+  'slow',
+  'drip',
+  'hang',
+  ...REPEATS,
+])
 
 export interface NetworkOptions {
   /** Number of the process that calls. */
   readonly process: number
   readonly time: VirtualTime
-  /** Carries a request out, now; throws what the service answers. */
-  readonly carryOut: (operation: Operation, input: never) => unknown
+  /** Carries a request out, now, perhaps for the second time; throws what the service answers. */
+  readonly carryOut: (operation: Operation, input: never, isAgain: boolean) => unknown
   /** Ways there and back of a call, by its number, in ms. */
   readonly waysMs: (call: number) => readonly [there: number, back: number]
   readonly faultAt: (call: number, operation: Operation) => Fault | undefined
@@ -80,7 +89,7 @@ export class SimulatedTransport implements Transport {
     const {faultAt, isAlive, nextCall, onCall} = this.#options
     if (!isAlive()) return new Promise(() => {})
     const call = nextCall()
-    const fault = kindFor(faultAt(call, operation), operation)
+    const fault = kindFor(faultAt(call, operation), operation, input)
     onCall(operation, call, fault)
     let isSent = false
     let stop: (() => void) | undefined
@@ -117,6 +126,12 @@ export class SimulatedTransport implements Transport {
     const dispatch = this.#options.dispatch()
     const arrive = (): unknown => {
       const {settle, told} = this.#carryOut(exchange, operation, input, kind)
+      if (isRepeat(kind))
+        time.after(fault?.delayMs ?? 0, () => {
+          const again = this.#carryOut(exchange, operation, input, kind, true)
+          if (kind === 'twice-answered-last') answer(again.settle)
+        })
+      if (kind === 'twice-answered-last') return undefined
       if (kind === 'late' || kind === 'hang') return undefined
       if (kind === 'drip') this.#drip(exchange)
       else if (dispatch) settle()
@@ -132,10 +147,12 @@ export class SimulatedTransport implements Transport {
     operation: Operation,
     input: unknown,
     kind: FaultKind | undefined,
+    isAgain = false,
   ): {settle: () => void; told: unknown} {
     const evidence = kind && EVIDENCE[kind]
     try {
-      const output = kind === 'unprocessed' ? this.#part(input) : this.#options.carryOut(operation, input as never)
+      const output =
+        kind === 'unprocessed' ? this.#part(input) : this.#options.carryOut(operation, input as never, isAgain)
       return {settle: () => (evidence ? exchange.fail(evidence) : exchange.succeed(output as never)), told: output}
     } catch (error) {
       // A refusal is an answer as well: it is lost like any other.
@@ -165,10 +182,12 @@ export class SimulatedTransport implements Transport {
     const operation = Array.isArray(asked) ? 'BatchWriteItem' : 'BatchGetItem'
     const left = Array.isArray(asked) ? {UnprocessedItems: some(later)} : {UnprocessedKeys: some(later)}
     const empty = {Responses: {[table]: []}}
-    const done = now.length > 0 ? this.#options.carryOut(operation, {RequestItems: some(now)} as never) : empty
+    const done = now.length > 0 ? this.#options.carryOut(operation, {RequestItems: some(now)} as never, false) : empty
     return {...(done as object), ...left}
   }
 }
+
+const isRepeat = (kind: FaultKind | undefined): boolean => REPEATS.some(repeat => repeat === kind)
 
 function conflict(operation: Operation, input: unknown): object {
   if (operation !== 'TransactWriteItems')
@@ -179,10 +198,11 @@ function conflict(operation: Operation, input: unknown): object {
 }
 
 /** The fault as it shows at this operation; `undefined` where it cannot befall it. */
-function kindFor(fault: Fault | undefined, operation: Operation): Fault | undefined {
+function kindFor(fault: Fault | undefined, operation: Operation, input: object): Fault | undefined {
   if (!fault) return undefined
   const isBatch = operation === 'BatchGetItem' || operation === 'BatchWriteItem'
   if (fault.kind === 'unprocessed' && !isBatch) return undefined
-  if (fault.kind === 'conflict' && isRead(operation)) return undefined
+  if ((fault.kind === 'conflict' || isRepeat(fault.kind)) && isRead(operation)) return undefined
+  if (fault.kind === 'ride-twice' && !isRide(operation, input)) return undefined
   return fault
 }

@@ -96,7 +96,7 @@ export class SimulatedProcess {
       transport,
       clock: () => time.nowMs + this.skewMs,
       random: draws.random,
-      randomBytes: (count: number) => randomBytes(draws, count, slot.number),
+      randomBytes: (count: number) => randomBytes(draws, count, {queues: slot.number, others: OPERATOR_SLOT}),
       onUnavailable: 'block',
       timeoutMs: DECISION_TIMEOUT_MS,
       cacheSize,
@@ -106,9 +106,13 @@ export class SimulatedProcess {
   }
 }
 
-/** Random bytes, but with the slot of the marks given: of one byte in the limiter, the first of nine elsewhere. */
-export function randomBytes(draws: Draws, count: number, slot: number): Uint8Array {
+/** Slot of the marks of operators, and of what a limiter writes past its queues: their marks are in no order. */
+export const OPERATOR_SLOT = 6
+
+/** Random bytes, but with the slots of the marks given: of one byte for the queues of a limiter, the first of nine elsewhere. */
+export function randomBytes(draws: Draws, count: number, slots: {queues?: number; others: number}): Uint8Array {
   const bytes = Uint8Array.from({length: count}, () => draws.int(0, 255))
-  if (count === 1 || count === 9) bytes[0] = slot
+  if (count === 1 && slots.queues !== undefined) bytes[0] = slots.queues
+  if (count === 9) bytes[0] = slots.others
   return bytes
 }

@@ -13,7 +13,7 @@ import {type Fault, type Scenario, USUAL_CACHE_SIZE} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
 import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
-import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
+import {DECISION_TIMEOUT_MS, OPERATOR_SLOT, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
 import {
   costOf,
@@ -32,8 +32,7 @@ export const STACK = 'sim'
 export const TENANT = 'tenant'
 const BYSTANDER = 'bystander'
 
-/** Slots of the write marks: limiters have the others. */
-const OPERATOR_SLOT = 6
+/** Slot of the write marks of the aggregator; limiters have those that nobody else has. */
 const AGGREGATOR_SLOT = 7
 
 /** The aggregator among those who call. */
@@ -148,10 +147,15 @@ export class World {
 
   /** Carries a request out at this instant, past all faults: of the table itself, or of a client that plays no part in them. */
   carryOut(writer: Writer, operation: Operation, input: object): unknown {
-    return this.#serve(writer, operation, input, false)
+    return this.#serve(writer, operation, input, {isThrottled: false})
   }
 
-  #serve(writer: Writer, operation: Operation, input: object, isThrottled: boolean): unknown {
+  #serve(
+    writer: Writer,
+    operation: Operation,
+    input: object,
+    {isThrottled, isAgain = false}: {readonly isThrottled: boolean; readonly isAgain?: boolean},
+  ): unknown {
     this.#isThrottled = isThrottled
     let output: unknown
     try {
@@ -160,7 +164,7 @@ export class World {
     } finally {
       const changes = this.#changes
       this.#changes = []
-      if (changes.length > 0) this.#wrote(writer, changes)
+      if (changes.length > 0) this.#wrote(writer, changes, isAgain)
       if (output !== undefined && isRide(operation, input)) this.counts.rides++
       // What is written of refusals belongs to no decision.
       if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
@@ -192,7 +196,7 @@ export class World {
       name: STACK,
       transport,
       clock: () => time.nowMs,
-      randomBytes: count => randomBytes(this.#draws, count, slot),
+      randomBytes: count => randomBytes(this.#draws, count, {others: slot}),
       backoff: {random: this.#draws.random, sleep: time.sleep},
     }
   }
@@ -257,7 +261,8 @@ export class World {
     const {process} = writer
     return {
       process,
-      carryOut: (operation: Operation, input: never) => this.#serve(writer, operation, input, true),
+      carryOut: (operation: Operation, input: never, isAgain: boolean) =>
+        this.#serve(writer, operation, input, {isThrottled: true, isAgain}),
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
       // Without a namespace there is nothing to try.
@@ -314,14 +319,14 @@ export class World {
     return call
   }
 
-  #wrote(writer: Writer, changes: readonly Change[]): void {
+  #wrote(writer: Writer, changes: readonly Change[], isAgain: boolean): void {
     this.counts.writes++
     for (const change of changes) if (writer.kind !== 'setup') this.stream.append(change)
     const shards = changes.flatMap(change => shardChange(change) ?? [])
     for (const {entity, shard, before, after} of shards) {
       const limits = [...(after?.limits ?? before?.limits ?? [])].slice(0, 5)
       const shown = limits.map(([name, {tokens, consumed}]) => `${name} ${tokens}/${consumed}`).join(' ')
-      this.note(`${nameOf(writer)} wrote ${entity}#${shard} ${after ? shown : 'deleted'}`)
+      this.note(`${nameOf(writer)} wrote${isAgain ? ' again' : ''} ${entity}#${shard} ${after ? shown : 'deleted'}`)
     }
     this.onWrite({atMs: this.time.nowMs, writer, shards, changes})
   }

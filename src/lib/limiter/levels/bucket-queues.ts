@@ -369,8 +369,13 @@ export class EntityCache {
 export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
   const stem = Buffer.from(randomBytes(6)).toString('base64url')
   const slot = (randomBytes(1)[0] as number) % MARK_SLOTS
+  const upTo = `${stem}~`
   let count = 0
-  return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
+  return () => {
+    const digits = (count++).toString(36)
+    // With their number first, more digits sort after fewer.
+    return {slot, nonce: `${stem}${digits.length.toString(36)}${digits}`, upTo}
+  }
 }
 
 const ratesOf = (limits: readonly Limit[], nowMs: number): Map<string, KindedRate> =>

@@ -216,7 +216,9 @@ export class ShardGatherer {
     const items = [...parts].map(([shard, taken]): TransactItem => {
       const plan = plans.get(shard) as BucketPlan
       const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
-      const mark = nextMark()
+      // The transaction's token tells; a later mark may be of a write of the queue meanwhile.
+      const {slot, nonce} = nextMark()
+      const mark = {slot, nonce}
       marks.set(shard, mark)
       // Planted fault: a gathered request is charged nothing
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}

@@ -258,7 +258,7 @@ export class BucketQueue {
     const clockMs = this.#now()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
-    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record)
+    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark)
     if (!riders) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
     return stepWithRiders(this.#stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)

@@ -15,7 +15,11 @@ export interface Riders {
 }
 
 /** `undefined` if a settlement may not go to the bucket as seen, or would not be written whole. */
-export function ridersOf(corrections: readonly Correction[], record: BucketRecord): Riders | undefined {
+export function ridersOf(
+  corrections: readonly Correction[],
+  record: BucketRecord,
+  slotMark: string | undefined,
+): Riders | undefined {
   const {state, incarnation, validUntilMs} = record
   const charges = chargesOf(corrections)
   const amounts = returnsOf(corrections)
@@ -37,7 +41,7 @@ export function ridersOf(corrections: readonly Correction[], record: BucketRecor
   }
   const requests = corrections.reduce((sum, correction) => sum + correction.requests, 0)
   const isReturn = amounts.size > 0 || requests !== 0
-  const returns = isReturn ? {amounts, target: {incarnation, periods, validUntilMs}} : undefined
+  const returns = isReturn ? {amounts, target: {slotMark, incarnation, periods, validUntilMs}} : undefined
   return {charges, returns, requests}
 }
 

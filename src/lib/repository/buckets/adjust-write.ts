@@ -22,14 +22,12 @@ import {
 const names = attributes.bucket
 
 export interface ReturnTarget {
+  /** As last seen in the slot of this process. */
+  readonly slotMark: string | undefined
   readonly incarnation: string | undefined
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** As last seen. Other clients that change a quota's kind reset this, but keep the revision. */
   readonly validUntilMs: number | undefined
-}
-
-interface ReturnGuard extends ReturnTarget {
-  readonly slotMark: string | undefined
 }
 
 /** Charges (into debt if necessary) or refunds the bucket that gave the tokens; never recreates a deleted bucket. */
@@ -41,7 +39,7 @@ export function adjustUpdate(
   options: {
     /** As last seen, to rule out late attempts (decision 26). */
     readonly limitsRevision: string | undefined
-    readonly returns?: ReturnGuard | undefined
+    readonly returns?: ReturnTarget | undefined
     /** Only counters change: a bypassed request took no tokens. */
     readonly isBypassed?: boolean
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
@@ -55,7 +53,7 @@ export function adjustUpdate(
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
   requireLimitsRevision(e, options)
   if (returns) {
-    if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
+    requireSlot(e, returns, mark)
     // Planted fault: a return goes to another bucket than the one that gave the tokens
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
     requirePeriods(e, returns)
@@ -76,7 +74,15 @@ export function adjustUpdate(
 }
 
 /** Refunds in a write that takes tokens. Limits in `taken` are already changed by the net amount. */
-export function giveBack(e: ExpressionBuilder, taken: Amounts, returned: Amounts, target: ReturnTarget): void {
+export function giveBack(
+  e: ExpressionBuilder,
+  taken: Amounts,
+  returned: Amounts,
+  target: ReturnTarget,
+  mark: WriteMark,
+): void {
+  // Planted fault: what is returned with a request is returned again when the request is delivered twice
+  requireSlot(e, target, mark)
   requireText(e, names.incarnation, target.incarnation)
   requirePeriods(e, target)
   for (const [name, milli] of returned) {
@@ -84,6 +90,11 @@ export function giveBack(e: ExpressionBuilder, taken: Amounts, returned: Amounts
     if (!target.periods.has(name)) requireRate(e, name)
     requireLimit(e, name)
   }
+}
+
+/** The write changes its slot for good: whoever delivers it twice returns nothing twice. A repetition demands it anyway. */
+function requireSlot(e: ExpressionBuilder, {slotMark}: ReturnTarget, {slot, repeats}: WriteMark): void {
+  if (!repeats) requireText(e, markAttribute(slot), slotMark)
 }
 
 /** Otherwise a limit removed meanwhile would come back as counters without parameters. */

@@ -70,7 +70,7 @@ export function consumeUpdate(
     if (change !== 0n) addConsumption(e, name, change)
     demandTokens(e, name, milli, room, nowMs)
   }
-  if (returns) giveBack(e, amounts, returns.amounts, returns.target)
+  if (returns) giveBack(e, amounts, returns.amounts, returns.target, mark)
   const takesTokens = [...amounts.values()].some(milli => milli > 0n)
   demandRoom(e, room, nowMs, takesTokens)
   countWrite(e)

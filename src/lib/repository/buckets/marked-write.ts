@@ -57,8 +57,10 @@ export async function sendMarked(
     } catch (error) {
       if (error instanceof ConditionFailed) {
         const {oldItem} = error
+        // Also without a lost answer: a proxy that repeats requests passes on the last answer.
         // Planted fault: a refused repetition counts as applied
-        if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
+        // Planted fault: what a proxy has delivered twice counts as refused
+        if (oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
         return {applied: false, item: oldItem, isInDoubt: maybeApplied}
       }
       if (error instanceof Unavailable && error.maybeApplied && !maybeApplied) {

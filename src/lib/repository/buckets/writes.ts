@@ -38,6 +38,8 @@ export type BucketUpdate = OperationInput<'UpdateItem'>
 export interface WriteMark {
   readonly slot: number
   readonly nonce: string
+  /** Above all marks of the process. They increase: from `nonce` up to here are this write and later ones (decision 8). */
+  readonly upTo?: string
   /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
   readonly refusals?: RefusalCounts | undefined
@@ -311,7 +313,7 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, repeats, refusals} = mark
+  const {slot, nonce, upTo, repeats, refusals} = mark
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
   if (refusals) countRefusals(e, refusals)
@@ -319,6 +321,8 @@ export function markedUpdate(
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   // Planted fault: a repetition is not recognised
   if (repeats) requireText(e, attribute, repeats.slotMark)
+  // Planted fault: a write that is delivered twice is applied twice
+  if (!repeats && upTo !== undefined) refuseLater(e, attribute, nonce, upTo)
   return {
     TableName: table.name,
     Key: wireKey(keys.bucket(table.namespace, address.entity, address.resource, address.shard)),
@@ -326,6 +330,12 @@ export function markedUpdate(
     ReturnValues: 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
+}
+
+/** Delivered again, the write finds itself or a later one of its process. Only processes that share the slot hide that. */
+function refuseLater(e: ExpressionBuilder, attribute: string, nonce: string, upTo: string): void {
+  const stored = e.name(attribute)
+  e.condition(`attribute_not_exists(${stored}) OR ${stored}<${e.value(s(nonce))} OR ${stored}>${e.value(s(upTo))}`)
 }
 
 function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {

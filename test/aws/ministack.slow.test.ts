@@ -7,7 +7,7 @@ import {DynamoDBClient, UpdateContinuousBackupsCommand, UpdateTimeToLiveCommand}
 import {GetFunctionConfigurationCommand} from '@aws-sdk/client-lambda'
 import {CreateBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {lambdaPackage} from '../../src/lib/infra/stack/lambda-package.js'
+import {lambdaPackage} from '../../src/lib/infra/stack/artifacts.js'
 import {readStack} from '../../src/lib/infra/stack/reader.js'
 import {outcomeOf} from '../e2e/zael.js'
 import {BIN, cleanEnvironment, type Outcome, ROOT} from '../helpers/run-command.js'

@@ -9,7 +9,7 @@ import {
 import {GetFunctionCommand} from '@aws-sdk/client-lambda'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {createTable, loadTableDefinition} from '../../src/lib/dynamo/table-definition.js'
-import {lambdaPackage} from '../../src/lib/infra/stack/lambda-package.js'
+import {lambdaPackage} from '../../src/lib/infra/stack/artifacts.js'
 import {readStack} from '../../src/lib/infra/stack/reader.js'
 import {BIN, ROOT, zael} from '../e2e/zael.js'
 import {type AwsProxy, type AwsRequest, awsProxy, type Intervention, xmlRefusal} from './aws-proxy.js'

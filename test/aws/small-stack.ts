@@ -8,8 +8,7 @@ import type {ClosableTransport} from '../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../src/lib/dynamo/transports/create.js'
 import {type Aws, openAws} from '../../src/lib/infra/aws/clients.js'
 import {templateFilters} from '../../src/lib/infra/doctor/stack-checks.js'
-import {lambdaPackage} from '../../src/lib/infra/stack/lambda-package.js'
-import {loadStackTemplate} from '../../src/lib/infra/stack/reader.js'
+import {lambdaPackage, loadStackTemplate} from '../../src/lib/infra/stack/artifacts.js'
 import {MOTO_IDENTITY, type Moto} from './moto.js'
 
 /** Clients with which a test prepares an account on moto. */

@@ -7,7 +7,7 @@ import {
   nodeCheck,
 } from '../../../src/lib/infra/doctor/machine-checks.js'
 import {stackChecks, templateFilters} from '../../../src/lib/infra/doctor/stack-checks.js'
-import {loadStackTemplate} from '../../../src/lib/infra/stack/reader.js'
+import {loadStackTemplate} from '../../../src/lib/infra/stack/artifacts.js'
 import {healthWith, WELL} from '../health/sample-health.js'
 
 const PROBE: EndpointProbe = {endpoint: 'DynamoDB', roundTripsMs: [9, 3, 400, 5, 4], skewMs: 0, problem: null}

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {lambdaPackage} from '../../../src/lib/infra/stack/lambda-package.js'
+import {lambdaPackage} from '../../../src/lib/infra/stack/artifacts.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {streamRecord} from '../../aggregator/fixtures/stream.js'
 import {passes} from './event-filter.js'

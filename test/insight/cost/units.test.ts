@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {embeddedMetrics} from '../../../src/lib/aggregator/metrics.js'
-import {loadStackTemplate} from '../../../src/lib/infra/stack/reader.js'
+import {loadStackTemplate} from '../../../src/lib/infra/stack/artifacts.js'
 import {cheaperOptions} from '../../../src/lib/insight/cost/changes.js'
 import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {

@@ -67,7 +67,7 @@ async function examineStack(
   const [{gatherHealth}, {stackChecks, templateFilters}, {loadStackTemplate}] = await Promise.all([
     import('../../infra/health/health.js'),
     import('../../infra/doctor/stack-checks.js'),
-    import('../../infra/stack/reader.js'),
+    import('../../infra/stack/artifacts.js'),
   ])
   try {
     const health = await gatherHealth({table, aws, ourVersion: version})

@@ -7,11 +7,11 @@ import {readVersion} from '../../repository/table/version.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {findArchive} from '../stack/archive.js'
+import {LOGICAL_ID} from '../stack/artifacts.js'
 import {
   checkOwner,
   type DeployedStack,
   isEmptyStack,
-  LOGICAL_ID,
   notOurTable,
   readStack,
   readStackResources,

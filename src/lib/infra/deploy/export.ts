@@ -9,11 +9,10 @@ import {cloudFormationGrants, loadPermissionFacts} from '../permissions/cloudfor
 import {ownGrants, ownKey} from '../permissions/own-grants.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import type {StackPlace} from '../permissions/template-resources.js'
-import {lambdaPackage} from '../stack/lambda-package.js'
+import {lambdaPackage, loadStackTemplate} from '../stack/artifacts.js'
 import {parameterText} from '../stack/option.js'
 import {bucketPattern} from '../stack/option-rules.js'
 import {OTHER_PARAMETERS, parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
-import {loadStackTemplate} from '../stack/reader.js'
 
 export interface ExportedFile {
   readonly path: string

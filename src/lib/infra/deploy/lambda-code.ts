@@ -3,7 +3,7 @@ import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
-import type {LambdaPackage} from '../stack/lambda-package.js'
+import type {LambdaPackage} from '../stack/artifacts.js'
 
 interface CodeUpdate {
   readonly updated: boolean

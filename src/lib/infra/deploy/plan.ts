@@ -8,6 +8,7 @@ import {checkCompatibility} from '../../repository/table/version-compatibility.j
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
+import {LOGICAL_ID} from '../stack/artifacts.js'
 import {removeMaximum} from '../stack/fixes.js'
 import {parameterText} from '../stack/option.js'
 import {checkCombination} from '../stack/option-rules.js'
@@ -22,7 +23,6 @@ import {
   checkOwner,
   type DeployedStack,
   isEmptyStack,
-  LOGICAL_ID,
   readStack,
   readStackResources,
   type StackResource,

@@ -1,9 +1,9 @@
 import type {Change, Parameter} from '@aws-sdk/client-cloudformation'
 import type {Aws} from '../aws/clients.js'
-import {lambdaPackage} from '../stack/lambda-package.js'
+import {LOGICAL_ID, lambdaPackage} from '../stack/artifacts.js'
 import {parameterText} from '../stack/option.js'
 import {OTHER_PARAMETERS, STACK_OPTIONS} from '../stack/options.js'
-import {LOGICAL_ID, type StackResource} from '../stack/reader.js'
+import type {StackResource} from '../stack/reader.js'
 import {readCode} from './lambda-code.js'
 
 export type ChangeAction =

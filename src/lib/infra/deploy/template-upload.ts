@@ -5,7 +5,7 @@ import {compactTemplate, withoutItemsOf} from '../../files/template-yaml.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {ownKey} from '../permissions/own-grants.js'
-import {loadStackTemplate} from '../stack/reader.js'
+import {loadStackTemplate} from '../stack/artifacts.js'
 
 interface HttpRequest {
   readonly protocol: string

@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {packageFile} from '../../files/package-file.js'
 import {parseTemplate, type TemplateNode} from '../../files/template-yaml.js'
-import {loadStackTemplate} from '../stack/reader.js'
+import {loadStackTemplate} from '../stack/artifacts.js'
 import {type PolicyGrant, passedTo} from './policy.js'
 import {isSuperfluous} from './property-actions.js'
 import {StackArns, type UnnamedResources} from './resource-arns.js'

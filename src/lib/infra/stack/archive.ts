@@ -4,7 +4,8 @@ import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {LOGICAL_ID, readStack, readStackResources, type StackResource} from './reader.js'
+import {LOGICAL_ID} from './artifacts.js'
+import {readStack, readStackResources, type StackResource} from './reader.js'
 
 /** Without `retained`: the bucket of the last deleted stack of this name. `undefined`: none, or it no longer exists. */
 export async function findArchive(

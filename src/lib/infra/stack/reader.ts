@@ -1,8 +1,6 @@
-import {readFile} from 'node:fs/promises'
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import {packageFile} from '../../files/package-file.js'
 import {isoSeconds} from '../../schema/read.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
@@ -198,17 +196,6 @@ export function throughputOf(description: OperationOutput<'DescribeTable'>['Tabl
     warmReads,
     warmWrites,
   }
-}
-
-export const LOGICAL_ID = {
-  table: 'Table',
-  function: 'AggregatorFunction',
-  mapping: 'AggregatorEventSourceMapping',
-  archive: 'AuditArchiveBucket',
-} as const
-
-export function loadStackTemplate(): Promise<string> {
-  return readFile(packageFile('templates/stack.yaml'), 'utf8')
 }
 
 /** Responses of CloudFormation or an emulator, and errors from before a request is sent. */

@@ -26,3 +26,14 @@ async function readArchive(): Promise<Buffer> {
     })
   }
 }
+
+export const LOGICAL_ID = {
+  table: 'Table',
+  function: 'AggregatorFunction',
+  mapping: 'AggregatorEventSourceMapping',
+  archive: 'AuditArchiveBucket',
+} as const
+
+export function loadStackTemplate(): Promise<string> {
+  return readFile(packageFile('templates/stack.yaml'), 'utf8')
+}

@@ -5,7 +5,7 @@ Usage: driver.py ENDPOINT. Ends when standard input closes. Every request has an
   open     stack, namespace, [cacheSeconds]     opens (and registers) a namespace: {"client", "namespaceId", "version"}
   clock    ms                                   the instant of everything that follows; null for the clock of the machine
   call     client, target, method, args         a method of the repository or of the limiter, with named arguments
-  acquire  client, entity, resource, consume, [times], [concurrency], [adjust], [release], [rollBack], [also]
+  acquire  client, entity, resource, consume, [times], [concurrency], [adjust], [release], [rollBack], [also], [limits]
            {"admitted", "bypassed", "refused", "errors", "first"}: how many, and what the first refusal or error was
   stream   stack, records                       the stream processor on records of a stream: {"processed", "refills", "errors"}
   provision  event                              the provisioner's function on an event of its command line: what it returns
@@ -111,12 +111,14 @@ async def acquire(request):
     _, limiter = CLIENTS[request["client"]]
     counts = {"admitted": 0, "bypassed": 0, "refused": 0, "errors": 0, "first": None}
     gate = asyncio.Semaphore(request.get("concurrency", 1))
-    also = {"also": request["also"]} if "also" in request else {}
+    options = {"also": request["also"]} if "also" in request else {}
+    if "limits" in request:
+        options["limits"] = [Limit.from_dict(limit) for limit in request["limits"]]
 
     async def once():
         async with gate:
             try:
-                async with limiter.acquire(request["entity"], request["resource"], request["consume"], **also) as lease:
+                async with limiter.acquire(request["entity"], request["resource"], request["consume"], **options) as lease:
                     counts["admitted"] += 1
                     counts["bypassed"] += getattr(lease, "bypassed", False)
                     if "adjust" in request:

@@ -13,9 +13,9 @@ describeWithPeers.each(['0.10', '0.17'] as const)('the provisioner of zae-limite
 
   async function scene() {
     const {client, repository, table, namespace} = await peers.scene()
-    const provision = (action: string) =>
+    const provision = (action: string, manifest: object = MANIFEST) =>
       peers.python.provision<{changes: object[]}>({
-        ...{action, table_name: table.name, namespace_id: namespace, manifest: MANIFEST},
+        ...{action, table_name: table.name, namespace_id: namespace, manifest},
       })
     const record = async (): Promise<Item | undefined> => {
       const Key = wireKey(keys.provisioner(namespace))
@@ -33,6 +33,13 @@ describeWithPeers.each(['0.10', '0.17'] as const)('the provisioner of zae-limite
     await provision('apply')
     const {record} = await repository.provisioner.get()
     expect(listOf(record)).toEqual(['gpt-4'])
+  })
+
+  it("reads limits that are written as fields, and not zael's short form", async () => {
+    const {provision} = await scene()
+    const short = {namespace: 'any', resources: {'gpt-4': {limits: {rpm: '100/min'}}}}
+    await expect(provision('plan', short)).rejects.toMatchObject({name: 'PythonError'})
+    expect((await provision('plan')).changes).toHaveLength(1)
   })
 
   it('refuses a divided record before it changes anything, and accepts it when it is whole again', async () => {

@@ -137,6 +137,8 @@ export interface AcquireOptions {
   readonly rollBack?: boolean
   /** Further resources of the same request, all or nothing (0.17). */
   readonly also?: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** In place of the configured limits. */
+  readonly limits?: readonly PythonLimit[]
 }
 
 export interface Acquired {

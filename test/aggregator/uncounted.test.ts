@@ -63,7 +63,6 @@ describeOnEngine('usage that can never be counted', () => {
 
   it.each([
     ['a refill instant of 60 digits', {rf: {N: '1E+60'}}],
-    ['an expiry of 60 digits', {ttl: {N: '1E+60'}}],
     ['no shards', {shard_count: {N: '0'}}],
     ['a period of 60 digits', {b_t_tk: {N: '1'}, b_t_cp: {N: '1'}, b_t_ra: {N: '1'}, b_t_rp: {N: '1E+60'}}],
   ])('a bucket with %s is malformed, and the others are counted', async (_, more) => {

@@ -1,5 +1,4 @@
 import {InvalidInput} from '../core/errors.js'
-import {formatCount} from '../core/text/text.js'
 import {CsvProblem, type CsvRecord, csvRecords} from '../files/csv.js'
 import {reportIssues} from '../files/document-issues.js'
 import {
@@ -10,7 +9,6 @@ import {
   type Problem,
   reportProblems,
 } from '../files/document-problems.js'
-import {MAX_ITEM_BYTES} from '../schema/item-size.js'
 import type {ManifestEntity} from './manifest.js'
 import {entity, entityId, parentCycles} from './schema.js'
 
@@ -155,15 +153,6 @@ function readRecord(reader: EntityReader, columns: readonly string[], {line, fie
   for (const [at, name] of columns.entries()) {
     const cell = (fields[at] ?? '').trim()
     if (cell === '') continue
-    if (cell.length > MAX_ITEM_BYTES) {
-      const most = formatCount(MAX_ITEM_BYTES)
-      reader.report(
-        line,
-        [name],
-        `has ${formatCount(cell.length)} characters, but DynamoDB stores at most ${most} bytes`,
-      )
-      return
-    }
     const [part = '', ...rest] = name.split('.')
     const below = rest.join('.')
     if (name === 'cascade') stated.cascade = BOOLEANS.get(cell.toLowerCase()) ?? cell
@@ -185,7 +174,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
 /** `rpm=60 tpm=10k/min`, as on the command line; quoted blanks belong to a limit. */
 function limitsIn(reader: EntityReader, line: number, column: string, cell: string): Mapping {
   const limits = newMapping([])
-  for (const [text] of cell.matchAll(/(?:[^\s"]|"[^"]*"?)+/g)) {
+  for (const text of wordsOf(cell)) {
     const equals = text.indexOf('=')
     const name = text.slice(0, Math.max(0, equals))
     if (name === '') reader.report(line, [column], `"${text}" is not a limit such as rpm=60`)
@@ -193,6 +182,20 @@ function limitsIn(reader: EntityReader, line: number, column: string, cell: stri
     else limits[name] = text.slice(equals + 1)
   }
   return limits
+}
+
+/** Of a trimmed cell. Repeating a group would overflow the stack of a regular expression in a cell of 10 MB. */
+function wordsOf(cell: string): string[] {
+  const words: string[] = []
+  let word = ''
+  for (const [piece] of cell.matchAll(/\s+|[^\s"]+|"[^"]*"?/g)) {
+    if (!/^\s/.test(piece)) word += piece
+    else {
+      words.push(word)
+      word = ''
+    }
+  }
+  return [...words, word]
 }
 
 function fileInvalid(file: string, problems: readonly Problem[]): InvalidInput {

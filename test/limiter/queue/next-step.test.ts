@@ -67,7 +67,7 @@ describe('the next step', () => {
     const step = stepFor(undefined, requests)
     expect(step).toMatchObject({kind: 'consume', admits: requests})
     expect(conditionOf(step)).toContain(`b_rpm_tk >= 1000 AND (attribute_not_exists(shard_count) OR shard_count = 1)`)
-    expect(conditionOf(step)).toContain(`rf <= ${NOW} AND rf>=${NOW}`)
+    expect(conditionOf(step)).toContain(`rf <= ${NOW} AND (attribute_not_exists(rfb) OR rfb <= ${NOW}) AND rf>=${NOW}`)
   })
 
   it('S1 for a bucket never seen, of a resource that was, is to consume if its limits are the same and have room', () => {
@@ -111,31 +111,31 @@ describe('the next step', () => {
     })
   })
 
-  it('under contention is to take those that fit into the stored balance', () => {
+  it('under contention is to take those that fit into a third of the tokens', () => {
     const [large, small] = [request({rpm: 51}), request({rpm: 5})]
     expect(stepFor(seen(record(50)), [large, small], {isContended: true})).toMatchObject({
       kind: 'consume',
       admits: [small],
+      leftOver: [large],
     })
   })
 
-  it('for a bucket that has filled up is to consume from full, and under contention to give up the refill', () => {
+  it('for a bucket that has filled up is to consume from full, also under contention', () => {
     const requests = [request({rpm: 1})]
-    const full = seen(record(99))
-    expect(stepFor(full, requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
-    const contended = stepFor(full, requests, {isContended: true})
-    expect(contended).toMatchObject({kind: 'consume', admits: requests})
-    expect(spelledOut(contended, 'UpdateExpression')).toMatch(new RegExp(`rf ?= ?${NOW}.*b_rpm_tk -1000`))
-    expect(conditionOf(contended)).toContain(`rf <= ${NOW}`)
+    for (const isContended of [false, true])
+      expect(stepFor(seen(record(99)), requests, {isContended})).toMatchObject({
+        kind: 'consume-from-full',
+        admits: requests,
+      })
   })
 
-  it('S3 under contention gives up at most a 64th of the capacity, whatever others have written since', () => {
-    // 100 per minute gain 1,562 milli, a 64th less a fraction, in 936 ms: since then, or from a balance above the rest.
-    const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
-    const bounds = `rf>=${NOW - 936} OR rf>=${NOW - 1000} AND b_rpm_tk>=98438`
-    expect(conditionOf(contended)).toContain(bounds)
-    const halfFull = {isContended: true, nowMs: NOW + 40_000}
-    expect(stepFor(seen(record(50)), [request({rpm: 1})], halfFull)).toMatchObject({kind: 'consume-from-full'})
+  it('S3 under contention credits just the time that the requests need, whatever others have written since', () => {
+    // A token takes 600 ms. The time that is left over stays for others.
+    const contended = stepFor(seen(record(0)), [request({rpm: 1})], {isContended: true})
+    expect(contended).toMatchObject({kind: 'consume'})
+    expect(spelledOut(contended, 'UpdateExpression')).toMatch(/rf 600.*b_rpm_tc 1000/)
+    expect(conditionOf(contended)).toContain(`rf BETWEEN ${NOW - 1000} AND ${NOW - 600}`)
+    expect(conditionOf(contended)).toContain('b_rpm_tk >= 0')
   })
 
   it('for a bucket that is full only thanks to a fraction carried over is to rewrite it', () => {

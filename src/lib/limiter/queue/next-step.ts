@@ -211,7 +211,7 @@ function takeTogether(
 ): WriteStep | undefined {
   // A third of the tokens: a write that needs all of them fails if another process takes any.
   const part = new Map([...planned].map(([name, milli]) => [name, milli / 3n]))
-  const some = chooseFitting(fitting, part).fitting
+  const some = chooseFitting(requests, part).fitting
   const admits = some.length > 0 ? some : fitting.slice(0, 1)
   const amounts = sumAmounts(admits)
   const take = sharedTake(shareOfRecord(record), amounts, nowMs)

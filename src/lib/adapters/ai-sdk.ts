@@ -148,7 +148,7 @@ function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): 
 const MARKERS = ['vercel.ai.error', 'vercel.ai.error.AI_APICallError'].map(name => Symbol.for(name))
 
 /** Converts a refusal to the AI SDK's `APICallError`; `isRetryable` if waiting helps. */
-export function apiCallError({status, headers, retryAfterMs, problem}: RefusedRequest): Error {
+function apiCallError({status, headers, retryAfterMs, problem}: RefusedRequest): Error {
   const fields = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
   return Object.assign(new Error(`${problem.title}. ${problem.detail}`), {
     name: 'AI_APICallError',

@@ -124,7 +124,7 @@ describe('a shared take', () => {
         const before: BucketState = {...moved, limits: new Map(left)}
         const holds =
           before.refilledAtMs >= take.earliestRefillMs &&
-          before.refilledAtMs <= take.latestRefillMs &&
+          before.refilledAtMs <= (take.latestRefillMs ?? NOW) &&
           [...take.limits].every(([name, {lowestMilli, highestMilli}]) => {
             const tokens = before.limits.get(name)?.tokensMilli ?? 0n
             return tokens >= (lowestMilli ?? tokens) && tokens <= (highestMilli ?? tokens)

@@ -150,9 +150,9 @@ function roomAfter(
 export interface SharedTake {
   /** Credits this part of the time since the last refill, and moves the refill instant on by it. */
   readonly stepMs: number
-  /** The refill instant is not before the first, and not after the second, in epoch ms. */
+  /** The refill instant is not before the first, and not after the second, in epoch ms. Without a step it may be later. */
   readonly earliestRefillMs: number
-  readonly latestRefillMs: number
+  readonly latestRefillMs: number | undefined
   readonly limits: ReadonlyMap<string, LimitTake>
 }
 
@@ -209,7 +209,8 @@ export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): 
     // Planted fault: a shared take leaves what has overflowed
     takes.set(name, {addMilli: 0n, setMilli: lowestMilli - asked, lowestMilli})
   }
-  return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs: nowMs - stepMs, limits: takes}
+  const latestRefillMs = stepMs > 0 ? nowMs - stepMs : undefined
+  return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs, limits: takes}
 }
 
 /** The shortest time in which the limits earn what is missing, and whole millitokens each; 0 if nothing is missing. */

@@ -38,6 +38,9 @@ const FIRST_WAITING_ROUND = 3
 /** In ms. Longer, and the queue grows meanwhile. */
 const LONGEST_WAIT_MS = 2
 
+/** From this round on, requests are refused that did not fit at the last refill of a competitor. */
+const FIRST_REFUSING_ROUND = 6
+
 interface Deferred {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
@@ -295,7 +298,7 @@ export class BucketQueue {
         if (round >= 2 * MOST_ROUNDS)
           return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(this.#now())})
         this.#refuse(refuseMisfits(open, record, bucket.timeAt(this.#now())))
-      } else if (round >= FIRST_WAITING_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
+      } else if (round >= FIRST_REFUSING_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
         // What others left decides: they are faster at what was earned since.
         const {record} = state.seen
         this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))

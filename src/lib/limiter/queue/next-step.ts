@@ -134,6 +134,8 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
   const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
   if (stored.others.length === 0 && room.length > 0) return consume(input, requests, {bounds: room, ...known})
+  const shared = isContended ? takeTogether(input, state.seen) : undefined
+  if (shared) return shared
   const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
     const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
@@ -141,15 +143,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
     return {kind: 'consume-from-full', update, basis: basisOf(record), admits: requests, nowMs}
   }
-  const planned = plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true}))
-  const {fitting} = chooseFitting(requests, planned, amounts)
-  if (fitting.length > 0) {
-    const step = isContended ? takeTogether(input, record, fitting, planned) : undefined
-    // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
-    if (!step && isContended && stored.fitting.length > 0 && room.length > 0)
-      return consume(input, stored.fitting, {bounds: room, ...known})
-    return step ?? {kind: 'apply-limits', state}
-  }
+  // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
+  if (isContended && stored.fitting.length > 0 && room.length > 0)
+    return consume(input, stored.fitting, {bounds: room, ...known})
+  if (chooseFitting(requests, plannedAt(state.seen, nowMs), amounts).fitting.length > 0)
+    return {kind: 'apply-limits', state}
   if (input.isCertain) return {kind: 'refuse', requests, record, nowMs}
   return {...consume(input, requests, unseenRoom(input)), isProbe: true}
 }
@@ -203,24 +201,24 @@ function consume(
 }
 
 /** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
-function takeTogether(
-  {table, bucket, requests, nowMs}: StepInput,
-  record: BucketRecord,
-  fitting: readonly PendingRequest[],
-  planned: ReadonlyMap<string, bigint>,
-): WriteStep | undefined {
+function takeTogether({table, bucket, requests, nowMs}: StepInput, seen: SeenBucket): WriteStep | undefined {
+  const {record} = seen
+  const planned = plannedAt(seen, nowMs)
   // A third of the tokens: a write that needs all of them fails if another process takes any.
   const part = new Map([...planned].map(([name, milli]) => [name, milli / 3n]))
   const some = chooseFitting(requests, part).fitting
-  const admits = some.length > 0 ? some : fitting.slice(0, 1)
+  const admits = some.length > 0 ? some : chooseFitting(requests, planned).fitting.slice(0, 1)
+  if (admits.length === 0) return undefined
   const amounts = sumAmounts(admits)
   const take = sharedTake(shareOfRecord(record), amounts, nowMs)
   if (!take || take.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
   const write = {amounts, requests: requestCount(admits), nowMs, repairPressure: bucket.needsPressureRepair}
   const update: WriteStep['update'] = mark => sharedTakeUpdate(table, record, take, write, mark)
-  const leftOver = requests.filter(request => !admits.includes(request))
-  return {kind: 'consume', update, basis: basisOf(record), admits, leftOver, nowMs}
+  return {kind: 'consume', update, basis: basisOf(record), admits, nowMs}
 }
+
+const plannedAt = (seen: SeenBucket, nowMs: number): ReadonlyMap<string, bigint> =>
+  plannedTokens(planBucket(seen, nowMs, undefined, {opensSessions: true}))
 
 export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
 

@@ -99,8 +99,9 @@ export function sharedTakeUpdate(
   mark: WriteMark,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
-  const [earliest, latest] = [e.value(n(earliestRefillMs)), e.value(n(latestRefillMs))]
-  e.condition(`${e.name(names.refilledAt)} BETWEEN ${earliest} AND ${latest}`)
+  const refilledAt = e.name(names.refilledAt)
+  e.condition(`${refilledAt} >= ${e.value(n(earliestRefillMs))}`)
+  if (latestRefillMs !== undefined) e.condition(`${refilledAt} <= ${e.value(n(latestRefillMs))}`)
   requireShardCount(e, record.shardCount)
   requireLimitsRevision(e, record)
   refuseExpired(e, nowMs, record)

@@ -2,7 +2,7 @@
 // programs. Several test files may start this at once: one of them installs, the others wait.
 //   node .ci/python.js                    the tools of test/aws, and what the Python client depends on
 //   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17, and
-//                                         zae-limiter-0.4 and -0.5 for test/migrations/releases
+//                                         zae-limiter-0.4 and -0.5 for test/migrate/releases
 //   node .ci/python.js ministack          an emulator of AWS, for test/aws/ministack
 // These are installed alone and find the rest in the first environment: all run on the same versions, and to look them up
 // again would take pip most of its time.

@@ -9,7 +9,7 @@ import {
   topUpsInDoubt,
 } from './late-attempts.js'
 import {planLessons} from './lessons-plan.js'
-import {planQuotas} from './quotas/plan.js'
+import {isAboutClocks, planClockChange, planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
@@ -38,12 +38,17 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 /** Makes up a scenario: the same for the same seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
   const draws = new Draws(seed * 2_654_435 + profile.length)
-  const planned = isAboutRides(profile, seed) ? ridesInDoubt(draws, profile) : PLANS[profile](draws)
+  const planned = plannedFor()
   // Drawn apart, so that the rest of a seed is the same with and without.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
   const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
   const repeated = repeatSome(settled, seed, new Draws(seed * 15_485_863 + profile.length))
   return {seed, profile, ...repeated, cacheSize}
+
+  function plannedFor(): Planned {
+    if (isAboutRides(profile, seed)) return ridesInDoubt(draws, profile)
+    return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
+  }
 }
 
 /** Of five seeds one forgets buckets all the time. */

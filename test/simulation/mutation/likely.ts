@@ -7,6 +7,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['aggregator/', ['aggregator', 'mixed']],
   ['kind-refill', ['quotas', 'shards']],
   ['kind', ['quotas']],
+  ['calendar', ['quotas']],
   ['quota', ['quotas']],
   ['session', ['quotas']],
   ['switch', ['quotas']],

@@ -11,6 +11,9 @@ export interface Mutant {
 /** Faults that someone could make, in `core`, `limiter`, `repository` and `aggregator`. */
 export const MUTANTS: readonly Mutant[] = [
   ...inFunction('shareOf', [['shares add up to more', 'position) / shards', 'position) / shards + 500n']]),
+  ...inFunction('parseCron', [
+    ['days begin by the clock as it runs', 'hours.size === 24 && minutes.size < 60', 'true'],
+  ]),
   ...inFunction('refill', [
     ['fractions are rounded up', 'earned', '(earned + period - 1n)'],
     ['fractions are dropped', 'earned % period', '0n'],

@@ -1,11 +1,20 @@
 import {type Limit, makeLimit} from '../../../src/lib/core/limits/limit.js'
 import {type Planned, plain, SYSTEM} from '../rare.js'
-import {type Deed, RESOURCE, type Step, type Tokens} from '../scenario.js'
+import {type Deed, type Profile, RESOURCE, type Step, type Tokens} from '../scenario.js'
 import {kills, someActions, someFaults} from '../traffic.js'
 import type {Draws} from '../world/draws.js'
 import {START_MS} from '../world/virtual-time.js'
 import {OTHERS} from '../world/world.js'
-import {boundariesOf, changedQuota, type Place, scheduledRate, softLimit, somePlace, someQuota} from './some-quotas.js'
+import {
+  boundariesOf,
+  changedQuota,
+  type Place,
+  quotaAtClockChange,
+  scheduledRate,
+  softLimit,
+  somePlace,
+  someQuota,
+} from './some-quotas.js'
 
 const CHILDREN = {c0: 'team', c1: 'team'} as const
 
@@ -24,7 +33,18 @@ interface Plot {
 export function planQuotas(draws: Draws): Planned {
   if (draws.chance(0.2)) return sessionsOverShards(draws)
   const place = somePlace(draws)
-  const quota = someQuota(draws, place)
+  return planAround(draws, place, someQuota(draws, place))
+}
+
+/** Seeds of quotas that play around a clock change; the others stay as they are. */
+export const isAboutClocks = (profile: Profile, seed: number): boolean => profile === 'quotas' && seed % 8 === 5
+
+export function planClockChange(draws: Draws): Planned {
+  const {place, quota} = quotaAtClockChange(draws)
+  return planAround(draws, place, quota)
+}
+
+function planAround(draws: Draws, place: Place, quota: Limit): Planned {
   const limits = [
     quota,
     ...(draws.chance(0.3) ? [scheduledRate(draws, place)] : []),

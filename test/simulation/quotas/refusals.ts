@@ -8,6 +8,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import {bucketId, type TableWrite} from '../world/table-writes.js'
+import {nextReset} from './calendar.js'
 import {capacityAt, endOf, quotaChanges, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
 
 /** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, and the way of a message. */
@@ -173,7 +174,7 @@ function whenLeft(shards: ReadonlyMap<number, StoredQuota>, needed: bigint, from
 function boundaryAfter({resets, windows, zone, startMs, sessionMs}: StoredQuota, atMs: number): number {
   const endMs = resets === '' && startMs !== undefined ? startMs + sessionMs : Number.POSITIVE_INFINITY
   return Math.min(
-    resets === '' ? Number.POSITIVE_INFINITY : (compileStored({zone, resets}).nextReset(atMs) ?? Infinity),
+    resets === '' ? Number.POSITIVE_INFINITY : nextReset({zone, resets}, atMs),
     windows === '' ? Number.POSITIVE_INFINITY : compileStored({zone, windows}).nextWindowChange(atMs),
     endMs > atMs ? endMs : Number.POSITIVE_INFINITY,
   )

@@ -1,6 +1,7 @@
-import {compileStored, formatResets} from '../../../src/lib/core/calendar/stored-schedule.js'
+import {formatResets} from '../../../src/lib/core/calendar/stored-schedule.js'
 import {isCalendarReset, type Limit, makeLimit, type ScheduleEntry} from '../../../src/lib/core/limits/limit.js'
 import type {Draws} from '../world/draws.js'
+import {nextReset} from './calendar.js'
 
 /** Where a scenario begins: before clocks change, before months end, on a day like any other. */
 const ORIGINS: Readonly<Record<string, readonly string[]>> = {
@@ -24,6 +25,16 @@ const CRONS = [
   ['0 0 1 * *'],
 ]
 
+/** Before a reset whose time the clocks of a zone skip or show twice. */
+const CLOCK_CHANGES = [
+  {zone: 'Africa/Cairo', origin: '2024-04-25T12:00:00Z', cron: '0 0 * * *'},
+  {zone: 'America/Havana', origin: '2024-03-09T15:00:00Z', cron: '0 0 * * *'},
+  {zone: 'America/Havana', origin: '2024-11-02T12:00:00Z', cron: '0 0 * * *'},
+  {zone: 'America/New_York', origin: '2024-03-09T15:00:00Z', cron: '30 2 * * *'},
+  {zone: 'America/New_York', origin: '2024-11-02T12:00:00Z', cron: '30 1 * * *'},
+  {zone: 'Australia/Lord_Howe', origin: '2024-04-05T20:00:00Z', cron: '45 1 * * *'},
+] as const
+
 /** Where and when a scenario plays. */
 export interface Place {
   readonly zone: string
@@ -45,6 +56,16 @@ export function someQuota(draws: Draws, {zone}: Place, capacity = draws.int(2, 4
     return makeLimit({...quota, ...schedule, reset: {afterSeconds}, ...('schedule' in schedule && {timeZone: zone})})
   }
   return makeLimit({...quota, ...schedule, reset: {crons: draws.pick(CRONS)}, timeZone: zone})
+}
+
+/** A daily quota, named `q` as well, on the days around a clock change. */
+export function quotaAtClockChange(draws: Draws): {readonly place: Place; readonly quota: Limit} {
+  const {zone, origin, cron} = draws.pick(CLOCK_CHANGES)
+  const quota = {name: 'q', capacity: draws.int(2, 40), refillAmount: 0, refillPeriodSeconds: 1}
+  return {
+    place: {zone, originMs: Date.parse(origin) + draws.int(0, 60_000)},
+    quota: makeLimit({...quota, reset: {crons: [cron]}, timeZone: zone}),
+  }
 }
 
 /** What `q` becomes: another allowance, another kind, or a rate. */
@@ -88,8 +109,7 @@ function someWindows(draws: Draws, capacity: number): ScheduleEntry[] {
 export function boundariesOf({reset, timeZone}: Limit, {originMs}: Place, count: number): number[] {
   const boundaries: number[] = []
   for (let atMs = originMs; boundaries.length < count; ) {
-    if (isCalendarReset(reset))
-      atMs = compileStored({zone: timeZone, resets: formatResets(reset.crons)}).nextReset(atMs) ?? atMs + 86_400_000
+    if (isCalendarReset(reset)) atMs = nextReset({zone: timeZone ?? 'UTC', resets: formatResets(reset.crons)}, atMs)
     else atMs += 1000 * (reset?.afterSeconds ?? 3600)
     boundaries.push(atMs)
   }

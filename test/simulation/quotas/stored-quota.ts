@@ -2,6 +2,7 @@ import {compileStored} from '../../../src/lib/core/calendar/stored-schedule.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 import {bucketId} from '../world/table-writes.js'
+import {lastReset, nextReset} from './calendar.js'
 
 /** A quota of one shard as it is stored, read without the library's decoder; amounts in millitokens, times in epoch ms. */
 export interface StoredQuota {
@@ -124,13 +125,13 @@ export function windowOf(quota: StoredQuota): number {
   // Announced by another shard, and not begun here.
   const isBegun = startMs !== undefined && startMs <= refilledAtMs
   if (resets === '') return appliedMs ?? (isBegun ? startMs : Number.NEGATIVE_INFINITY)
-  return compileStored(quota).lastReset(quota.refilledAtMs) ?? Number.NEGATIVE_INFINITY
+  return lastReset(quota, quota.refilledAtMs)
 }
 
 /** The end of a window that begins at an instant. */
 export function endOf(quota: StoredQuota, startMs: number): number {
   if (quota.resets === '') return startMs + quota.sessionMs
-  return compileStored(quota).nextReset(startMs) ?? Number.POSITIVE_INFINITY
+  return nextReset(quota, startMs)
 }
 
 /** The capacity of all shards together that is in force at an instant, in millitokens. */

@@ -1,4 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
@@ -60,6 +61,45 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
   }
 
   describe('by policy', () => {
+    it('S10 follows within the cache period in a bucket that is created at the moment of the change', async () => {
+      let isChanged = false
+      const {transport} = scene
+      const send = (async (operation, input, options) => {
+        const isCreation = operation === 'UpdateItem' && JSON.stringify(input).includes('"bi"')
+        // The configuration was read before the change; the change finds no bucket.
+        if (isCreation && !isChanged) {
+          isChanged = true
+          await repository.setCascade(RESOURCE, false)
+        }
+        return transport.send(operation, input, options)
+      }) as Transport['send']
+      scene.transport = {send}
+      const limiter = scene.limiter()
+      const ask = async (times: number) => {
+        const leases: Lease[] = []
+        for (let at = 0; at < times; at++) leases.push(await limiter.acquire(request({rpm: 1})))
+        return leases.map(lease => lease.parent)
+      }
+      expect(new Set(await ask(31))).toEqual(new Set(['team-1']))
+      expect(isChanged).toBe(true)
+      expect(await consumed('team-1')).toBe(31)
+      scene.nowMs += 60_000
+      expect(new Set(await ask(3))).toEqual(new Set([undefined]))
+      expect(await consumed('team-1')).toBe(31)
+    })
+
+    it('S10 follows at once in another process, whose second request compares', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      const item = await bucket()
+      await repository.setCascade(RESOURCE, false)
+      // As if it had been created just after the change had looked for it.
+      await table.transport.send('PutItem', {TableName: table.name, Item: item})
+      const limiter = scene.limiter()
+      const parents = []
+      for (let at = 0; at < 3; at++) parents.push((await limiter.acquire(request({rpm: 1}))).parent)
+      expect(parents.slice(1)).toEqual([undefined, undefined])
+    })
+
     it('G7 is decided by the most specific level that says so, then by the entity, and written into its buckets', async () => {
       const limiter = scene.limiter()
       const expectCharge = async (isCharged: boolean) => {

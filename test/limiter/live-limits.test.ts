@@ -19,6 +19,43 @@ describeOnEngine('limits of live buckets', () => {
 
   const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 
+  describe('a client of 0.10 lowers a limit of the bucket, and says so by no revision', () => {
+    const entity: ConfigScope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'}
+    async function lower(): Promise<void> {
+      await scene.configure(entity, 'rpm=10/min')
+      await python.paramSync('rpm', 10, 60)
+    }
+
+    beforeEach(async () => {
+      await scene.configure(entity, 'rpm=100/min')
+    })
+
+    it.each([1, 3])('S9 admits the new capacity by a process that has made %d requests', async requests => {
+      const limiter = scene.limiter()
+      for (let at = 0; at < requests; at++) await limiter.acquire(request({rpm: 1}))
+      await lower()
+      expect(await admittedUntilRefused(limiter, {rpm: 1}, 30)).toBe(10)
+      expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: requests + 10})
+    })
+
+    it('S9 clamps the balance by a process whose clock is behind, too', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      scene.nowMs -= 5000
+      const limiter = scene.limiter()
+      for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))
+      await lower()
+      expect(await admittedUntilRefused(limiter, {rpm: 1}, 30)).toBe(10)
+    })
+
+    it('S9 refills at the new rate by a process that knows the bucket as empty', async () => {
+      const limiter = scene.limiter()
+      for (const rpm of [60, 20, 20]) await limiter.acquire(request({rpm}))
+      scene.nowMs += PERIOD_MS / 3
+      await lower()
+      expect(await admittedUntilRefused(limiter, {rpm: 1}, 30)).toBe(3)
+    })
+  })
+
   describe('D-16 adding or renaming a limit blocked a live bucket permanently', () => {
     beforeEach(async () => {
       await scene.configure(resource, 'rpm=60/min')

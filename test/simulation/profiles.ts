@@ -16,6 +16,7 @@ import {
   gathersInDoubt,
   leaseAcross,
   limitsChangeBehindClock,
+  loweredByOthers,
   type Planned,
   plain,
   SYSTEM,
@@ -38,17 +39,29 @@ const CHILDREN = {c0: 'team', c1: 'team'} as const
 /** Makes up a scenario: the same for the same seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
   const draws = new Draws(seed * 2_654_435 + profile.length)
-  const planned = plannedFor()
+  const planned = planOf(profile, seed, draws)
   // Drawn apart, so that the rest of a seed is the same with and without.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
   const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
-  const repeated = repeatSome(settled, seed, new Draws(seed * 15_485_863 + profile.length))
+  const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
+  const repeated = repeatSome(synced, seed, new Draws(seed * 15_485_863 + profile.length))
   return {seed, profile, ...repeated, cacheSize}
+}
 
-  function plannedFor(): Planned {
-    if (isAboutRides(profile, seed)) return ridesInDoubt(draws, profile)
-    return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
-  }
+function planOf(profile: Profile, seed: number, draws: Draws): Planned {
+  if (isAboutRides(profile, seed)) return ridesInDoubt(draws, profile)
+  // Seldom met otherwise: every sixth seed is about nothing else.
+  if (profile === 'config' && seed % 6 === 0) return loweredByOthers(draws)
+  return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
+}
+
+/** Every second configuration of a Python client reaches buckets. */
+function syncSome(planned: Planned, draws: Draws): Planned {
+  const isSynced = draws.chance(0.5)
+  const steps = planned.steps.map(step =>
+    step.deed.kind === 'python-config' ? {...step, deed: {isSynced, ...step.deed}} : step,
+  )
+  return {...planned, steps}
 }
 
 /** Of five seeds one forgets buckets all the time. */

@@ -206,3 +206,23 @@ export function plain(processes: number, limits: readonly Limit[]): Planned {
     faults: [],
   }
 }
+
+/** Processes that know buckets go on asking while another client lowers them, and says so by no revision. */
+export function loweredByOthers(draws: Draws): Planned {
+  const capacity = draws.int(50, 100)
+  const limits = [{name: 'rpm', capacity, refillAmount: capacity, refillPeriodSeconds: 60}]
+  const lowered = limits.map(limit => ({...limit, capacity: 10, refillAmount: 10}))
+  const processes = draws.int(1, 3)
+  const steps: Step[] = [
+    {atMs: 4000, by: OTHERS, deed: {kind: 'python-config', scope: SYSTEM, limits: lowered, isSynced: true}},
+  ]
+  for (const entity of ['u0', 'u1', 'u2', 'u3']) {
+    for (let request = 0; request < 12; request++) {
+      // Some buckets are nearly full, some have to be refilled.
+      const tokens = entity < 'u2' ? 1 : Math.ceil(capacity / 8)
+      const deed: Deed = {kind: 'acquire', entity, consume: {rpm: request < 9 ? tokens : 1}, actions: []}
+      steps.push({atMs: 400 * request + draws.int(0, 400), by: draws.int(0, processes - 1), deed})
+    }
+  }
+  return {...plain(processes, limits), steps}
+}

@@ -89,7 +89,13 @@ export type Deed =
   /** Other clients write the bucket so often that it is split. */
   | {readonly kind: 'heat'; readonly entity: string; readonly writes: number}
   // By a Python client.
-  | {readonly kind: 'python-config'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
+  /** `isSynced`: lowers live buckets too, shard 0 alone and not its balance, as 0.10 does. */
+  | {
+      readonly kind: 'python-config'
+      readonly scope: ConfigScope
+      readonly limits: readonly Limit[]
+      readonly isSynced?: boolean
+    }
   | {readonly kind: 'python-consume' | 'python-adjust'; readonly entity: string; readonly consume: Tokens}
   | {readonly kind: 'python-clone'; readonly entity: string}
   // By a client of zae-limiter 0.17.

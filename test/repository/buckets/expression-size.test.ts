@@ -11,7 +11,7 @@ import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 
 const NOW = 1_700_000_000_000
 const tenant = {name: 'table', namespace: 'ns'} as NamespaceTable
-const mark = {slot: 3, nonce: 'AbCdEfGh1'}
+const mark = {slot: 3, nonce: 'AbCdEfGh11', upTo: 'AbCdEfGh~'}
 
 function bucketOf(count: number, sinceMs = 90_000): BucketRecord {
   const limits = Array.from({length: count}, (_, at) => {

@@ -1,3 +1,4 @@
+import {rateOf} from '../../../src/lib/core/limits/limit.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {type Deed, RESOURCE, type Tokens} from '../scenario.js'
@@ -17,6 +18,7 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
     const {scope, limits} = deed
     const record = {namespace: world.namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
+    if (deed.isSynced) for (const item of world.items) syncParameters(item)
     return
   }
   const {entity} = deed
@@ -43,6 +45,25 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
       oracles.usage.exempt(bucket)
       poison()
       return
+  }
+
+  /** Parameters alone, and no revision. */
+  function syncParameters(item: Item): void {
+    if (deed.kind !== 'python-config' || !('rf' in item)) return
+    const {PK} = item
+    const isFirstShard = PK && 'S' in PK && PK.S.startsWith(`${world.namespace}/BUCKET#`) && PK.S.endsWith('#0')
+    if (!isFirstShard) return
+    const after = {...item}
+    for (const limit of deed.limits) {
+      const stored = item[`b_${limit.name}_cp`]
+      const {capacityMilli, refillAmountMilli, refillPeriodMs} = rateOf(limit)
+      // Raised, the time since the last refill would be credited at the new rate, by whoever refills next.
+      if (!stored || !('N' in stored) || BigInt(stored.N) < capacityMilli) continue
+      after[`b_${limit.name}_cp`] = n(capacityMilli)
+      after[`b_${limit.name}_ra`] = n(refillAmountMilli)
+      after[`b_${limit.name}_rp`] = n(refillPeriodMs)
+    }
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: after})
   }
 
   function consume(amounts: Tokens, isConditional: boolean): void {

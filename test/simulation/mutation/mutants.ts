@@ -72,7 +72,11 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),
-  ...inFunction('demandTokens', [['a charge does not check the balance', 'milli', '-9n * milli']]),
+  ...inFunction('demandTokens', [
+    ['a charge does not check the balance', 'milli', '-9n * milli'],
+    ['a charge does not ask whether another client has lowered the capacity'],
+  ]),
+  ...inFunction('guardLimit', [['a rewrite does not ask whether another client has lowered the capacity']]),
   ...inFunction('consumeUpdate', [
     ['what is returned with a request is taken again', ' - (returns?.amounts.get(name) ?? 0n)', ''],
   ]),

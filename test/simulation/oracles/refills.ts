@@ -22,6 +22,8 @@ export class Refills {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
   readonly #marks = new Set<string>()
+  /** Limits that another client has lowered below their balance, as `bucket shard name`. */
+  readonly #lowered = new Set<string>()
   readonly #levels: LowestLevels
 
   /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
@@ -59,6 +61,7 @@ export class Refills {
   #check(write: TableWrite, toppedUp: ReadonlySet<string>): void {
     const {writer, shards} = write
     for (const change of shards) this.#checkMarks(change, writer)
+    for (const change of shards) this.#checkLowered(change, writer)
     if (writer.kind === 'python' || writer.kind === 'expiry' || writer.kind === 'setup') return
     for (const change of shards) this.#checkInstant(change, writer)
     // A split moves tokens between items: only their sum tells.
@@ -66,6 +69,21 @@ export class Refills {
     if (isMove) this.#checkMove(shards)
     else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change, toppedUp)
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
+  }
+
+  /** S9: what another client has lowered without its balance is clamped by the write that next admits. */
+  #checkLowered({bucket, shard, before, after}: ShardChange, {kind}: Writer): void {
+    const admits = kind === 'limiter' && (after?.requests ?? 0) > (before?.requests ?? 0)
+    for (const [name, now] of after?.limits ?? []) {
+      const key = `${bucket} ${shard} ${name}`
+      const then = before?.limits.get(name)
+      const taken = admits ? now.consumed - (then?.consumed ?? 0n) : 0n
+      const isOver = now.tokens + taken > now.capacity
+      if (kind === 'python' && isOver && then && now.capacity < then.capacity) this.#lowered.add(key)
+      else if (!isOver) this.#lowered.delete(key)
+      if (taken <= 0n || !this.#lowered.has(key)) continue
+      this.#verdicts.report('S9-not-clamped', `${bucket} ${name}`, 'tokens above a lowered capacity were taken')
+    }
   }
 
   /** Whether a process decides by limits as they are stored: it has decided nothing of the bucket before, or has forgotten it. */

@@ -19,6 +19,7 @@ import {
   countWrite,
   markedUpdate,
   refuseExpired,
+  requireCapacity,
   requireLimitsRevision,
   requireShardCount,
   type WriteMark,
@@ -95,10 +96,12 @@ export function demandTokens(
   const [only, another] = bounds
   const highest = another ? undefined : only?.highestMilli.get(name)
   const limit = seen?.state.limits.get(name)
+  // Other clients lower it without a new revision, and leave the balance (S9). Also, the limit is there.
+  // Planted fault: a charge does not ask whether another client has lowered the capacity
+  if (limit) requireCapacity(e, name, limit)
   if (limit && isSoftAt(limit, nowMs)) {
-    // It may go into debt, but overflowed tokens must not come back. Without parameters it would be a mere counter.
+    // It may go into debt, but overflowed tokens must not come back.
     const isSoft = `${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`
-    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
     e.condition(`attribute_exists(${tk})`).condition(isSoft)
     if (highest !== undefined) e.condition(`${tk} <= ${e.value(n(highest))}`)
     return
@@ -108,7 +111,7 @@ export function demandTokens(
   e.condition(highest === undefined ? `${tk} >= ${lowest}` : `${tk} BETWEEN ${lowest} AND ${e.value(n(highest))}`)
   const rate = supposed?.get(name)
   if (!rate) return
-  e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(rate.capacityMilli))}`)
+  requireCapacity(e, name, rate)
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
   if (rate.refillAmountMilli === 0n) return
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)

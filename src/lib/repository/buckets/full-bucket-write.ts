@@ -16,6 +16,7 @@ import {
   countWrite,
   markedUpdate,
   refuseExpired,
+  requireCapacity,
   requireLimitsRevision,
   requireShardCount,
   type WriteMark,
@@ -129,7 +130,7 @@ export function sharedTakeUpdate(
 
 /** Bounds hold for these parameters only; other clients change them without a new revision. */
 function requireParameters(e: ExpressionBuilder, name: string, stored: LimitState): void {
-  e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(stored.capacityMilli))}`)
+  requireCapacity(e, name, stored)
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(stored.refillAmountMilli))}`)
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(stored.refillPeriodMs))}`)
 }

@@ -94,7 +94,9 @@ export function planBucket(
     // A limit with a kind may have had a higher capacity in force than the stored one.
     const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
     const rulesMs = rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs})
-    const ceiling = isLowered ? ceilingOf(name, after, record, rulesMs) : credited.tokensMilli
+    // Otherwise another client may have lowered the stored capacity, and left the balance; or divided the bucket, and
+    // left this shard what others are missing.
+    const ceiling = ceilingOf(name, after, isLowered ? record : {shard: 0, shardCount: 1}, rulesMs)
     const isClamped = credited.tokensMilli > ceiling
     // Planted fault: a raised limit fills the bucket
     const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : credited.tokensMilli)

@@ -1,6 +1,7 @@
 import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
 import {isSoftAt, STAMP_MS} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import type {Rate} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, s} from '../../schema/attribute-value.js'
@@ -202,6 +203,9 @@ function guardLimit(
   }
   const {state} = seen.record
   const stored = state.limits.get(name)
+  // Other clients lower it without a new revision (S9).
+  // Planted fault: a rewrite does not ask whether another client has lowered the capacity
+  if (stored && (milli > 0n || change.creditMilli > 0n)) requireCapacity(e, name, stored)
   // Before or after the change: the credit was cut at the capacity in force until now.
   const ruleMs = rulesAt(change.after, plan)
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, ruleMs))
@@ -224,6 +228,10 @@ function guardLimit(
   // Others may have refunded since: the credit must not exceed the capacity.
   const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))
   e.condition(`${e.name(tk)} <= ${e.value(n(highest > stored.tokensMilli ? highest : stored.tokensMilli))}`)
+}
+
+export function requireCapacity(e: ExpressionBuilder, name: string, {capacityMilli}: Rate): void {
+  e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(capacityMilli))}`)
 }
 
 /** Refunds to the previous period must not be carried into the new one. */

@@ -56,6 +56,40 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
   })
 
   describe.each([
+    ['a calendar quota', 'q=1000/month@UTC'],
+    ['a session', 'q=1000/5h!'],
+  ])('S2 S8 of %s', (_, limit) => {
+    it.each([2, 8, 32])('is whole again when what was taken before a split into %i shards is returned', async count => {
+      scene.nowMs = at('09:00')
+      await scene.configure(RESOURCE, limit)
+      await using limiter = scene.limiter()
+      const whole = await limiter.acquire(request({q: 700}))
+      const part = await limiter.acquire(request({q: 200}))
+      await splitInto(scene, count)
+      await part.adjust({q: -150})
+      await part.commit()
+      expect(await scene.limiter().available(request({}))).toEqual({q: 250})
+      await whole.rollback()
+      await limiter.settled()
+      expect(await scene.limiter().available(request({}))).toEqual({q: 950})
+      expect((await limiter.tryAcquire(request({q: 950}))).admitted).toBe(true)
+    })
+
+    it('is whole again when two processes return what they have taken before a split, and one what it took since', async () => {
+      scene.nowMs = at('09:00')
+      await scene.configure(RESOURCE, limit)
+      await using one = scene.limiter()
+      await using other = scene.limiter()
+      const leases = [await one.acquire(request({q: 10})), await other.acquire(request({q: 400}))]
+      await splitInto(scene, 2)
+      await leases[0]?.adjust({q: 290})
+      await Promise.all(leases.map(lease => lease.rollback()))
+      await Promise.all([one.settled(), other.settled()])
+      expect(await scene.limiter().available(request({}))).toEqual({q: 1000})
+    })
+  })
+
+  describe.each([
     ['a calendar quota', 'q=1000/month@UTC', 'q=10/month@UTC'],
     ['a session', 'q=1000/5h!', 'q=10/5h!'],
     ['a session that becomes a calendar quota', 'q=1000/5h!', 'q=10/month@UTC'],

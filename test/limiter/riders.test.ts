@@ -7,6 +7,7 @@ const NAMES = Array.from({length: 9}, (_, at) => `limit${at}`)
 
 const record = {
   incarnation: 'this one',
+  shardCount: 1,
   validUntilMs: undefined,
   state: {
     refilledAtMs: 0,
@@ -27,7 +28,7 @@ const correction = (amounts: Record<string, number>, more: Partial<Correction> =
 
 describe('corrections that may share a write with requests', () => {
   it('are added up, charges apart from returns', () => {
-    const riders = ridersOf([correction({rpm: 5, tpm: -3}), correction({rpm: -2}, {requests: -1})], record, 'seen')
+    const riders = ridersOf([correction({rpm: 5, tpm: -3}), correction({rpm: -2}, {requests: -1})], record, 'seen', 0)
     expect(riders?.charges).toEqual(milli({rpm: 5}))
     expect(riders?.returns?.amounts).toEqual(milli({rpm: 2, tpm: 3}))
     expect(riders?.returns?.target.incarnation).toBe('this one')
@@ -35,7 +36,7 @@ describe('corrections that may share a write with requests', () => {
   })
 
   it('demand nothing of the bucket where nothing is returned: charges are owed to any', () => {
-    const riders = ridersOf([correction({rpm: 5}, {incarnation: 'another one'})], record, 'seen')
+    const riders = ridersOf([correction({rpm: 5}, {incarnation: 'another one'})], record, 'seen', 0)
     expect(riders).toEqual({charges: milli({rpm: 5}), returns: undefined, requests: 0})
   })
 
@@ -51,7 +52,7 @@ describe('corrections that may share a write with requests', () => {
     ],
     ['more than eight limits', NAMES.map(name => correction({[name]: -1}))],
   ])('are none with %s', (_, corrections) => {
-    expect(ridersOf(corrections, record, 'seen')).toBeUndefined()
+    expect(ridersOf(corrections, record, 'seen', 0)).toBeUndefined()
   })
 
   it('are owed in doubt as far as they charge', () => {

@@ -9,7 +9,7 @@ import {
   topUpsInDoubt,
 } from './late-attempts.js'
 import {planLessons} from './lessons-plan.js'
-import {isAboutClocks, planClockChange, planQuotas} from './quotas/plan.js'
+import {isAboutClocks, isAboutSplits, leasesAcrossSplits, planClockChange, planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
@@ -52,6 +52,7 @@ function planOf(profile: Profile, seed: number, draws: Draws): Planned {
   if (isAboutRides(profile, seed)) return ridesInDoubt(draws, profile)
   // Seldom met otherwise: every sixth seed is about nothing else.
   if (profile === 'config' && seed % 6 === 0) return loweredByOthers(draws)
+  if (isAboutSplits(profile, seed)) return leasesAcrossSplits(draws)
   return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
 }
 

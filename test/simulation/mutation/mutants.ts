@@ -254,8 +254,11 @@ export const MUTANTS: readonly Mutant[] = [
       'bucket.lastRecord?.incarnation',
     ],
     ['a return in doubt is repeated', '(outcome.isInDoubt || isOther)', 'isOther'],
-    ['what is charged afterwards is dropped with a return in doubt', 'chargesOf(corrections)', 'new Map()'],
+    ['what is charged afterwards is dropped with a return in doubt', ': charges', ': new Map<string, bigint>()'],
     ['a return to a bucket that is not cached is written without a look at it', '.isSlotKnown', ''],
+  ]),
+  ...inFunction('leaveToOthers', [
+    ['a shard keeps what it has no room for', 'excess < -milli ? excess : -milli', '0n'],
   ]),
   ...inFunction('impossibility', [['the whole capacity is too large', '> capacityMilli', '>= capacityMilli']]),
   ...inFunction('isUpToDate', [['changed limits are never noticed']]),

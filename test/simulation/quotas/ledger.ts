@@ -1,4 +1,4 @@
-import {shareOf} from '../../../src/lib/core/token-math.js'
+import {MILLI, shareOf} from '../../../src/lib/core/token-math.js'
 import type {Verdicts} from '../oracles/verdicts.js'
 import type {TableWrite, Writer} from '../world/table-writes.js'
 import {capacityAt, endOf, type QuotaChange, quotaChanges, type StoredQuota, windowOf} from './stored-quota.js'
@@ -77,6 +77,8 @@ export class QuotaLedger {
   readonly #stored = new Map<string, Map<number, StoredQuota>>()
   /** Another client has split these: it leaves a shard that it divides the ceiling of before. */
   readonly #splitByOthers = new Set<string>()
+  /** Ceilings of these may have been lowered, so that what is above is cut off: by a change, or by another client. */
+  readonly #changed = new Set<string>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
   readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
@@ -158,7 +160,10 @@ export class QuotaLedger {
     const isCut = inside.some(({change: {shard, taken, before}, after}) =>
       [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
     )
-    if (!isCut) this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
+    // Returns are divided by what was seen of the others: those of two processes at once may be too much for one shard.
+    const isLowered = this.#changed.has(keyOf(first.change)) || -net < MILLI
+    if (!isCut || !isLowered)
+      this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
   }
 
   /** A window begins with exactly the share of the shard, less what it has given of it before it knew. */
@@ -265,7 +270,14 @@ export class QuotaLedger {
   }
 
   /** What was taken in one window is not returned to another. */
-  #checkReturned(change: QuotaChange, {taken, windowMs}: Holding): void {
+  #checkReturned(change: QuotaChange, {definition, windowMs}: Holding): void {
+    // A shard returns to others what they have room for.
+    const shards = [...(this.#holdings.get(keyOf(change)) ?? [])]
+    const taken = shards.reduce((sum, [shard, held]) => {
+      const isSame = held.definition === definition && held.windowMs === windowMs
+      const left = this.#leftOf(keyOf(change), shard).get(windowKey({definition, windowMs}))
+      return sum + (isSame ? held.taken : (left ?? 0n))
+    }, 0n)
     // Of a session that has not begun nothing can be taken: it begins with its whole allowance.
     const isBegun = change.after?.resets !== '' || Number.isFinite(windowMs)
     if (taken >= 0n || change.taken >= 0n || !isBegun) return
@@ -287,13 +299,16 @@ export class QuotaLedger {
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
   }
 
-  #store({shard, before, after, ...change}: QuotaChange, {kind}: Writer): void {
+  #store({shard, before, after, ...change}: QuotaChange, {kind, deed}: Writer): void {
     const key = keyOf(change)
     const shards = this.#stored.get(key) ?? new Map<number, StoredQuota>()
     this.#stored.set(key, shards)
     if (after) shards.set(shard, after)
     else shards.delete(shard)
     if (kind === 'python' && after && after.shardCount > (before?.shardCount ?? 1)) this.#splitByOthers.add(key)
+    const isOther = before && after && (before.definition !== after.definition || before.capacity !== after.capacity)
+    const isByOthers = kind !== 'limiter' && deed !== 'split'
+    if (isByOthers || !after || isOther || after.windows !== '') this.#changed.add(key)
   }
 
   /** S8, S9: what the shards may hold adds up to the allowance, so that a lowered one is what is left. */

@@ -1,6 +1,6 @@
 import {type Limit, makeLimit} from '../../../src/lib/core/limits/limit.js'
 import {type Planned, plain, SYSTEM} from '../rare.js'
-import {type Deed, type Profile, RESOURCE, type Step, type Tokens} from '../scenario.js'
+import {type Deed, type LeaseAction, type Profile, RESOURCE, type Step, type Tokens} from '../scenario.js'
 import {kills, someActions, someFaults} from '../traffic.js'
 import type {Draws} from '../world/draws.js'
 import {START_MS} from '../world/virtual-time.js'
@@ -38,6 +38,9 @@ export function planQuotas(draws: Draws): Planned {
 
 /** Seeds of quotas that play around a clock change; the others stay as they are. */
 export const isAboutClocks = (profile: Profile, seed: number): boolean => profile === 'quotas' && seed % 8 === 5
+
+/** Seldom met otherwise. */
+export const isAboutSplits = (profile: Profile, seed: number): boolean => profile === 'quotas' && seed % 8 === 3
 
 export function planClockChange(draws: Draws): Planned {
   const {place, quota} = quotaAtClockChange(draws)
@@ -83,6 +86,31 @@ function planAround(draws: Draws, place: Place, quota: Limit): Planned {
     faults: draws.chance(0.4) ? someFaults(draws, processes, draws.pick([0.05, 0.15])) : [],
     aggregatorLagMs: draws.chance(0.4) ? draws.pick([200, 2000]) : undefined,
   }
+}
+
+/** Leases that hold much of a quota when its bucket is split, and return it in the same window. */
+export function leasesAcrossSplits(draws: Draws): Planned {
+  const place = somePlace(draws)
+  const capacity = draws.int(40, 400)
+  const reset = draws.pick([{afterSeconds: 3600}, {crons: ['0 0 * * *'], zone: 'UTC'}])
+  const quota = makeLimit({name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1, reset})
+  const processes = draws.int(1, 3)
+  const firstMs = place.originMs - START_MS
+  const splits = draws.int(1, 3)
+  const steps: Step[] = Array.from({length: splits}, (_, at) => ({
+    atMs: firstMs + 3000 * (at + 1),
+    by: OTHERS,
+    deed: {kind: 'split', entity: 'u0'},
+  }))
+  for (let request = 0; request < draws.int(4, 10); request++) {
+    const consume = {q: draws.int(1, Math.ceil(capacity / 3))}
+    const actions: LeaseAction[] = []
+    if (draws.chance(0.4)) actions.push({kind: 'adjust', deltas: {q: draws.int(-1, 9)}, afterMs: draws.int(0, 6000)})
+    actions.push({kind: draws.pick(['rollback', 'rollback', 'commit'] as const), afterMs: draws.int(0, 8000)})
+    const atMs = firstMs + draws.int(0, 3000 * splits + 2000)
+    steps.push({atMs, by: draws.int(0, processes - 1), deed: {kind: 'acquire', entity: 'u0', consume, actions}})
+  }
+  return {...plain(processes, [quota]), steps}
 }
 
 /** Small requests of several processes in session after session: each is opened on one shard, and begun on the others. */

@@ -101,6 +101,7 @@ export class BucketQueues {
       onBusy: key => this.#idle.delete(key),
       onIdle: key => this.#keep(key),
       onOpened,
+      giveBack: (address, amounts, charged) => this.run(this.at(address).giveBack(amounts, 0, charged)),
     }
   }
 
@@ -164,12 +165,12 @@ export class BucketQueues {
     })
   }
 
-  correct({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
-    return this.at(address).correct(deltas, {isBypassed, incarnation, periods})
+  correct(holding: Holding, deltas: Amounts): Promise<void> {
+    return this.at(holding.address).correct(deltas, 0, holding)
   }
 
-  correctSoon({address, isBypassed, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
-    return this.at(address).correctSoon(deltas, {isBypassed, incarnation, periods})
+  correctSoon(holding: Holding, deltas: Amounts): Promise<void> {
+    return this.at(holding.address).correctSoon(deltas, holding)
   }
 
   /** Writes pending settlements now: of all queues, or of those with the given holdings. */

@@ -8,7 +8,7 @@ import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {writeRefusals} from '../refusal/tally.js'
-import type {Holding} from '../request/grant.js'
+import type {ChargedItem} from '../request/grant.js'
 import type {LimitsInForce} from '../request/limit-source.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from '../request/pending-request.js'
 import {isInLine, type LimitStepInput, planWithLimits} from './apply-limits.js'
@@ -27,7 +27,7 @@ import {
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 import {refuseDisabled} from './refuse.js'
-import {type Correction, type CorrectOptions, owedInDoubt, ridersOf, WaitingCorrections} from './riders.js'
+import {type Correction, owedInDoubt, ridersOf, WaitingCorrections} from './riders.js'
 
 /** Steps before the requests of a contended batch are refused that do not fit; twice as many before those that would. */
 const MOST_ROUNDS = 12
@@ -103,19 +103,19 @@ export class BucketQueue {
   }
 
   /** Charges, or refunds if negative, whatever the balance; resolves when written. */
-  correct(deltas: Amounts, options: CorrectOptions = {}): Promise<void> {
-    return this.#corrections.add(deltas, options)
+  correct(deltas: Amounts, requests: number, charged: ChargedItem): Promise<void> {
+    return this.#corrections.add(deltas, requests, charged)
   }
 
   /** Like `correct`, but batched with others for a moment, and retried if it certainly failed. */
-  correctSoon(deltas: Amounts, options: CorrectOptions): Promise<void> {
+  correctSoon(deltas: Amounts, charged: ChargedItem): Promise<void> {
     // Pending settlements keep the queue while it is idle.
     this.#services.onBusy(this.key)
-    let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, options)
+    let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, charged)
     const attempt = () => {
       const first = written
       written = undefined
-      return first ?? this.correct(deltas, options)
+      return first ?? this.correct(deltas, 0, charged)
     }
     return insist(attempt, this.#services.table.backoff)
   }
@@ -125,13 +125,9 @@ export class BucketQueue {
   }
 
   /** Refunds a charge; never rejects. */
-  async giveBack(
-    amounts: Amounts,
-    requests: number,
-    {isBypassed, incarnation, periods}: Pick<Holding, 'isBypassed' | 'incarnation' | 'periods'>,
-  ): Promise<void> {
+  async giveBack(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
     // Planted fault: of what an abandoned request was charged the first limit stays charged
-    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, isBypassed, incarnation, periods})
+    const attempt = () => this.correct(negateAmounts(amounts), -requests, charged)
     await insist(attempt, this.#services.table.backoff).catch(() => {})
   }
 
@@ -261,7 +257,7 @@ export class BucketQueue {
     const clockMs = this.#now()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
-    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark)
+    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark, clockMs)
     if (!riders) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
     return stepWithRiders(this.#stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)
@@ -269,7 +265,9 @@ export class BucketQueue {
 
   async #correct(corrections: readonly Correction[]): Promise<void> {
     this.#isCorrecting = true
-    await writeCorrections({...this.#writes.item, bucket: this.#bucket}, corrections)
+    const {giveBack, settings} = this.#services
+    const item = {...this.#writes.item, bucket: this.#bucket, maxShards: settings.maxShards, giveBack}
+    await writeCorrections(item, corrections)
     this.#isCorrecting = false
   }
 

@@ -1,16 +1,20 @@
 import {type Amounts, neededUntilSeconds, sumAmounts} from '../../core/buckets/bucket.js'
 import {hasOverflowed} from '../../core/buckets/fullness.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
+import {divideByRoom} from '../../core/buckets/shards.js'
 import {Throttled} from '../../dynamo/errors.js'
 import {adjustUpdate} from '../../repository/buckets/adjust-write.js'
 import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
 import type {WriteOutcome} from '../../repository/buckets/marked-write.js'
-import {planBucket} from '../../repository/buckets/plan.js'
+import {ceilingOf, planBucket} from '../../repository/buckets/plan.js'
+import {readShards} from '../../repository/buckets/split.js'
 import {type BucketAddress, plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
+import type {ChargedItem} from '../request/grant.js'
 import {requestCount} from '../request/pending-request.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
+import type {QueueServices} from './queue-services.js'
 import {type Correction, chargesOf} from './riders.js'
 
 const MOST_TRIES = 20
@@ -20,8 +24,17 @@ interface CorrectedItem {
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'isSlotKnown' | 'lastRecord'>
   readonly ttlMultiplier: number
+  readonly maxShards: number
   readonly read: () => Promise<void>
   readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
+  readonly giveBack: QueueServices['giveBack']
+}
+
+/** Part of a refund that another shard has room for. */
+interface OthersPart {
+  readonly shard: number
+  readonly amounts: Amounts
+  readonly charged: ChargedItem
 }
 
 /** Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. */
@@ -30,12 +43,21 @@ export async function writeCorrections(item: CorrectedItem, corrections: readonl
   const taken = corrections.filter(({isBypassed}) => !isBypassed)
   for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
     try {
-      await writeGroup(item, group)
-      for (const correction of group) correction.resolve()
+      const others = await writeGroup(item, group)
+      const written = others.map(({shard, amounts, charged}) =>
+        item.giveBack({...item.address, shard}, amounts, charged),
+      )
+      // Not awaited here: the requests of this shard need not wait for another.
+      if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))
+      else resolveAll(group)
     } catch (error) {
       for (const correction of group) correction.reject(error)
     }
   }
+}
+
+function resolveAll(corrections: readonly Correction[]): void {
+  for (const {resolve} of corrections) resolve()
 }
 
 function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, QuotaPeriod][] {
@@ -57,59 +79,113 @@ function byIncarnation(corrections: readonly Correction[]): Correction[][] {
 const returnsTokens = ({amounts, requests}: Correction): boolean =>
   requests < 0 || [...amounts.values()].some(milli => milli < 0n)
 
-/** Drops settlements of a bucket or limit that is gone. */
-async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+/** Drops settlements of a bucket or limit that is gone. Resolves to what other shards are to get back. */
+async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<readonly OthersPart[]> {
   const {table, address, bucket} = item
   const isBypassed = corrections.every(correction => correction.isBypassed)
-  let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
-  let returning = corrections.find(returnsTokens)
   const periods = new Map(corrections.flatMap(returnedPeriods))
+  const charges = chargesOf(corrections)
+  const others: OthersPart[] = []
+  let returning = corrections.find(returnsTokens)
+  const moved = new Map<string, bigint>()
+  let isThere = (_name: string) => true
   // Not cached: a refund lost on its first try could not be told from an applied one.
   // Planted fault: a return to a bucket that is not cached is written without a look at it
   if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]
-    for (const name of lapsed) {
-      const charges = chargesOf(corrections).get(name)
-      if (charges === undefined) deltas.delete(name)
-      else if (deltas.has(name)) deltas.set(name, charges)
+    const lapsed = new Set([...lapsedIn(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)])
+    // Don't repeat a refund that may be applied, nor refund to another bucket. Charges remain due.
+    // Planted fault: what is charged afterwards is dropped with a return in doubt
+    const due = returning ? sumAmounts([...corrections, {amounts: moved}]) : charges
+    const requests = returning ? requestCount(corrections) : 0
+    const changes = new Map<string, bigint>()
+    for (const [name, sum] of due) {
+      const milli = lapsed.has(name) ? (charges.get(name) ?? 0n) : sum
+      if (milli !== 0n && isThere(name)) changes.set(name, milli)
     }
-    const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
     // Charges offset refunds only if these are applied: a write without a change shows whether they are.
-    const isSetOff = returning !== undefined && !isBypassed && chargesOf(corrections).size > 0
-    if (changes.size === 0 && requests === 0 && !isSetOff) return
+    const isSetOff = returning !== undefined && !isBypassed && charges.size > 0
+    if (changes.size === 0 && requests === 0 && !isSetOff) return others
+    const current = new Map([...periods].filter(([name]) => !lapsed.has(name)))
+    const charged = returning && {...returning, periods: current}
+    const highestMilli = charged && (await leaveToOthers(item, charged, changes, moved, others))
     const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
     const {slotMark} = bucket
     // Planted fault: tokens are returned to a bucket that was created since
-    const returns = returning && {slotMark, incarnation: returning.incarnation, periods, validUntilMs}
+    const target = returning && {slotMark, incarnation: returning.incarnation, periods: current, validUntilMs}
+    const returns = target && {...target, highestMilli}
     const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
     const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
     const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)
     const outcome = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
-    if (outcome.applied) return isBypassed ? undefined : settleOverflow(item, changes)
+    if (outcome.applied) {
+      if (!isBypassed) await settleOverflow(item, changes)
+      return others
+    }
     const stored = outcome.item && decodeBucket(outcome.item)
-    if (stored?.kind !== 'bucket') return
+    if (stored?.kind !== 'bucket') return others
     // Never refund to a quota that may have been reset.
     const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
     // Planted fault: a return in doubt is repeated
-    if (returning && (outcome.isInDoubt || isOther)) {
-      // Don't repeat a refund that may be applied, nor refund to another bucket. Charges remain due.
-      // Planted fault: what is charged afterwards is dropped with a return in doubt
-      deltas = chargesOf(corrections)
-      requests = 0
-      returning = undefined
-    }
-    deltas = new Map([...deltas].filter(([name]) => stored.record.state.limits.has(name)))
+    if (returning && (outcome.isInDoubt || isOther)) returning = undefined
+    isThere = name => stored.record.state.limits.has(name)
   }
   throw new Throttled('UpdateItem', new Error('the bucket changes faster than it can be read'))
 }
 
-function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | undefined): string[] {
-  if (!record || periods.size === 0) return []
+/**
+ * Since a split a shard has room for no more than its part of a quota, but may have given more before. Moves the excess
+ * from `changes` to `others` that have room. Resolves to the highest balance that each refund still fits in.
+ */
+async function leaveToOthers(
+  {table, address, bucket, maxShards}: CorrectedItem,
+  charged: ChargedItem,
+  changes: Map<string, bigint>,
+  moved: Map<string, bigint>,
+  others: OthersPart[],
+): Promise<ReadonlyMap<string, bigint>> {
+  const highestMilli = new Map<string, bigint>()
+  const {lastRecord} = bucket
+  const {shardCount = 1, state} = lastRecord ?? {}
+  if (!lastRecord || charged.isBypassed || shardCount === 1 || shardCount > maxShards) return highestMilli
+  let shards: ReadonlyMap<number, BucketRecord> | undefined
+  for (const [name, milli] of changes) {
+    const [period, limit] = [charged.periods.get(name), state?.limits.get(name)]
+    if (milli > 0n || !period || !limit || moved.has(name)) continue
+    const nowMs = table.clock()
+    const fitsIn = ceilingOf(name, limit, lastRecord, nowMs) + milli
+    const excess = limit.tokensMilli - fitsIn
+    if (excess <= 0n) highestMilli.set(name, fitsIn)
+    else {
+      shards ??= await readShards(table, address.entity, address.resource, shardCount)
+      const siblings = [...shards.values()].filter(
+        ({shard, incarnation}) => shard !== address.shard && incarnation === charged.incarnation,
+      )
+      const rooms = siblings.map(record => roomFor(name, period, record, nowMs))
+      // Planted fault: a shard keeps what it has no room for
+      const parts = divideByRoom(excess < -milli ? excess : -milli, rooms)
+      for (const [at, part] of parts.entries())
+        if (part > 0n)
+          others.push({shard: (siblings[at] as BucketRecord).shard, amounts: new Map([[name, part]]), charged})
+      const sum = parts.reduce((total, part) => total + part, 0n)
+      moved.set(name, sum)
+      changes.set(name, milli + sum)
+    }
+  }
+  return highestMilli
+}
+
+function roomFor(name: string, period: QuotaPeriod, record: BucketRecord, nowMs: number): bigint {
+  const limit = record.state.limits.get(name)
+  if (!limit || !isSamePeriod(period, limit, record.state.refilledAtMs)) return 0n
+  const room = ceilingOf(name, limit, record, nowMs) - limit.tokensMilli
+  return room > 0n ? room : 0n
+}
+
+function lapsedIn(periods: ReadonlyMap<string, QuotaPeriod>, record: BucketRecord | undefined): string[] {
+  if (!record) return []
   const {limits, refilledAtMs} = record.state
-  const lapsed = [...periods].filter(([name, period]) => !isSamePeriod(period, limits.get(name), refilledAtMs))
-  for (const [name] of lapsed) periods.delete(name)
-  return lapsed.map(([name]) => name)
+  return [...periods].flatMap(([name, period]) => (isSamePeriod(period, limits.get(name), refilledAtMs) ? [] : [name]))
 }
 
 /** Refunded limits that became quotas after the charge: the quota's allowance did not give the tokens. */

@@ -1,3 +1,4 @@
+import type {Amounts} from '../../core/buckets/bucket.js'
 import {Throttled, TransactionCancelled} from '../../dynamo/errors.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../../repository/buckets/split.js'
 import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
@@ -5,6 +6,7 @@ import {Lru} from '../../repository/table/lru.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {RefusalTally} from '../refusal/tally.js'
+import type {ChargedItem} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {SeenLoad} from './known-bucket.js'
@@ -29,6 +31,8 @@ export interface QueueServices {
   readonly onIdle: (key: string) => void
   /** A write opened sessions of a bucket with several shards; `opened` has their lengths in ms. */
   readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void
+  /** Refunds tokens of another item; never rejects. */
+  readonly giveBack: (address: BucketAddress, amounts: Amounts, charged: ChargedItem) => Promise<void>
 }
 
 const MOST_RESOURCES = 1000

@@ -1,7 +1,9 @@
-import {type Amounts, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
+import {type Amounts, type LimitState, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
+import {ceilingOf} from '../../repository/buckets/plan.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {ChargedItem} from '../request/grant.js'
 
 /** Limits settled in a request write: an expression has at most 300 operators. */
 const MOST_LIMITS = 8
@@ -19,13 +21,15 @@ export function ridersOf(
   corrections: readonly Correction[],
   record: BucketRecord,
   slotMark: string | undefined,
+  nowMs: number,
 ): Riders | undefined {
-  const {state, incarnation, validUntilMs} = record
+  const {state, incarnation, shardCount, validUntilMs} = record
   const charges = chargesOf(corrections)
   const amounts = returnsOf(corrections)
   const isKnown = [...charges.keys(), ...amounts.keys()].every(name => state.limits.has(name))
   if (!isKnown || charges.size + amounts.size > MOST_LIMITS) return undefined
   const periods = new Map<string, QuotaPeriod>()
+  const highestMilli = new Map<string, bigint>()
   for (const correction of corrections) {
     if (correction.isBypassed) return undefined
     const returned = [...correction.amounts].filter(([, milli]) => milli < 0n)
@@ -36,12 +40,18 @@ export function ridersOf(
       const period = correction.periods.get(name)
       const limit = state.limits.get(name)
       if (period ? !isSamePeriod(period, limit, state.refilledAtMs) : limit?.kind?.quota !== undefined) return undefined
-      if (period) periods.set(name, period)
+      if (!period) continue
+      periods.set(name, period)
+      if (shardCount === 1) continue
+      const fitsIn = ceilingOf(name, limit as LimitState, record, nowMs) - (amounts.get(name) ?? 0n)
+      // Other shards take a part.
+      if (limit && limit.tokensMilli > fitsIn) return undefined
+      highestMilli.set(name, fitsIn)
     }
   }
   const requests = corrections.reduce((sum, correction) => sum + correction.requests, 0)
   const isReturn = amounts.size > 0 || requests !== 0
-  const returns = isReturn ? {amounts, target: {slotMark, incarnation, periods, validUntilMs}} : undefined
+  const returns = isReturn ? {amounts, target: {slotMark, incarnation, periods, validUntilMs, highestMilli}} : undefined
   return {charges, returns, requests}
 }
 
@@ -51,23 +61,12 @@ export function owedInDoubt(corrections: readonly Correction[]): Correction[] {
 }
 
 /** A settlement: a charge or refund after the decision, pending in a queue. */
-export interface Correction {
+export interface Correction extends ChargedItem {
   readonly amounts: Amounts
   /** Change of the admitted request count. */
   readonly requests: number
-  /** Nothing was taken: correct only the counters, in whatever bucket exists. */
-  readonly isBypassed: boolean
-  readonly incarnation: string | undefined
-  readonly periods: ReadonlyMap<string, QuotaPeriod>
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
-}
-
-export interface CorrectOptions {
-  readonly requests?: number
-  readonly isBypassed?: boolean
-  readonly incarnation?: string | undefined
-  readonly periods?: ReadonlyMap<string, QuotaPeriod>
 }
 
 export function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
@@ -110,17 +109,17 @@ export class WaitingCorrections {
   }
 
   /** Writes now, together with all `soon` settlements; resolves when written. */
-  add(amounts: Amounts, options: CorrectOptions): Promise<void> {
-    const written = pushTo(this.#due, amounts, options)
+  add(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
+    const written = pushTo(this.#due, amounts, requests, charged)
     this.hurry()
     return written
   }
 
   /** Writes with the next due settlement, or after the longest wait; resolves when written. */
-  addSoon(amounts: Amounts, options: CorrectOptions): Promise<void> {
+  addSoon(amounts: Amounts, charged: ChargedItem): Promise<void> {
     // Not unref'd: a process that ends normally writes what it has accepted.
     this.#timer ??= setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
-    return pushTo(this.#soon, amounts, options)
+    return pushTo(this.#soon, amounts, 0, charged)
   }
 
   hurry(): void {
@@ -149,7 +148,8 @@ export class WaitingCorrections {
 function pushTo(
   corrections: Correction[],
   amounts: Amounts,
-  {requests = 0, isBypassed = false, incarnation, periods = new Map()}: CorrectOptions,
+  requests: number,
+  {isBypassed, incarnation, periods}: ChargedItem,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     corrections.push({amounts, requests, isBypassed, incarnation, periods, resolve, reject})

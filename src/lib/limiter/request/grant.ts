@@ -4,15 +4,19 @@ import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {Admitted} from './pending-request.js'
 
-/** A lease's tokens in one bucket item; refunds go back exactly there. */
-export interface Holding {
-  readonly address: BucketAddress
-  /** The charged bucket. One that was created or reset since did not give these tokens. */
+/** What a request was charged to. */
+export interface ChargedItem {
+  /** One that was created or reset since did not give these tokens. */
   readonly incarnation: string | undefined
   /** Admitted by a bypass: counted, not taken from the balances. Settlements change no balance either. */
   readonly isBypassed: boolean
   /** The quota periods that were charged; refunds never go to a later one. */
   readonly periods: ReadonlyMap<string, QuotaPeriod>
+}
+
+/** A lease's tokens in one bucket item; refunds go back there. */
+export interface Holding extends ChargedItem {
+  readonly address: BucketAddress
   heldMilli: Amounts
   /** Requests the item counted for this: 1 or 0. */
   requests: number

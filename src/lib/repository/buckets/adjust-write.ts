@@ -28,6 +28,8 @@ export interface ReturnTarget {
   readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** As last seen. Other clients that change a quota's kind reset this, but keep the revision. */
   readonly validUntilMs: number | undefined
+  /** By limit, in millitokens: above this balance, the shard has no room for the refund. */
+  readonly highestMilli?: Amounts | undefined
 }
 
 /** Charges (into debt if necessary) or refunds the bucket that gave the tokens; never recreates a deleted bucket. */
@@ -56,7 +58,7 @@ export function adjustUpdate(
     requireSlot(e, returns, mark)
     // Planted fault: a return goes to another bucket than the one that gave the tokens
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
-    requirePeriods(e, returns)
+    requirePeriodsAndRoom(e, returns)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
@@ -84,7 +86,7 @@ export function giveBack(
   // Planted fault: what is returned with a request is returned again when the request is delivered twice
   requireSlot(e, target, mark)
   requireText(e, names.incarnation, target.incarnation)
-  requirePeriods(e, target)
+  requirePeriodsAndRoom(e, target)
   for (const [name, milli] of returned) {
     if ((taken.get(name) ?? 0n) === 0n) addConsumption(e, name, -milli)
     if (!target.periods.has(name)) requireRate(e, name)
@@ -107,7 +109,9 @@ function requireRate(e: ExpressionBuilder, name: string): void {
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
 }
 
-function requirePeriods(e: ExpressionBuilder, {periods, validUntilMs}: ReturnTarget): void {
+function requirePeriodsAndRoom(e: ExpressionBuilder, {periods, validUntilMs, highestMilli}: ReturnTarget): void {
+  for (const [name, milli] of highestMilli ?? [])
+    e.condition(`${e.name(limitAttribute(name, 'tokens'))} <= ${e.value(n(milli))}`)
   for (const [name, period] of periods) requirePeriod(e, name, period)
   if (periods.size > 0) requireNumber(e, names.validUntil, validUntilMs)
 }

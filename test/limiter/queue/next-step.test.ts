@@ -48,7 +48,7 @@ const seen = (bucket: BucketRecord): KnownState => ({
 function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
   const supposed = () => ({rates: new Map(), shardCount: 1})
-  const rules = {isCertain: true, isContended: false, supposed}
+  const rules = {isCertain: true, isContended: false, isOutrun: false, supposed}
   return nextStep({table, settings, address, bucket, requests, nowMs: NOW, clockMs: NOW, ...rules, ...change})
 }
 
@@ -119,13 +119,22 @@ describe('the next step', () => {
     })
   })
 
-  it('for a bucket that has filled up is to consume from full, also under contention', () => {
+  it('for a bucket that has filled up is to consume from full', () => {
     const requests = [request({rpm: 1})]
-    for (const isContended of [false, true])
-      expect(stepFor(seen(record(99)), requests, {isContended})).toMatchObject({
-        kind: 'consume-from-full',
-        admits: requests,
-      })
+    expect(stepFor(seen(record(99)), requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
+  })
+
+  it('S3 under contention drops what a full bucket has overflowed by, and credits nothing', () => {
+    // 1.7 tokens were earned, 0.7 too many: 402 ms bring that much, in steps of 6 ms for whole millitokens.
+    const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
+    expect(spelledOut(contended, 'UpdateExpression')).toMatch(/rf 402/)
+    expect(conditionOf(contended)).toContain(`rf <= ${NOW - 402}`)
+  })
+
+  it('S1 under contention takes every second time from a full bucket that others have refilled since', () => {
+    const outrun = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true, isOutrun: true})
+    expect(spelledOut(outrun, 'UpdateExpression')).not.toMatch(/rf/)
+    expect(conditionOf(outrun)).toMatch(/rf\s?>=\s?\d+ AND b_rpm_tk <= \d+ OR/)
   })
 
   it('S3 under contention credits just the time that the requests need, whatever others have written since', () => {

@@ -163,7 +163,7 @@ export class Refills {
   /**
    * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
    * known exactly: the limits stay and the bucket has one shard. Under contention (S3) a write may credit a part of the time
-   * and give up the carried fraction, and a limit that is next to full may give up a 64th of its capacity.
+   * and give up the carried fraction, and a limit that was full when it was seen may give up an eighth of its capacity.
    */
   #isLost(change: ShardChange, name: string, credit: bigint, then: StoredLimit, now: StoredLimit): boolean {
     const {before, after} = change as {before: StoredShard; after: StoredShard}
@@ -175,8 +175,9 @@ export class Refills {
     const reached = (now.tokens + consumed) * now.period + now.remainder
     const lost = this.#levels.after(change, name, then, refilledAt) - reached
     const isExactStep = credit * now.period === (refilledAt - (before.refilledAt ?? 0n)) * now.amount
-    const isNextToFull = reached * 32n >= now.capacity * now.period * 31n
-    return lost > 0n && !isExactStep && !(isNextToFull && lost * 64n <= now.capacity * now.period)
+    // Several processes may have given up as much, one after the other.
+    const mayHaveBeenFull = reached * 2n >= now.capacity * now.period
+    return lost > 0n && !isExactStep && !(mayHaveBeenFull && lost * 8n <= now.capacity * now.period)
   }
 
   /**

@@ -161,7 +161,8 @@ export class QuotaLedger {
       [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
     )
     // Returns are divided by what was seen of the others: those of two processes at once may be too much for one shard.
-    const isLowered = this.#changed.has(keyOf(first.change)) || -net < MILLI
+    const isLowering = inside.some(({change: {before}, after}) => before && before.capacity !== after.capacity)
+    const isLowered = isLowering || this.#changed.has(keyOf(first.change)) || -net < MILLI
     if (!isCut || !isLowered)
       this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
   }

@@ -161,63 +161,75 @@ interface LimitTake {
   readonly highestMilli?: bigint
   /** Without `setMilli`. */
   readonly addMilli: bigint
-  /** The balance afterwards, for a limit that may have overflowed. */
+  /** The balance afterwards, for a limit that is next to full. */
   readonly setMilli?: bigint
 }
 
-/** A limit that may have overflowed gives up at most this part of its capacity. */
+/** A limit that earns at most this part of its capacity since it was seen is next to full, and may give that up. */
 const NEXT_TO_NOTHING = 64n
+
+/** At most this part of the capacity may have overflowed: processes that drop the same overflow lose that much. */
+const MOST_OVERFLOW = 8n
 
 /** A longer step would keep more of the time since the last refill from being used. */
 const LONGEST_QUANTUM_MS = 1000n
 
 /**
  * Under contention nobody knows the exact state for long enough to refill it. This take holds for every state that others
- * can have left: it credits just the time that the amounts need, so that several processes can each take their part. A limit
- * that is next to full is set to a balance that it has in any case. `undefined` if the seen state does not allow it.
+ * can have left: it credits just the time that the amounts need, so that several processes can each take their part. What
+ * a limit had overflowed by when it was seen is not credited. `undefined` if the seen state does not allow it.
  */
 export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): SharedTake | undefined {
   const sinceMs = nowMs - seen.refilledAtMs
   if (sinceMs < 0 || !isCurrentAt(seen, nowMs)) return undefined
-  const limits = [...inForceAt(seen, nowMs).limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
-  const mayOverflow = (limit: LimitState) => limit.tokensMilli > limit.capacityMilli - earnedMilli(limit, sinceMs)
-  const stepMs = stepFor(
-    limits.flatMap(([name, limit]) => (mayOverflow(limit) ? [] : [{limit, asked: amounts.get(name) ?? 0n}])),
-  )
-  if (stepMs === undefined || stepMs > sinceMs) return undefined
   const takes = new Map<string, LimitTake>()
-  for (const [name, limit] of limits) {
-    const {capacityMilli, kind} = limit
+  const asks: Ask[] = []
+  for (const [name, limit] of inForceAt(seen, nowMs).limits) {
+    if (name === WRITE_PRESSURE_LIMIT) continue
     const asked = amounts.get(name) ?? 0n
-    if (asked > 0n && kind?.softUntilMs !== undefined) return undefined
+    if (asked > 0n && limit.kind?.softUntilMs !== undefined) return undefined
     const gain = earnedMilli(limit, sinceMs)
-    if (!mayOverflow(limit)) {
-      const earned = (limit.refillAmountMilli * BigInt(stepMs)) / BigInt(limit.refillPeriodMs)
-      // Planted fault: a shared take credits more than its step
-      const addMilli = earned - asked
-      const bounds =
-        asked > 0n
-          ? {lowestMilli: asked - earned, highestMilli: capacityMilli - gain}
-          : {highestMilli: capacityMilli - earned}
-      if (addMilli !== 0n || asked > 0n) takes.set(name, {addMilli, ...bounds})
-      continue
+    const above = limit.tokensMilli + gain - limit.capacityMilli
+    const overflow = above > 0n ? above : 0n
+    if (overflow === 0n || gain * NEXT_TO_NOTHING > limit.capacityMilli) asks.push({name, limit, asked, overflow})
+    else if (asked > 0n) {
+      const lowestMilli = limit.capacityMilli - gain - limit.capacityMilli / NEXT_TO_NOTHING
+      if (lowestMilli < asked) return undefined
+      // Planted fault: a shared take leaves what has overflowed
+      takes.set(name, {addMilli: 0n, setMilli: lowestMilli - asked, lowestMilli})
     }
-    if (gain * NEXT_TO_NOTHING > capacityMilli) return undefined
-    if (asked === 0n) continue
-    const lowestMilli = capacityMilli - gain
-    if (lowestMilli < asked) return undefined
-    // Planted fault: a shared take leaves what has overflowed
-    takes.set(name, {addMilli: 0n, setMilli: lowestMilli - asked, lowestMilli})
+    if (overflow * MOST_OVERFLOW > limit.capacityMilli) return undefined
+  }
+  const stepMs = stepFor(asks)
+  if (stepMs === undefined || stepMs > sinceMs) return undefined
+  for (const {name, limit, asked, overflow} of asks) {
+    const earned = (limit.refillAmountMilli * BigInt(stepMs)) / BigInt(limit.refillPeriodMs)
+    const credit = earned > overflow ? earned - overflow : 0n
+    // Planted fault: a shared take credits more than its step
+    const addMilli = credit - asked
+    const highestMilli = limit.capacityMilli - credit - earnedMilli(limit, sinceMs - stepMs)
+    if (asked > 0n) takes.set(name, {addMilli, lowestMilli: asked - credit, highestMilli})
+    else if (addMilli !== 0n) takes.set(name, {addMilli, highestMilli: limit.capacityMilli - credit})
   }
   const latestRefillMs = stepMs > 0 ? nowMs - stepMs : undefined
   return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs, limits: takes}
 }
 
-/** The shortest time in which the limits earn what is missing, and whole millitokens each; 0 if nothing is missing. */
-function stepFor(takes: readonly {readonly limit: LimitState; readonly asked: bigint}[]): number | undefined {
+interface Ask {
+  readonly name: string
+  readonly limit: LimitState
+  readonly asked: bigint
+  readonly overflow: bigint
+}
+
+/**
+ * The shortest time in which the limits earn what is missing and what has overflowed, and whole millitokens each; 0 if
+ * that is nothing.
+ */
+function stepFor(asks: readonly Ask[]): number | undefined {
   let quantumMs = 1n
   let neededMs = 0n
-  for (const {limit, asked} of takes) {
+  for (const {limit, asked, overflow} of asks) {
     const {tokensMilli, refillAmountMilli} = limit
     const missing = asked > 0n && asked > tokensMilli ? asked - tokensMilli : 0n
     if (refillAmountMilli <= 0n) {
@@ -228,7 +240,8 @@ function stepFor(takes: readonly {readonly limit: LimitState; readonly asked: bi
     const wholeMs = periodMs / greatestDivisor(periodMs, refillAmountMilli)
     quantumMs = (quantumMs / greatestDivisor(quantumMs, wholeMs)) * wholeMs
     if (quantumMs > LONGEST_QUANTUM_MS) return undefined
-    const waitMs = (missing * periodMs + refillAmountMilli - 1n) / refillAmountMilli
+    const earning = missing + (asked > 0n ? overflow : 0n)
+    const waitMs = (earning * periodMs + refillAmountMilli - 1n) / refillAmountMilli
     if (waitMs > neededMs) neededMs = waitMs
   }
   return Number(((neededMs + quantumMs - 1n) / quantumMs) * quantumMs)

@@ -32,14 +32,19 @@ import {type Correction, owedInDoubt, ridersOf, WaitingCorrections} from './ride
 /** Steps before the requests of a contended batch are refused that do not fit; twice as many before those that would. */
 const MOST_ROUNDS = 12
 
+/** From this round on, others write the bucket as well, and requests are refused that did not fit at their last refill. */
+const FIRST_CONTENDED_ROUND = 2
+
+/** So long the next batches count as contended from their first round on. */
+const CONTENDED_MS = 1000
+
+/** Longest wait before a contended write, if tokens are scarce: what is earned meanwhile needs fewer writes. */
+const SCARCE_WAIT_MS = 14
+
 /** From this round on, short random waits keep competing clients from colliding in step. */
-const FIRST_WAITING_ROUND = 3
+const FIRST_WAITING_ROUND = 6
 
-/** In ms. Longer, and the queue grows meanwhile. */
 const LONGEST_WAIT_MS = 2
-
-/** From this round on, requests are refused that did not fit at the last refill of a competitor. */
-const FIRST_REFUSING_ROUND = 6
 
 interface Deferred {
   readonly resolve: () => void
@@ -62,6 +67,7 @@ export class BucketQueue {
   readonly #corrections = new WaitingCorrections(() => this.#start())
   #isCorrecting = false
   #isInvalidated = false
+  #contendedUntilMs = 0
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
@@ -146,8 +152,13 @@ export class BucketQueue {
     this.#bucket.noteDoubt()
   }
 
-  forget(mark?: WriteMark, written?: BucketRecord): void {
-    this.#bucket.forget(mark, written)
+  forget(mark?: WriteMark): void {
+    this.#bucket.forget(mark)
+  }
+
+  /** Another write of this process has changed the item, but not the slot of its marks. */
+  noteOvertaken(written: BucketRecord): void {
+    this.#bucket.noteOvertaken(written)
   }
 
   get isTrusted(): boolean {
@@ -260,7 +271,10 @@ export class BucketQueue {
     const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark, clockMs)
     if (!riders) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
-    return stepWithRiders(this.#stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)
+    return stepWithRiders(
+      this.#stepInput(requests, clockMs, {isCertain: true, isContended: false, isOutrun: false}),
+      riders,
+    )
   }
 
   async #correct(corrections: readonly Correction[]): Promise<void> {
@@ -296,15 +310,18 @@ export class BucketQueue {
         if (round >= 2 * MOST_ROUNDS)
           return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(this.#now())})
         this.#refuse(refuseMisfits(open, record, bucket.timeAt(this.#now())))
-      } else if (round >= FIRST_REFUSING_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
+      } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
         // What others left decides: they are faster at what was earned since.
         const {record} = state.seen
         this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))
         if (!open.some(isOpen)) return
       } else if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
-      if (round >= FIRST_WAITING_ROUND)
-        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: LONGEST_WAIT_MS, maxMs: LONGEST_WAIT_MS})
+      if (round >= FIRST_CONTENDED_ROUND) this.#contendedUntilMs = this.#now() + CONTENDED_MS
+      const isContended = this.#now() < this.#contendedUntilMs
+      if (isContended && !bucket.wouldAdmitAll(open, this.#now()))
+        await pause(0, {...table.backoff, baseMs: SCARCE_WAIT_MS})
+      else if (round >= FIRST_WAITING_ROUND) await pause(0, {...table.backoff, baseMs: LONGEST_WAIT_MS})
       const isFirstVisit = round === 0 && !state && !bucket.lastRecord
       const isRead = isFirstVisit && (await this.#readFirst())
       const isCertain = round > 0 || bucket.isFresh(this.#now())
@@ -314,7 +331,7 @@ export class BucketQueue {
       const inForce = bucket.isCheckDue(this.#now()) ? await this.#limits.check() : this.#limits.compareAtHand()
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
-      const rules = {isCertain, isContended: round >= 2}
+      const rules = {isCertain, isContended, isOutrun: round % 2 === 1}
       const step = nextStep(this.#stepInput(open, clockMs, rules, inForce))
       if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
@@ -327,14 +344,14 @@ export class BucketQueue {
   #stepInput(
     requests: readonly PendingRequest[],
     clockMs: number,
-    {isCertain, isContended}: Pick<StepInput, 'isCertain' | 'isContended'>,
+    {isCertain, isContended, isOutrun}: Pick<StepInput, 'isCertain' | 'isContended' | 'isOutrun'>,
     inForce?: LimitsInForce,
   ): StepInput {
     const {table, settings} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
     const nowMs = bucket.timeAt(clockMs)
     const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
-    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended}
+    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, isOutrun}
   }
 
   /** Reads an unseen bucket if a write would probably be wasted; the write that follows requires the state read. */

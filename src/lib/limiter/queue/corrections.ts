@@ -151,7 +151,7 @@ async function leaveToOthers(
   let shards: ReadonlyMap<number, BucketRecord> | undefined
   for (const [name, milli] of changes) {
     const [period, limit] = [charged.periods.get(name), state?.limits.get(name)]
-    if (milli > 0n || !period || !limit || moved.has(name)) continue
+    if (milli > 0n || !period || !limit) continue
     const nowMs = table.clock()
     const fitsIn = ceilingOf(name, limit, lastRecord, nowMs) + milli
     const excess = limit.tokensMilli - fitsIn
@@ -168,8 +168,9 @@ async function leaveToOthers(
         if (part > 0n)
           others.push({shard: (siblings[at] as BucketRecord).shard, amounts: new Map([[name, part]]), charged})
       const sum = parts.reduce((total, part) => total + part, 0n)
-      moved.set(name, sum)
+      moved.set(name, (moved.get(name) ?? 0n) + sum)
       changes.set(name, milli + sum)
+      if (sum >= excess) highestMilli.set(name, fitsIn + sum)
     }
   }
   return highestMilli

@@ -119,11 +119,15 @@ export class KnownBucket {
   }
 
   /** Forgets state and slot, which may hold an uncertain write's mark. `mark`, `written`: a write outside the queue. */
-  forget(mark?: WriteMark, written?: BucketRecord): void {
+  forget(mark?: WriteMark): void {
     this.#state = undefined
     this.#isSlotKnown = mark !== undefined
     if (mark) this.#slotMark = mark.nonce
-    if (written) this.#lastRecord = written
+  }
+
+  noteOvertaken(written: BucketRecord): void {
+    this.#state = undefined
+    this.#lastRecord = written
   }
 
   /** The state only serves to plan a write that requires it, and the next decision reads the configuration. */

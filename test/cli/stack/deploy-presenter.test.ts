@@ -1,5 +1,11 @@
 import {describe, expect, it} from 'vitest'
-import {deployJson, deployPlanLines, eventLines, finishedLines} from '../../../src/lib/cli/stack/deploy-presenter.js'
+import {
+  deployJson,
+  deployPlanLines,
+  eventLines,
+  finishedLines,
+  unfinishedLines,
+} from '../../../src/lib/cli/stack/deploy-presenter.js'
 import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../../src/lib/infra/deploy/planned-change.js'
 import type {StackEvent} from '../../../src/lib/infra/stack/events.js'
@@ -186,6 +192,15 @@ describe('the result of a deployment', () => {
         table       prod, layout 0.9.0
         aggregator  off"
     `)
+  })
+
+  it.each([
+    [null, 'zael deploy --stack prod'],
+    [true, 'zael deploy --stack prod --termination-protection'],
+    [false, 'zael deploy --stack prod --no-termination-protection'],
+  ])('that is not awaited suggests a command with termination protection %s', (terminationProtection, command) => {
+    const lines = unfinishedLines({...PLAN, terminationProtection}, ' --stack prod').join('\n')
+    expect(lines).toMatch(new RegExp(`${command} +finish when CloudFormation is done`))
   })
 
   it('has the same JSON keys for every outcome', () => {

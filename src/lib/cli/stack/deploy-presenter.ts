@@ -145,7 +145,8 @@ export function deployWarnings(
 }
 
 export function unfinishedLines({terminationProtection}: DeployPlan, flags: string): string[] {
-  const protection = terminationProtection ? ' --termination-protection' : ''
+  const no = terminationProtection ? '' : 'no-'
+  const protection = terminationProtection === null ? '' : ` --${no}termination-protection`
   return nextLines([[`zael deploy${flags}${protection}`, 'finish when CloudFormation is done']])
 }
 

@@ -49,6 +49,12 @@ describe('a deletion that is interrupted', () => {
   })
 })
 
+it('suggests the same command with the role of CloudFormation', () => {
+  const cloudFormationRole = 'arn:aws:iam::123456789012:role/cloudformation'
+  const {hint} = interruptedDeletion({...begun(), plan: {...PLAN, cloudFormationRole}})
+  expect(hint).toMatch(new RegExp(`Delete the rest: ${REST} --cloudformation-role ${cloudFormationRole}$`))
+})
+
 describe('a deletion that fails', () => {
   const cause = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask for it.'})
 

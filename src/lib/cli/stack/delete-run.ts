@@ -103,6 +103,8 @@ function nameOf(part: DeletedPart, {name, archive}: DeletionPlan): string {
 }
 
 function sameCommand({plan, flags}: StartedDeletion): string {
-  const wanted = [plan.deleteTable && ' --delete-table', plan.emptyArchive && ' --empty-archive']
+  const {cloudFormationRole: role} = plan
+  const asRole = role !== undefined && ` --cloudformation-role ${role}`
+  const wanted = [plan.deleteTable && ' --delete-table', plan.emptyArchive && ' --empty-archive', asRole]
   return `zael delete${flags}${wanted.filter(Boolean).join('')}`
 }

@@ -39,7 +39,7 @@ export function timeRange(
   )
 }
 
-const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
+const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
 
 /** In epoch milliseconds: a span before now, or a date, in UTC unless it has a time zone. */
 export function parseInstant(flag: string, text: string, nowMs: number): number {
@@ -57,7 +57,7 @@ export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): numb
   const bad = (why: string) => badInstant(flag, text, why, hint)
   const match = DATE.exec(text)
   if (!match) throw bad('it is not a date')
-  const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
+  const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone = 'Z'] = match
   const pieces: [string, string | undefined, number, number][] = [
     ['month', month, 1, 12],
     ['day', day, 1, new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()],
@@ -68,7 +68,7 @@ export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): numb
   for (const [name, piece, least, most] of pieces) {
     if (Number(piece) < least || Number(piece) > most) throw bad(`there is no ${name} ${piece}`)
   }
-  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone}`)
+  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${fraction}${zone}`)
   if (Number.isNaN(ms)) throw bad(`there is no time zone ${zone}`)
   if (ms < 0) throw bad('it is before 1970')
   return ms

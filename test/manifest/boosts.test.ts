@@ -6,6 +6,7 @@ import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {diffManifest, type PlannedBoost, planManifest} from '../../src/lib/manifest/plan.js'
 import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {putBucket} from '../repository/namespace-table.js'
 import {apply, lineOf, manifestOf, newNamespace} from './support.js'
 
 const TEXT = `
@@ -135,6 +136,19 @@ describeOnEngine('a manifest and limits with an end', () => {
     tenant.nowMs += HOUR_MS + 60_000
     expect((await repository.configs.resolve('user', 'gpt-4')).source).toBe('resource')
     expect((await diffManifest(repository, manifestOf(stated))).differences).toEqual([])
+  })
+
+  it('count the live buckets of a switch and of a cascade policy that are removed beside a copy', async () => {
+    const {repository, tenant, until} = await boosted()
+    await repository.entities.create({id: 'team'})
+    await repository.entities.create({id: 'user', parent: 'team'})
+    await apply(repository, `${TEXT}entities:\n  user: {resources: {gpt-4: {disabled: true, cascade: true}}}\n`)
+    await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
+    await putBucket(tenant, {entity: 'user', resource: 'gpt-4', limits: [parseLimit('rpm=200/min')], shardCount: 2})
+    await repository.setAccess(entity, 'bypass')
+    await repository.setCascade(entity, true)
+    const {buckets} = await apply(repository, `${TEXT}entities:\n  user: {name: user}\n`)
+    expect(buckets).toEqual({checked: 4, updated: 4, failed: 0})
   })
 
   it('do not delete a copy for a boost where limits were managed before', async () => {

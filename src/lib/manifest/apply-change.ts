@@ -39,11 +39,9 @@ async function setPolicyOnly(
 async function remove(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
   const {scope, access, cascade, leavesCopy} = change
   if (leavesCopy && scope.level !== 'system') {
-    const made = [
-      ...(access ? [await repository.setAccess(scope, undefined)] : []),
-      ...(cascade ? [await repository.setCascade(scope, undefined)] : []),
-    ]
-    return made.at(-1)?.buckets ?? NO_BUCKETS
+    const {buckets: a} = access ? await repository.setAccess(scope, undefined) : {buckets: NO_BUCKETS}
+    const {buckets: b} = cascade ? await repository.setCascade(scope, undefined) : {buckets: NO_BUCKETS}
+    return {checked: a.checked + b.checked, updated: a.updated + b.updated, failed: a.failed + b.failed}
   }
   try {
     const {buckets} = await repository.deleteConfig(scope)

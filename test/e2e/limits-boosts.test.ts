@@ -226,6 +226,29 @@ describeOnEngine('limits with an end', () => {
     await cli.tell(`limits unset --boost ${words}`)
   })
 
+  it('ask before their end takes a limit from live buckets', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    const namespace = await repository.namespace()
+    const video = {level: 'resource', resource: 'video'} as const
+    await namespace.setLimits(video, [parseLimit('rpm=60/min'), parseLimit('tpd=200k/day')])
+    const boosted = '--entity cust-09 --resource video'
+    await cli.tell(`limits set ${boosted} rpm=90/min --for 24h`)
+    await cli.run('acquire cust-09 video rpm=1 tpd=1')
+    await namespace.unsetLimit(video, 'tpd')
+    const {code, error} = await cli.fail(`limits unset --boost ${boosted}`)
+    expect({code, error}).toMatchObject({
+      code: 2,
+      error: {
+        code: 'confirm.needed',
+        message:
+          'Changing entity cust-09 for video takes limits away: tpd, charged by 1 live bucket. This needs confirmation.',
+      },
+    })
+    expect((await cli.tell('limits boosts')).boosts).toHaveLength(1)
+    expect(await cli.tell(`limits unset --boost ${boosted} --yes`)).toMatchObject({lost: {limits: ['tpd'], buckets: 1}})
+    expect((await cli.tell('limits boosts')).boosts).toEqual([])
+  })
+
   it('say what they do to a quota, and how to have more now', async () => {
     await cli.tell('limits set --resource daily rpd=10k/day@UTC')
     const lines = await shown('limits set --entity e1 --resource daily rpd=20k/day@UTC --for 24h')

@@ -22,7 +22,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override description =
     'Live buckets are updated to the limits that then apply. Asks before they lose a limit that they are charged for, ' +
     'and before everything is removed. With --all and --system, the outage policy is removed too. With --boost, values that ' +
-    'were set with an end are ended now, of one limit or of all, and nothing else is removed.'
+    'were set with an end are ended now, of one limit or of all, and nothing else is removed. It asks in the same cases.'
 
   static override args = {
     name: string({description: 'Limit name, such as rpm.', ignoreStdin: true}),
@@ -97,13 +97,15 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const namespace = await stack.namespace()
     const {limits = [], copiedUntilMs} = (await namespace.configs.get(scope)) ?? {}
     const {withoutBoosts} = await import('../../lib/repository/limits/boosted-limits.js')
-    const isEnded = ({name}: Limit) => names?.includes(name) ?? true
+    const isEnded = ({name, boost}: Limit) => boost !== undefined && (names?.includes(name) ?? true)
     const {limits: after} = withoutBoosts({scope, limits, copiedUntilMs}, isEnded)
     const effect = await effectOf(
       namespace,
       {scope, before: limits, after, named: limits.filter(isEnded).map(({name}) => name)},
       stack.table.clock(),
     )
+    const question = consentQuestion(scope, effect.reach)
+    if (question !== undefined) await confirm(question, {yes: this.flags.yes ?? false})
     const change = await changeWithProgress(sync => namespace.endBoosts(scope, names, sync))
     this.print(changeLines(change, effect, false))
     return {...changeJson(change), copied: null, ...effectJson(effect), buckets: change.buckets}

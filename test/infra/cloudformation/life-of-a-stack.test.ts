@@ -79,6 +79,31 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
     expect(await deployer.plan(name)).toMatchObject({action: 'none'})
   })
 
+  it('is not changed where CloudFormation may replace the table, unless that adds its resource index', async () => {
+    const {resources} = deployer.server.cloudFormation.stack(name) ?? {}
+    const table = resources?.get('Table')
+    if (!table) throw new Error('the stack has a table')
+    const isKept = ({AttributeName}: {AttributeName: string}) => !AttributeName.startsWith('GSI2')
+    const AttributeDefinitions = (table.properties.AttributeDefinitions as {AttributeName: string}[]).filter(isKept)
+    resources?.set('Table', {...table, properties: {...table.properties, AttributeDefinitions}})
+    const refusal = {
+      code: 'deploy.replaces-table',
+      message: `CloudFormation may replace the table "${name}" because of AttributeDefinitions: the new one would be empty.`,
+      hint: expect.stringMatching(/^Nothing was changed.* If you rebuild the resource index, add --resource-index\.$/),
+    }
+    await expect(deployer.plan(name)).rejects.toMatchObject(refusal)
+    // The table still has its index.
+    await expect(deployer.plan(name, {options: {resourceIndex: 'keys-only'}})).rejects.toMatchObject(refusal)
+    await deployer.transport.send('UpdateTable', {
+      TableName: name,
+      GlobalSecondaryIndexUpdates: [{Delete: {IndexName: 'GSI2'}}],
+    })
+    await expect(deployer.plan(name)).rejects.toMatchObject(refusal)
+    const plan = await deployer.plan(name, {options: {resourceIndex: 'keys-only'}})
+    expect(plan.changeSet?.changes).toMatchObject([{action: 'maybe-replace', logicalId: 'Table'}])
+    resources?.set('Table', table)
+  })
+
   it('is deployed although CloudFormation throttles', async () => {
     deployer.server.throttle(2)
     expect(await deployer.plan(name)).toMatchObject({action: 'none'})

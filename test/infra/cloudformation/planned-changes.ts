@@ -1,7 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
 import type {Account, Properties} from './account.js'
 import type {Fields} from './query-protocol.js'
-import {isReplacedBy} from './resource-names.js'
+import {isReplacedBy, mayBeReplacedBy} from './resource-names.js'
 import type {WantedResource} from './stack-template.js'
 
 /** A resource of a stack. */
@@ -77,7 +77,7 @@ async function planOne(
     Target: {
       Attribute: 'Properties',
       Name: name,
-      RequiresRecreation: isReplacedBy(type, name) ? 'Always' : 'Never',
+      RequiresRecreation: isReplacedBy(type, name) ? 'Always' : mayBeReplacedBy(type, name) ? 'Conditionally' : 'Never',
       BeforeValue: textOf(live[name]),
       AfterValue: textOf(wanted.properties[name]),
       ...(revertsDrift && {BeforeValueFrom: 'ACTUAL_STATE', AfterValueFrom: 'TEMPLATE'}),
@@ -88,7 +88,11 @@ async function planOne(
     ...common,
     PhysicalResourceId,
     Action: 'Modify',
-    Replacement: changed.some(name => isReplacedBy(type, name)) ? 'True' : 'False',
+    Replacement: changed.some(name => isReplacedBy(type, name))
+      ? 'True'
+      : changed.some(name => mayBeReplacedBy(type, name))
+        ? 'Conditional'
+        : 'False',
     ...(revertsDrift && {ResourceDriftStatus: isDeepStrictEqual(live, before.properties) ? 'IN_SYNC' : 'MODIFIED'}),
     Details: areTagsChanged ? [...details, tags] : details,
   }

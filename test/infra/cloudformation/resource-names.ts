@@ -29,6 +29,11 @@ export function isReplacedBy(type: string, property: string): boolean {
   return NAMING[type]?.replacedBy.includes(property) ?? false
 }
 
+/** "Replacement if you edit an existing AttributeDefinition": a change set cannot tell, also for a new one. */
+export function mayBeReplacedBy(type: string, property: string): boolean {
+  return type === TABLE && property === 'AttributeDefinitions'
+}
+
 function named(property: string, ...others: readonly string[]): ResourceNaming {
   return {property, replacedBy: [property, ...others]}
 }

@@ -13,7 +13,8 @@
  *   resource that changes only because another one was replaced is not listed.
  * - Order. Resources follow each other in the order of the template, not by their dependencies, and never in parallel.
  * - Validation of properties, permissions, quotas, service roles, stack policies and nested stacks.
- * - Which properties need a replacement is known for the types in the template only, and `Conditional` never occurs.
+ * - Which properties need a replacement is known for the types in the template only. `Conditional` occurs for the
+ *   attributes of a table, whose replacement CloudFormation never carries out here.
  * - An import is taken as it is documented: nothing of the resource changes. In practice the handler for updates may set
  *   properties back that differ from the template, which is why `deploy` refuses such tables before.
  * - Whether RetainExceptOnCreate deletes an imported resource when a creation fails is not documented; here it does, so that

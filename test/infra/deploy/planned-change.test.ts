@@ -51,8 +51,7 @@ describe('a change of a change set', () => {
     ['remove', true],
     ['keep', true],
     ['change', false],
-    // A table with a fixed name cannot be replaced: CloudFormation fails and rolls back.
-    ['maybe-replace', false],
+    ['maybe-replace', true],
     ['add', false],
     ['import', false],
     // It would be created without its items.
@@ -60,8 +59,19 @@ describe('a change of a change set', () => {
     ['sync', false],
   ] as const)('to %s the table loses its data: %s', (action, isLost) => {
     const change = {action, logicalId: 'Table', physicalId: 'prod', properties: []}
-    expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedResource)).toBe(isLost)
-    expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedResource)).toBe(false)
+    expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedResource, false)).toBe(isLost)
+    expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedResource, false)).toBe(false)
+  })
+
+  it.each([
+    ['maybe-replace', ['AttributeDefinitions', 'GlobalSecondaryIndexes'], false],
+    ['maybe-replace', ['AttributeDefinitions', 'KeySchema'], true],
+    ['maybe-replace', ['TableName'], true],
+    ['replace', ['AttributeDefinitions'], true],
+  ] as const)('to %s the table because of %o while its index is added loses its data: %s', (action, names, isLost) => {
+    const properties = names.map(name => ({name, before: null, after: null}))
+    const change = {action, logicalId: 'Table', physicalId: 'prod', type: 'AWS::DynamoDB::Table', properties}
+    expect(destroysTable(change, true)).toBe(isLost)
   })
 })
 

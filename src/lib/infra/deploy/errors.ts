@@ -21,12 +21,14 @@ export function wouldLoseTable(stack: string, {physicalId, properties, action}: 
   if (action === 'restore') return tableIsGone(stack)
   const causes = properties.map(({name}) => name)
   const because = causes.length === 0 ? '' : ` because of ${causes.join(', ')}`
+  const [would, or] =
+    action === 'maybe-replace' ? ['may', ' If you rebuild the resource index, add --resource-index.'] : ['would', '']
   return new ZaelError(
     'conflict',
     'deploy.replaces-table',
-    `CloudFormation would replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`,
+    `CloudFormation ${would} replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`,
     {
-      hint: 'Nothing was changed, and zael never does this. Leave that option as it is, or deploy a second stack and move there.',
+      hint: `Nothing was changed, and zael never does this. Leave that option as it is, or deploy a second stack and move there.${or}`,
       details: {stack, properties: causes},
     },
   )

@@ -129,7 +129,7 @@ export async function planDeploy(
   checkCombination(stack, {...deployed?.parameters, ...asked})
   // Runs before other reads: the table may not be zael's.
   const adoption = deployed ? undefined : await planAdoption(aws, table, asked)
-  await checkTable(table, request, deployed)
+  const addsIndex = await checkTable(table, request, deployed)
   const given = {...asked, ...adoption?.parameters}
   await checkWarmThroughput(table, given)
   const resources = deployed ? await readStackResources(aws, stack) : []
@@ -159,7 +159,7 @@ export async function planDeploy(
     },
     wait,
   )
-  const loss = changeSet?.changes.find(destroysTable)
+  const loss = changeSet?.changes.find(change => destroysTable(change, addsIndex))
   if (changeSet && loss) {
     await discardChangeSet(services, changeSet)
     throw wouldLoseTable(stack, loss)
@@ -188,7 +188,8 @@ export async function hasEmptyLeftover(table: Table): Promise<boolean> {
   }
 }
 
-async function checkTable(table: Table, request: DeployRequest, deployed: DeployedStack | undefined): Promise<void> {
+/** True when the request adds the resource index to a table without it. */
+async function checkTable(table: Table, request: DeployRequest, deployed?: DeployedStack): Promise<boolean> {
   const {stack, options, version} = request
   const current = await readResourceIndex(table)
   if (deployed && current === undefined) throw tableIsGone(stack)
@@ -198,7 +199,8 @@ async function checkTable(table: Table, request: DeployRequest, deployed: Deploy
   }
   const requested = requestedResourceIndex(options)
   // A table without the index, as in the middle of a rebuild, can get it with any projection.
-  if (!deployed || requested === undefined || current === undefined || current === null || current === requested) return
+  if (!deployed || requested === undefined || !current || current === requested)
+    return current === null && requested !== undefined
   throw needsIndexRebuild(stack, resourceIndexOption(current), resourceIndexOption(requested))
 }
 

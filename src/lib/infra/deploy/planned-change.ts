@@ -60,9 +60,13 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedR
   }
 }
 
-/** Its data would be lost or detached from the stack. Such a plan is never executed. */
-export function destroysTable({type, action}: PlannedResource): boolean {
-  return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep' || action === 'restore')
+const LOSSES = new Set<ChangeAction>(['replace', 'maybe-replace', 'remove', 'keep', 'restore'])
+
+/** Its data would or could be lost, or detached from the stack. Such a plan is never executed. */
+export function destroysTable({type, action, properties}: PlannedResource, addsIndex: boolean): boolean {
+  // CloudFormation reports the attributes of a new index as a possible replacement; adding them replaces nothing.
+  const isOfIndex = addsIndex && properties.every(({name}) => name !== 'TableName' && name !== 'KeySchema')
+  return type === TABLE && LOSSES.has(action) && !(action === 'maybe-replace' && isOfIndex)
 }
 
 function actionOf(change: NonNullable<Change['ResourceChange']>): ChangeAction {

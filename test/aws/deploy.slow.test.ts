@@ -248,7 +248,8 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     it.each([
       ['delete --stack prod', 'confirm.needed'],
       ['delete --stack prod --confirm prd', 'confirm.name'],
-      ['delete --stack prod --delete-table --empty-archive', 'confirm.needed'],
+      // Not with --delete-table: moto lists the table of an updated stack without its name, which proves nothing.
+      ['delete --stack prod --empty-archive', 'confirm.needed'],
     ])('zael %s is refused, and everything is still there', async (command, error) => {
       expect(await user.fail(command)).toMatchObject({code: 2, error: {code: error}})
       expect((await stackNamed('prod'))?.status).toBe('UPDATE_COMPLETE')

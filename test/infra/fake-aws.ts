@@ -59,7 +59,7 @@ export function instantWait() {
   }
 }
 
-/** A table that only describes itself; `null`: there is none. */
+/** A table without items that describes itself; `null`: there is none. */
 export function tableLike(description: object | null): Table {
   const transport = {
     async send() {
@@ -67,5 +67,5 @@ export function tableLike(description: object | null): Table {
       return {Table: description}
     },
   }
-  return {name: 'prod', transport} as unknown as Table
+  return {name: 'prod', transport, backoff: {}} as unknown as Table
 }

@@ -11,7 +11,7 @@ const PAGE = 25
 export class CloudFormation {
   readonly account: Account
   readonly drift = new DriftDetections()
-  /** Why creating or updating a resource fails, by logical id. */
+  /** Why creating, updating or deleting a resource fails, by logical id. */
   readonly failures = new Map<string, string>()
   /** How AWS lists a resource that a drift-aware change set creates again is not documented. */
   recreatedAs: 'Add' | 'Modify' = 'Add'

@@ -18,7 +18,7 @@ export interface Operated {
   readonly number: number
   readonly account: Account
   readonly resources: Map<string, StackResourceState>
-  /** Why creating or updating a resource fails, by logical id. */
+  /** Why creating, updating or deleting a resource fails, by logical id. */
   readonly failures: ReadonlyMap<string, string>
 }
 
@@ -53,15 +53,26 @@ export async function* execute(on: Operated, plans: readonly ResourcePlan[], opt
   yield {logicalId: null, status: `${verb}_COMPLETE`}
 }
 
-/** Deletes a stack; resources with a retain policy stay. */
+/** Deletes a stack; resources with a retain policy stay. One that fails does not keep the others. */
 export async function* deleteAll(on: Operated): Steps {
   yield {logicalId: null, status: 'DELETE_IN_PROGRESS', reason: 'User Initiated'}
+  const failed: string[] = []
   for (const resource of [...on.resources.values()].reverse()) {
-    yield* remove(on, resource, resource.isRetained)
-    // A deleted stack still lists what it has left.
-    if (resource.isRetained) on.resources.set(resource.logicalId, {...resource, status: 'DELETE_SKIPPED'})
+    const {logicalId, isRetained} = resource
+    const reason = on.failures.get(logicalId)
+    if (reason !== undefined) {
+      failed.push(logicalId)
+      on.resources.set(logicalId, {...resource, status: 'DELETE_FAILED'})
+      yield {logicalId, status: 'DELETE_FAILED', reason}
+      continue
+    }
+    yield* remove(on, resource, isRetained)
+    // The stack still lists what it had.
+    on.resources.set(logicalId, {...resource, status: isRetained ? 'DELETE_SKIPPED' : 'DELETE_COMPLETE'})
   }
-  yield {logicalId: null, status: 'DELETE_COMPLETE'}
+  if (failed.length === 0) return void (yield {logicalId: null, status: 'DELETE_COMPLETE'})
+  const reason = `The following resource(s) failed to delete: [${failed.join(', ')}]. `
+  yield {logicalId: null, status: 'DELETE_FAILED', reason}
 }
 
 /** Creates, imports or updates one resource; returns whether it failed. */

@@ -87,6 +87,94 @@ describe('a planned deletion', () => {
   })
 })
 
+describe('the table of a stack', () => {
+  const DELETE_TABLE = {...KEEP_DATA, deleteTable: true}
+  const withTable = (StackStatus: string, ...tables: object[]): Responses => ({
+    ...DEPLOYED,
+    describeStacks: () => ({Stacks: [stack(ZAEL, {StackStatus})]}),
+    listStackResources: () => ({StackResourceSummaries: tables}),
+  })
+  const listed = (ResourceStatus: string, name = 'prod') => ({...resource('Table', name), ResourceStatus})
+
+  it.each(['CREATE_COMPLETE', 'UPDATE_FAILED', 'IMPORT_COMPLETE', 'DELETE_SKIPPED', 'DELETE_FAILED'])(
+    'is deleted with it when its resource is %s, also after a failed deletion',
+    async status => {
+      const planned = plan(withTable('DELETE_FAILED', listed(status)), DELETE_TABLE)
+      await expect(planned).resolves.toMatchObject({deleteTable: true, table: {name: 'prod'}})
+    },
+  )
+
+  it.each([
+    ['has no table', [], 'it has none, or has deleted its own'],
+    ['has deleted its table', [listed('DELETE_COMPLETE')], 'it has none, or has deleted its own'],
+    ['has another table', [listed('CREATE_COMPLETE', 'prod-2')], 'its table is "prod-2" (CREATE_COMPLETE)'],
+    ['could not create its table', [listed('CREATE_FAILED')], 'its table is "prod" (CREATE_FAILED)'],
+  ])('is not proven when the stack %s', async (_, tables, why) => {
+    const responses = withTable('DELETE_FAILED', ...tables)
+    await expect(plan(responses, DELETE_TABLE)).rejects.toMatchObject({
+      code: 'delete.table-unproven',
+      exitCode: 5,
+      message: `The table "prod" cannot be shown to belong to stack "prod" (DELETE_FAILED): ${why}.`,
+      hint: expect.stringContaining('which keeps the table: zael delete --stack prod\n'),
+    })
+    // The suggested command.
+    await expect(plan(responses)).resolves.toMatchObject({deleteTable: false})
+    await expect(plan(responses, DELETE_TABLE, null)).resolves.toMatchObject({table: undefined})
+  })
+
+  it('can be kept by a stack that has deleted its own without a retain policy', async () => {
+    const getTemplate = () => ({TemplateBody: 'Resources: {Table: {}}'})
+    const planned = plan({...withTable('DELETE_FAILED', listed('DELETE_COMPLETE')), getTemplate})
+    await expect(planned).resolves.toMatchObject({deleteTable: false})
+  })
+
+  it('is unprotected without a deployment after a failed deletion, which allows none', async () => {
+    const refused = plan(withTable('DELETE_FAILED', listed('DELETE_SKIPPED')), DELETE_TABLE, {
+      DeletionProtectionEnabled: true,
+    })
+    await expect(refused).rejects.toMatchObject({
+      code: 'table.protected',
+      hint: expect.stringContaining('aws dynamodb update-table --table-name prod --no-deletion-protection-enabled'),
+    })
+  })
+
+  const DAY_S = 86_400
+  const former = (kept: object, tags = ZAEL): Responses => ({
+    describeStacks: ({StackName}) =>
+      StackName === 'prod' ? NO_STACK() : {Stacks: [stack(tags, {CreationTime: new Date(2 * DAY_S * 1000)})]},
+    listStacks: () => ({
+      StackSummaries: [{StackName: 'prod', StackId: 'arn:prod', DeletionTime: new Date(4 * DAY_S * 1000)}],
+    }),
+    listStackResources: () => ({StackResourceSummaries: [kept]}),
+  })
+
+  it('is deleted later without a version record if the deleted stack has created and kept it', async () => {
+    const CreationDateTime = 3 * DAY_S
+    const planned = plan(former(listed('DELETE_SKIPPED')), DELETE_TABLE, {CreationDateTime})
+    await expect(planned).resolves.toMatchObject({stack: undefined, table: {name: 'prod'}})
+    const asDate = plan(former(listed('DELETE_SKIPPED')), DELETE_TABLE, {CreationDateTime: new Date(3 * DAY_S * 1000)})
+    await expect(asDate).resolves.toMatchObject({table: {name: 'prod'}})
+  })
+
+  it.each([
+    ['is younger than the deletion', former(listed('DELETE_SKIPPED')), 5],
+    ['is older than the stack', former(listed('DELETE_SKIPPED')), 1],
+    ['has no known age', former(listed('DELETE_SKIPPED')), undefined],
+    ['was deleted with the stack', former(listed('DELETE_COMPLETE')), 3],
+    ['has another name than that of the stack', former(listed('DELETE_SKIPPED', 'prod-2')), 3],
+    ['was kept by a stack that is not zael’s', former(listed('DELETE_SKIPPED'), {} as typeof ZAEL), 3],
+  ])('is not deleted later without a version record if it %s', async (_, responses, day) => {
+    const refused = plan(responses, DELETE_TABLE, day === undefined ? {} : {CreationDateTime: day * DAY_S})
+    await expect(refused).rejects.toMatchObject({
+      code: 'table.foreign',
+      message:
+        'The table "prod" is not known to be a rate limiter\'s: it has no version record, and no stack "prod" that zael ' +
+        'deployed has created and kept it.',
+      hint: expect.stringContaining('If nobody needs the table: aws dynamodb delete-table --table-name prod'),
+    })
+  })
+})
+
 describe('the archive', () => {
   it.each([
     [200, BUCKET],

@@ -6,13 +6,13 @@ import {type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {findArchive} from '../stack/archive.js'
+import {findArchive, readFormerStack} from '../stack/archive.js'
 import {LOGICAL_ID} from '../stack/artifacts.js'
 import {
   checkOwner,
   type DeployedStack,
+  instantMs,
   isEmptyStack,
-  notOurTable,
   readStack,
   readStackResources,
   type StackResource,
@@ -61,10 +61,14 @@ export async function planDeletion(
   const stays = resources.filter(({logicalId}) => kept.has(logicalId))
   const archive = aws && (await findArchive(aws, name, deployed && stays, {isRequired: request.emptyArchive}))
   if (!stack || (!deployed && request.deleteTable && found)) {
-    await checkLeftovers(table, {hasTable: found !== undefined, archive}, request)
+    await checkLeftovers(aws, table, {hasTable: found !== undefined, archive}, request)
   }
-  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed !== undefined)
-  if (deployed && found && !kept.has(LOGICAL_ID.table) && !request.deleteTable) throw tableNotKept(name)
+  const part = resources.find(({logicalId}) => logicalId === LOGICAL_ID.table)
+  // A creation that failed may have met a table of somebody else.
+  const isProven = part?.physicalId === name && part.status !== 'CREATE_FAILED'
+  if (deployed && found && request.deleteTable && !isProven) throw unprovenTable(deployed, part)
+  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed)
+  if (part && found && !kept.has(LOGICAL_ID.table) && !request.deleteTable) throw tableNotKept(name)
   return {
     ...request,
     name,
@@ -107,10 +111,22 @@ function tableNotKept(name: string): ZaelError {
   })
 }
 
-function deletionProtected(name: string, hasStack: boolean): ZaelError {
-  const off = hasStack
-    ? `zael deploy --stack ${name} --no-deletion-protection`
-    : `aws dynamodb update-table --table-name ${name} --no-deletion-protection-enabled`
+function unprovenTable({name, status}: DeployedStack, part: StackResource | undefined): ZaelError {
+  const why = part ? `its table is "${part.physicalId ?? ''}" (${part.status})` : 'it has none, or has deleted its own'
+  const message = `The table "${name}" cannot be shown to belong to stack "${name}" (${status}): ${why}.`
+  return new ZaelError('conflict', 'delete.table-unproven', message, {
+    hint:
+      `Nothing was deleted. Delete the stack first, which keeps the table: zael delete --stack ${name}\n` +
+      `Then delete the table if it is a rate limiter's: zael delete --stack ${name} --delete-table`,
+    details: {stack: name, status, table: part?.physicalId ?? null},
+  })
+}
+
+function deletionProtected(name: string, stack: DeployedStack | undefined): ZaelError {
+  const off =
+    stack && stack.status !== 'DELETE_FAILED'
+      ? `zael deploy --stack ${name} --no-deletion-protection`
+      : `aws dynamodb update-table --table-name ${name} --no-deletion-protection-enabled`
   return new ZaelError('conflict', 'table.protected', `The table "${name}" is protected against deletion.`, {
     hint: `Nothing was deleted. If its data may be deleted, turn the protection off first: ${off}`,
     details: {stack: name},
@@ -136,12 +152,14 @@ interface Leftovers {
   readonly archive: string | undefined
 }
 
-async function checkLeftovers(table: Table, {hasTable, archive}: Leftovers, request: DeletionRequest) {
+async function checkLeftovers(aws: Aws | undefined, table: Table, left: Leftovers, request: DeletionRequest) {
   const {name} = table
+  const {hasTable, archive} = left
   const {deleteTable, emptyArchive} = request
-  if (hasTable && !(await isLimiterTable(table))) throw notOurTable(name)
+  const isOurs = !hasTable || (await isLimiterTable(table)) || (aws && (await isFormerTable(aws, table)))
+  if (!isOurs) throw unknownTable(name)
   if ((hasTable && deleteTable) || (archive !== undefined && emptyArchive)) return
-  throw nothingToDelete(name, {hasTable, archive}, emptyArchive)
+  throw nothingToDelete(name, left, emptyArchive)
 }
 
 function nothingToDelete(name: string, {hasTable, archive}: Leftovers, isArchiveRequested: boolean): ZaelError {
@@ -172,4 +190,23 @@ async function isLimiterTable(table: Table): Promise<boolean> {
     if (error instanceof ValidationFailed) return false
     throw error
   }
+}
+
+/** A stack that is deleted has created and kept the table. Adopted tables are older, but have a version record. */
+async function isFormerTable(aws: Aws, {transport, name: TableName}: Table): Promise<boolean> {
+  const former = await readFormerStack(aws, TableName)
+  const kept = former?.resources.find(({logicalId}) => logicalId === LOGICAL_ID.table)
+  if (!former?.createdAt || kept?.physicalId !== TableName || kept.status !== 'DELETE_SKIPPED') return false
+  const {Table: found} = await transport.send('DescribeTable', {TableName})
+  const createdMs = instantMs(found?.CreationDateTime ?? 0)
+  return former.createdAt.getTime() <= createdMs && createdMs <= former.deletedAtMs
+}
+
+function unknownTable(name: string): ZaelError {
+  const why = `it has no version record, and no stack "${name}" that zael deployed has created and kept it`
+  const message = `The table "${name}" is not known to be a rate limiter's: ${why}.`
+  return new ZaelError('conflict', 'table.foreign', message, {
+    hint: `Nothing was deleted. Check --stack, --region and --profile. If nobody needs the table: aws dynamodb delete-table --table-name ${name}`,
+    details: {stack: name},
+  })
 }

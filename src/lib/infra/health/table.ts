@@ -6,7 +6,7 @@ import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/read.js'
-import {throughputOf} from '../stack/reader.js'
+import {instantMs, throughputOf} from '../stack/reader.js'
 import type {TablePart, VersionPart} from './parts.js'
 
 export async function readTablePart(table: Table): Promise<TablePart> {
@@ -26,7 +26,7 @@ export async function readTablePart(table: Table): Promise<TablePart> {
     status: description?.TableStatus ?? '',
     items: description?.ItemCount ?? 0,
     bytes: description?.TableSizeBytes ?? 0,
-    createdAt: description?.CreationDateTime === undefined ? null : isoOf(description.CreationDateTime),
+    createdAt: description?.CreationDateTime === undefined ? null : isoSeconds(instantMs(description.CreationDateTime)),
     stream: hasStream ? (description.StreamSpecification?.StreamViewType ?? null) : null,
     streamArn: hasStream ? (description.LatestStreamArn ?? null) : null,
     expiry,
@@ -85,11 +85,6 @@ async function unlessRefused(read: () => Promise<boolean>): Promise<boolean | nu
     if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
     throw error
   }
-}
-
-/** The SDK returns a Date; the plain HTTP transport returns a number of seconds. */
-function isoOf(instant: Date | number): string {
-  return isoSeconds(typeof instant === 'number' ? instant * 1000 : instant.getTime())
 }
 
 function refusalOf(check: () => void): ZaelError | undefined {

@@ -16,7 +16,8 @@ export async function findArchive(
 ): Promise<string | undefined> {
   let bucket: string | undefined
   try {
-    bucket = retained ? archiveIn(retained) : await findFormerArchive(aws, name)
+    const resources = retained ?? (await readFormerStack(aws, name))?.resources
+    bucket = resources?.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined
     return bucket !== undefined && (await bucketExists(aws, bucket)) ? bucket : undefined
   } catch (error) {
     // An archive that is kept need not be readable.
@@ -25,22 +26,25 @@ export async function findArchive(
   }
 }
 
-function archiveIn(resources: readonly StackResource[]): string | undefined {
-  return resources.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined
+interface FormerStack {
+  readonly createdAt: Date | null
+  readonly deletedAtMs: number
+  readonly resources: readonly StackResource[]
 }
 
-/** CloudFormation lists deleted stacks and their retained resources for 90 days. */
-async function findFormerArchive(aws: Aws, name: string): Promise<string | undefined> {
-  for (const id of await listDeletedStackIds(aws, name)) {
-    if ((await readStack(aws, id))?.owner !== 'zael') continue
+/** The last one of zael. CloudFormation lists deleted stacks and their retained resources for 90 days. */
+export async function readFormerStack(aws: Aws, name: string): Promise<FormerStack | undefined> {
+  for (const {id, at: deletedAtMs} of await listDeletedStacks(aws, name)) {
+    const stack = await readStack(aws, id)
+    if (stack?.owner !== 'zael') continue
     const resources = await readStackResources(aws, id)
     // A plan that was never executed has no resources; an earlier stack may have some.
-    if (resources.length > 0) return archiveIn(resources)
+    if (resources.length > 0) return {createdAt: stack.createdAt, deletedAtMs, resources}
   }
   return undefined
 }
 
-async function listDeletedStackIds(aws: Aws, name: string): Promise<string[]> {
+async function listDeletedStacks(aws: Aws, name: string): Promise<{readonly id: string; readonly at: number}[]> {
   return callAws(`look for deleted stacks "${name}"`, async () => {
     const found: {readonly id: string; readonly at: number}[] = []
     const client = await aws.cloudFormation()
@@ -49,7 +53,7 @@ async function listDeletedStackIds(aws: Aws, name: string): Promise<string[]> {
         if (StackName === name) found.push({id, at: at?.getTime() ?? 0})
       }
     }
-    return found.toSorted((a, b) => b.at - a.at).map(({id}) => id)
+    return found.toSorted((a, b) => b.at - a.at)
   })
 }
 

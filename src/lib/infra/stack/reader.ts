@@ -174,6 +174,11 @@ function pythonStack({name}: DeployedStack): ZaelError {
   })
 }
 
+/** The SDK returns a Date; the plain HTTP transport returns a number of seconds. */
+export function instantMs(instant: Date | number): number {
+  return typeof instant === 'number' ? instant * 1000 : instant.getTime()
+}
+
 /** Units per second. */
 export interface TableThroughput {
   /** Upper bounds; `null`: none. */

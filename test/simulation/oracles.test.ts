@@ -272,11 +272,11 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(...earlyCharge, taken(7156))).toEqual(['S3-lost'])
   })
 
-  it('allows a limit that is next to full to give up a 64th of its capacity', () => {
+  it('allows a limit that was full to give up an eighth of its capacity', () => {
     const before = bucket({tk: 9900, rf: 1000})
     const taken = (tk: number) => write(1100, [[before, bucket({tk, tc: 1000, rf: 1100})]])
-    expect(judge(taken(8844))).toEqual([])
-    expect(judge(taken(8843))).toEqual(['S3-lost'])
+    expect(judge(taken(7750))).toEqual([])
+    expect(judge(taken(7749))).toEqual(['S3-lost'])
   })
 
   it('finds a write that is applied twice, as a charge or as a return', () => {

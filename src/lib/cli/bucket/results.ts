@@ -1,58 +1,47 @@
-import {z} from 'zod'
-import {quotaLevelShape, type ResultOf} from '../output/results.js'
+import {strictObject, z} from 'zod'
+import {count, quotaLevelShape, type ResultOf, textOrNull} from '../output/results.js'
 
-const bucketLimitSchema = z
-  .strictObject({
-    name: z.string(),
-    level: z.number().describe('Tokens now; below zero in debt.'),
-    capacity: z.number(),
-    debt: z.number(),
-    refillPerSecond: z.number(),
-    ...quotaLevelShape,
-  })
-  .meta({id: 'BucketLimit'})
+const bucketLimitSchema = strictObject({
+  name: z.string(),
+  level: z.number().describe('Tokens now; below zero in debt.'),
+  capacity: z.number(),
+  debt: z.number(),
+  refillPerSecond: z.number(),
+  ...quotaLevelShape,
+}).meta({id: 'BucketLimit'})
 
-const bucketShardSchema = z
-  .strictObject({
-    shard: z.int(),
-    isGhost: z.boolean().describe('Remains of a shard that is gone.'),
-    limits: z.array(bucketLimitSchema),
-    incomplete: z.array(z.string()).describe('Limits without parameters.'),
-    writePressure: z.number().nullable().describe('Part of 1,000 writes per second in use.'),
-    writes: z.number().describe('Writes since the item exists.'),
-    refilledAt: z.string().nullable(),
-    refillAgeMs: z.number().nullable(),
-    expiresAt: z.string().nullable(),
-  })
-  .meta({id: 'BucketShard'})
+const bucketShardSchema = strictObject({
+  shard: z.int(),
+  isGhost: z.boolean().describe('Remains of a shard that is gone.'),
+  limits: z.array(bucketLimitSchema),
+  incomplete: z.array(z.string()).describe('Limits without parameters.'),
+  writePressure: z.number().nullable().describe('Part of 1,000 writes per second in use.'),
+  writes: z.number().describe('Writes since the item exists.'),
+  refilledAt: textOrNull,
+  refillAgeMs: z.number().nullable(),
+  expiresAt: textOrNull,
+}).meta({id: 'BucketShard'})
 
-const bucketSchema = z
-  .strictObject({
-    entity: z.string(),
-    resource: z.string(),
-    parent: z.string().nullable(),
-    cascade: z.boolean(),
-    shardCount: z.int(),
-    isDisabled: z.boolean().describe('Whether a switch refuses every request.'),
-    bypassedUntil: z
-      .string()
-      .nullable()
-      .describe(
-        'UTC, ISO 8601: a switch admits every request until then, and longer if it still stands; null: limits count.',
-      ),
-    limits: z.array(bucketLimitSchema).describe('All shards together.'),
-    shards: z.array(bucketShardSchema),
-  })
-  .meta({id: 'Bucket'})
+const bucketSchema = strictObject({
+  entity: z.string(),
+  resource: z.string(),
+  parent: textOrNull,
+  cascade: z.boolean(),
+  shardCount: z.int(),
+  isDisabled: z.boolean().describe('Whether a switch refuses every request.'),
+  bypassedUntil: textOrNull.describe(
+    'UTC, ISO 8601: a switch admits every request until then, and longer if it still stands; null: limits count.',
+  ),
+  limits: z.array(bucketLimitSchema).describe('All shards together.'),
+  shards: z.array(bucketShardSchema),
+}).meta({id: 'Bucket'})
 export type BucketJson = ResultOf<typeof bucketSchema>
 
-export const bucketListResult = z
-  .strictObject({
-    resource: z.string(),
-    buckets: z.array(bucketSchema),
-    next: z.string().nullable().describe('Cursor of the next page.'),
-  })
-  .meta({title: 'zael bucket list'})
+export const bucketListResult = strictObject({
+  resource: z.string(),
+  buckets: z.array(bucketSchema),
+  next: textOrNull.describe('Cursor of the next page.'),
+}).meta({title: 'zael bucket list'})
 export type BucketListResult = ResultOf<typeof bucketListResult>
 
 const operationShape = {
@@ -62,33 +51,27 @@ const operationShape = {
   isRepeated: z.boolean().describe('Applied before under this key: nothing was changed now.'),
 }
 
-export const bucketResetResult = z
-  .strictObject({
-    ...operationShape,
-    shards: z.int(),
-    reset: z.int().describe('Shards that were filled now.'),
-    ghosts: z.int(),
-    amounts: z.record(z.string(), z.int()).describe('Whole tokens that were restored, by limit.'),
-  })
-  .meta({title: 'zael bucket reset'})
+export const bucketResetResult = strictObject({
+  ...operationShape,
+  shards: z.int(),
+  reset: z.int().describe('Shards that were filled now.'),
+  ghosts: z.int(),
+  amounts: z.record(z.string(), z.int()).describe('Whole tokens that were restored, by limit.'),
+}).meta({title: 'zael bucket reset'})
 export type BucketResetResult = ResultOf<typeof bucketResetResult>
 
-export const bucketTopUpResult = z
-  .strictObject({
-    ...operationShape,
-    shards: z.int().describe('Shards that were written; 0 when a bucket that was never used starts full.'),
-    asked: z.record(z.string(), z.int().min(1)).describe('Whole tokens, by limit.'),
-    amounts: z
-      .record(z.string(), z.int().min(0))
-      .describe('Whole tokens that were added, by limit: less than asked where a limit that refills had no room.'),
-  })
-  .meta({title: 'zael bucket top-up'})
+export const bucketTopUpResult = strictObject({
+  ...operationShape,
+  shards: z.int().describe('Shards that were written; 0 when a bucket that was never used starts full.'),
+  asked: z.record(z.string(), z.int().min(1)).describe('Whole tokens, by limit.'),
+  amounts: z
+    .record(z.string(), count)
+    .describe('Whole tokens that were added, by limit: less than asked where a limit that refills had no room.'),
+}).meta({title: 'zael bucket top-up'})
 export type BucketTopUpResult = ResultOf<typeof bucketTopUpResult>
 
-export const bucketShowResult = z
-  .strictObject({
-    entity: z.string(),
-    buckets: z.array(bucketSchema),
-  })
-  .meta({title: 'zael bucket show'})
+export const bucketShowResult = strictObject({
+  entity: z.string(),
+  buckets: z.array(bucketSchema),
+}).meta({title: 'zael bucket show'})
 export type BucketShowResult = ResultOf<typeof bucketShowResult>

@@ -1,6 +1,6 @@
-import {z} from 'zod'
+import {strictObject, z} from 'zod'
 import {COST_PARTS} from '../../insight/cost/parts.js'
-import type {ResultOf} from '../output/results.js'
+import {count, type ResultOf, textOrNull} from '../output/results.js'
 
 const dollars = z.number()
 const sourceSchema = z
@@ -10,94 +10,79 @@ const sourceSchema = z
   )
   .meta({id: 'CostSource'})
 
-const daySchema = z
-  .strictObject({
-    date: z.string().describe('YYYY-MM-DD, UTC'),
-    complete: z.boolean().describe('False for today, which is not over'),
-    admitted: z
-      .number()
-      .nullable()
-      .describe('One that is charged to a parent too counts once; null: no usage recorded'),
-    refused: z.number().nullable().describe('One that both the entity and its parent refuse counts at each of them'),
-    dollars: dollars.nullable().describe('Of its traffic, without fixed costs; null: there are no figures of that day'),
-    source: sourceSchema.nullable(),
-    unread: z.boolean().describe('Its usage was not read, because there is too much of it'),
-  })
-  .meta({id: 'CostDay'})
+const daySchema = strictObject({
+  date: z.string().describe('YYYY-MM-DD, UTC'),
+  complete: z.boolean().describe('False for today, which is not over'),
+  admitted: z.number().nullable().describe('One that is charged to a parent too counts once; null: no usage recorded'),
+  refused: z.number().nullable().describe('One that both the entity and its parent refuse counts at each of them'),
+  dollars: dollars.nullable().describe('Of its traffic, without fixed costs; null: there are no figures of that day'),
+  source: sourceSchema.nullable(),
+  unread: z.boolean().describe('Its usage was not read, because there is too much of it'),
+}).meta({id: 'CostDay'})
 
-const partSchema = z
-  .strictObject({
-    name: z.enum(COST_PARTS).describe('docs/cost.md says what is in each'),
-    quantity: z.number().nullable().describe('Per day; null where nothing tells'),
-    unit: z.string(),
-    dollarsPerDay: dollars,
-    dollarsPerMillion: dollars
-      .nullable()
-      .describe('Per million decisions; null for what does not depend on traffic, or where decisions are not known'),
-    source: sourceSchema,
-  })
-  .meta({id: 'CostPart'})
+const partSchema = strictObject({
+  name: z.enum(COST_PARTS).describe('docs/cost.md says what is in each'),
+  quantity: z.number().nullable().describe('Per day; null where nothing tells'),
+  unit: z.string(),
+  dollarsPerDay: dollars,
+  dollarsPerMillion: dollars
+    .nullable()
+    .describe('Per million decisions; null for what does not depend on traffic, or where decisions are not known'),
+  source: sourceSchema,
+}).meta({id: 'CostPart'})
 
-const pricesSchema = z
-  .strictObject({
-    writesPerMillion: dollars,
-    readsPerMillion: dollars,
-    provisionedWritePerHour: dollars,
-    provisionedReadPerHour: dollars,
-    storedPerGbMonth: dollars,
-    recoveryPerGbMonth: dollars,
-    runsPerMillion: dollars,
-    armPerGbSecond: dollars,
-    x86PerGbSecond: dollars,
-    logsPerGb: dollars,
-    alarmMetricPerMonth: dollars,
-    dashboardPerMonth: dollars,
-    metricPerMonth: dollars,
-  })
-  .meta({id: 'Prices'})
+const pricesSchema = strictObject({
+  writesPerMillion: dollars,
+  readsPerMillion: dollars,
+  provisionedWritePerHour: dollars,
+  provisionedReadPerHour: dollars,
+  storedPerGbMonth: dollars,
+  recoveryPerGbMonth: dollars,
+  runsPerMillion: dollars,
+  armPerGbSecond: dollars,
+  x86PerGbSecond: dollars,
+  logsPerGb: dollars,
+  alarmMetricPerMonth: dollars,
+  dashboardPerMonth: dollars,
+  metricPerMonth: dollars,
+}).meta({id: 'Prices'})
 
-export const costResult = z
-  .strictObject({
-    stack: z.string(),
-    region: z.string().nullable().describe('Null on a local engine.'),
-    days: z.array(daySchema).describe('Oldest first; the last one is today'),
-    averaged: z
-      .array(z.string())
-      .describe('Dates that averages are made of: days that are over and have figures, or today where there is none'),
-    decisionsPerDay: z.number().nullable().describe('Admitted and refused requests; null: not known'),
-    parts: z.array(partSchema).describe('Of an average day'),
-    dollarsPerDay: dollars.nullable().describe('All parts together; null: no day has figures of its traffic'),
-    dollarsPerMillion: dollars.nullable().describe('Of a million decisions, without fixed costs'),
-    indexWrites: z
-      .record(z.string(), z.number())
-      .nullable()
-      .describe('Write units of an average day by index; null: not measured'),
-    changes: z
-      .array(
-        z
-          .strictObject({
-            option: z.string().describe('Flags of zael deploy, or a name where it has none'),
-            savesPerDay: dollars,
-            effect: z.string(),
-          })
-          .meta({id: 'CostChange'}),
-      )
-      .describe('Options that would have been cheaper, the largest saving first'),
-    notes: z.array(
-      z
-        .strictObject({message: z.string(), fix: z.string().nullable().describe('What to do, often a command')})
-        .meta({id: 'CostNote'}),
-    ),
-    prices: z.strictObject({
-      region: z.string().describe('Of the list prices'),
-      asOf: z.string().describe('Month of the list prices'),
-      file: z.string().nullable().describe('File with other prices, - for standard input; null: list prices only'),
-      used: pricesSchema,
-    }),
-    read: z.strictObject({
-      units: z.number().describe('Read units of the table that this report has taken'),
-      metrics: z.int().min(0).describe('Metrics that CloudWatch was asked for'),
-    }),
-  })
-  .meta({title: 'zael cost'})
+export const costResult = strictObject({
+  stack: z.string(),
+  region: textOrNull.describe('Null on a local engine.'),
+  days: z.array(daySchema).describe('Oldest first; the last one is today'),
+  averaged: z
+    .array(z.string())
+    .describe('Dates that averages are made of: days that are over and have figures, or today where there is none'),
+  decisionsPerDay: z.number().nullable().describe('Admitted and refused requests; null: not known'),
+  parts: z.array(partSchema).describe('Of an average day'),
+  dollarsPerDay: dollars.nullable().describe('All parts together; null: no day has figures of its traffic'),
+  dollarsPerMillion: dollars.nullable().describe('Of a million decisions, without fixed costs'),
+  indexWrites: z
+    .record(z.string(), z.number())
+    .nullable()
+    .describe('Write units of an average day by index; null: not measured'),
+  changes: z
+    .array(
+      strictObject({
+        option: z.string().describe('Flags of zael deploy, or a name where it has none'),
+        savesPerDay: dollars,
+        effect: z.string(),
+      }).meta({id: 'CostChange'}),
+    )
+    .describe('Options that would have been cheaper, the largest saving first'),
+  notes: z.array(
+    strictObject({message: z.string(), fix: textOrNull.describe('What to do, often a command')}).meta({id: 'CostNote'}),
+  ),
+  prices: strictObject({
+    region: z.string().describe('Of the list prices'),
+    asOf: z.string().describe('Month of the list prices'),
+    file: textOrNull.describe('File with other prices, - for standard input; null: list prices only'),
+    used: pricesSchema,
+  }),
+  read: strictObject({
+    units: z.number().describe('Read units of the table that this report has taken'),
+    metrics: count.describe('Metrics that CloudWatch was asked for'),
+  }),
+}).meta({title: 'zael cost'})
 export type CostResult = ResultOf<typeof costResult>

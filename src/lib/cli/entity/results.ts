@@ -1,131 +1,113 @@
-import {z} from 'zod'
+import {strictObject, z} from 'zod'
 import {alteredLimitsSchema, plannedLossSchema} from '../limits/results.js'
 import {
   bucketSyncSchema,
+  count,
   itemCountsSchema,
   limitKindShape,
   limitLevelSchema,
   limitSchema,
+  listOf,
   type ResultOf,
   scopeSchema,
   sharedChargeSchema,
+  textOrNull,
 } from '../output/results.js'
 
-const entitySchema = z
-  .strictObject({
-    id: z.string(),
-    name: z.string(),
-    parent: z.string().nullable(),
-    cascade: z
-      .boolean()
-      .describe('Whether every admitted request is charged to the parent too, where no cascade policy says otherwise'),
-    metadata: z.record(z.string(), z.unknown()),
-    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
-    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
-  })
-  .meta({id: 'Entity'})
+const entitySchema = strictObject({
+  id: z.string(),
+  name: z.string(),
+  parent: textOrNull,
+  cascade: z
+    .boolean()
+    .describe('Whether every admitted request is charged to the parent too, where no cascade policy says otherwise'),
+  metadata: z.record(z.string(), z.unknown()),
+  createdAt: textOrNull.describe('UTC, ISO 8601'),
+  version: count.describe('Counts changes; 0 where the client that wrote it does not count'),
+}).meta({id: 'Entity'})
 export type EntityJson = ResultOf<typeof entitySchema>
 
-export const entityChildrenResult = z
-  .strictObject({
-    entities: z.array(entitySchema),
-    next: z.null().describe('The list is complete'),
-  })
-  .meta({title: 'zael entity children'})
+export const entityChildrenResult = strictObject({
+  entities: z.array(entitySchema),
+  next: z.null().describe('The list is complete'),
+}).meta({title: 'zael entity children'})
 export type EntityChildrenResult = ResultOf<typeof entityChildrenResult>
 
-export const entityCreateResult = z.strictObject(entitySchema.shape).meta({title: 'zael entity create'})
+export const entityCreateResult = strictObject(entitySchema.shape).meta({title: 'zael entity create'})
 export type EntityCreateResult = ResultOf<typeof entityCreateResult>
 
-export const entityDeleteResult = z
-  .strictObject({
-    id: z.string(),
-    dryRun: z.boolean(),
-    counts: itemCountsSchema,
-  })
-  .meta({title: 'zael entity delete'})
+export const entityDeleteResult = strictObject({
+  id: z.string(),
+  dryRun: z.boolean(),
+  counts: itemCountsSchema,
+}).meta({title: 'zael entity delete'})
 export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
-const keptCopiesSchema = z.array(z.strictObject({scope: scopeSchema, limits: z.array(limitSchema)}))
+const keptCopiesSchema = listOf({scope: scopeSchema, limits: z.array(limitSchema)})
 
-export const entityImportResult = z
-  .strictObject({
-    file: z.string(),
-    dryRun: z.boolean(),
-    listed: z.int().describe('Entities in the file.'),
-    create: z.int(),
-    update: z.int(),
-    limits: z.int().describe('Sets of limits to write: one for each entity and resource.'),
-    unchanged: z.int().describe('Entities that need no change.'),
-    kept: keptCopiesSchema.describe(
-      'Limits that are not listed, were copied to their scope for a boost and would end with it: with those that are listed they stay for good',
-    ),
-    lost: plannedLossSchema,
-    altered: alteredLimitsSchema,
-    result: z
-      .strictObject({
-        outcome: z
-          .enum(['complete', 'failed', 'interrupted'])
-          .describe('interrupted: stopped by a signal, exit code 130 or 143; run again to continue'),
-        created: z.int(),
-        updated: z.int(),
-        limitsSet: z.int().describe('Sets of limits: one for each entity and resource.'),
-        kept: keptCopiesSchema.describe('Limits that were copied for a boost and stay for good now'),
-        failures: z.array(z.strictObject({entity: z.string(), code: z.string(), message: z.string()})),
-        left: z.int().describe('Changes that were not tried.'),
-      })
-      .nullable()
-      .describe('null with --dry-run.'),
+export const entityImportResult = strictObject({
+  file: z.string(),
+  dryRun: z.boolean(),
+  listed: z.int().describe('Entities in the file.'),
+  create: z.int(),
+  update: z.int(),
+  limits: z.int().describe('Sets of limits to write: one for each entity and resource.'),
+  unchanged: z.int().describe('Entities that need no change.'),
+  kept: keptCopiesSchema.describe(
+    'Limits that are not listed, were copied to their scope for a boost and would end with it: with those that are listed they stay for good',
+  ),
+  lost: plannedLossSchema,
+  altered: alteredLimitsSchema,
+  result: strictObject({
+    outcome: z
+      .enum(['complete', 'failed', 'interrupted'])
+      .describe('interrupted: stopped by a signal, exit code 130 or 143; run again to continue'),
+    created: z.int(),
+    updated: z.int(),
+    limitsSet: z.int().describe('Sets of limits: one for each entity and resource.'),
+    kept: keptCopiesSchema.describe('Limits that were copied for a boost and stay for good now'),
+    failures: listOf({entity: z.string(), code: z.string(), message: z.string()}),
+    left: z.int().describe('Changes that were not tried.'),
   })
-  .meta({title: 'zael entity import'})
+    .nullable()
+    .describe('null with --dry-run.'),
+}).meta({title: 'zael entity import'})
 export type EntityImportResult = ResultOf<typeof entityImportResult>
 
-export const entityListResult = z
-  .strictObject({
-    entities: z.array(entitySchema),
-    next: z.string().nullable().describe('Value of --cursor for the next page'),
-  })
-  .meta({title: 'zael entity list'})
+export const entityListResult = strictObject({
+  entities: z.array(entitySchema),
+  next: textOrNull.describe('Value of --cursor for the next page'),
+}).meta({title: 'zael entity list'})
 export type EntityListResult = ResultOf<typeof entityListResult>
 
-export const entityShowResult = z
-  .strictObject({
-    registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
-    ...entitySchema.shape,
-    name: z.string().nullable(),
-    version: z.int().min(0).nullable(),
-    parents: z
-      .array(
-        z.strictObject({
-          id: z.string(),
-          name: z.string(),
-          cascade: z.boolean(),
-        }),
-      )
-      .describe('The parent, its parent, and so on'),
-    resources: z.array(
-      z.strictObject({
-        resource: z.string().nullable().describe('Null for all resources that are not named'),
-        source: limitLevelSchema.nullable().describe('The level whose limits apply'),
-        cascade: sharedChargeSchema,
-        limits: z.array(
-          z.strictObject({
-            name: z.string(),
-            capacity: z.int().min(1).describe('Whole tokens'),
-            refillAmount: z.int().min(0).describe('Whole tokens per period; 0 for a quota'),
-            refillPeriodSeconds: z.int().min(1),
-            ...limitKindShape,
-            available: z
-              .int()
-              .nullable()
-              .describe('Whole tokens now, over all shards; negative in debt, null without a bucket'),
-          }),
-        ),
-        shards: z.int().min(0).describe('0 without a bucket'),
-      }),
-    ),
-  })
-  .meta({title: 'zael entity show'})
+export const entityShowResult = strictObject({
+  registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
+  ...entitySchema.shape,
+  name: textOrNull,
+  version: count.nullable(),
+  parents: listOf({
+    id: z.string(),
+    name: z.string(),
+    cascade: z.boolean(),
+  }).describe('The parent, its parent, and so on'),
+  resources: listOf({
+    resource: textOrNull.describe('Null for all resources that are not named'),
+    source: limitLevelSchema.nullable().describe('The level whose limits apply'),
+    cascade: sharedChargeSchema,
+    limits: listOf({
+      name: z.string(),
+      capacity: z.int().min(1).describe('Whole tokens'),
+      refillAmount: count.describe('Whole tokens per period; 0 for a quota'),
+      refillPeriodSeconds: z.int().min(1),
+      ...limitKindShape,
+      available: z
+        .int()
+        .nullable()
+        .describe('Whole tokens now, over all shards; negative in debt, null without a bucket'),
+    }),
+    shards: count.describe('0 without a bucket'),
+  }),
+}).meta({title: 'zael entity show'})
 export type EntityShowResult = ResultOf<typeof entityShowResult>
 
 export const entityUpdateResult = entitySchema

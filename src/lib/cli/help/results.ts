@@ -1,85 +1,71 @@
-import {z} from 'zod'
-import type {ResultOf} from '../output/results.js'
+import {strictObject, z} from 'zod'
+import {listOf, type ResultOf} from '../output/results.js'
 
-const helpEntrySchema = z
-  .strictObject({
-    name: z.string(),
-    summary: z.string(),
-  })
-  .meta({id: 'HelpEntry'})
+const helpEntrySchema = strictObject({
+  name: z.string(),
+  summary: z.string(),
+}).meta({id: 'HelpEntry'})
 export type HelpEntryJson = ResultOf<typeof helpEntrySchema>
 
-export const autocompleteResult = z
-  .strictObject({
-    shell: z.enum(['bash', 'zsh', 'fish', 'powershell']),
-    script: z.string(),
-  })
-  .meta({title: 'zael autocomplete'})
+export const autocompleteResult = strictObject({
+  shell: z.enum(['bash', 'zsh', 'fish', 'powershell']),
+  script: z.string(),
+}).meta({title: 'zael autocomplete'})
 export type AutocompleteResult = ResultOf<typeof autocompleteResult>
 
 export const helpResult = z
   .union([
-    z.strictObject({
+    strictObject({
       name: z.string(),
       version: z.string(),
       summary: z.string(),
       commands: z.array(helpEntrySchema),
       helpTopics: z.array(helpEntrySchema),
     }),
-    z.strictObject({
+    strictObject({
       name: z.string(),
       summary: z.string(),
       commands: z.array(helpEntrySchema),
     }),
-    z.strictObject({
+    strictObject({
       name: z.string(),
       summary: z.string(),
       description: z.string().optional(),
-      args: z.array(
-        z.strictObject({
-          name: z.string(),
-          description: z.string().optional(),
-          required: z.boolean(),
-          multiple: z.boolean(),
-        }),
-      ),
-      flags: z.array(
-        z.strictObject({
-          name: z.string(),
-          char: z.string().optional(),
-          description: z.string().optional(),
-          required: z.boolean(),
-          takesValue: z.boolean(),
-        }),
-      ),
-      examples: z.array(
-        z.strictObject({
-          command: z.string(),
-          description: z.string(),
-        }),
-      ),
+      args: listOf({
+        name: z.string(),
+        description: z.string().optional(),
+        required: z.boolean(),
+        multiple: z.boolean(),
+      }),
+      flags: listOf({
+        name: z.string(),
+        char: z.string().optional(),
+        description: z.string().optional(),
+        required: z.boolean(),
+        takesValue: z.boolean(),
+      }),
+      examples: listOf({
+        command: z.string(),
+        description: z.string(),
+      }),
     }),
-    z.strictObject({
+    strictObject({
       name: z.string(),
       summary: z.string(),
       about: z.string(),
-      entries: z.array(
-        z.strictObject({
-          term: z.string(),
-          meaning: z.string(),
-        }),
-      ),
+      entries: listOf({
+        term: z.string(),
+        meaning: z.string(),
+      }),
     }),
   ])
   .meta({title: 'zael help'})
 export type HelpResult = ResultOf<typeof helpResult>
 
-export const versionResult = z
-  .strictObject({
-    version: z.string(),
-    platform: z.string(),
-    arch: z.string(),
-    node: z.string(),
-  })
-  .meta({title: 'zael version'})
+export const versionResult = strictObject({
+  version: z.string(),
+  platform: z.string(),
+  arch: z.string(),
+  node: z.string(),
+}).meta({title: 'zael version'})
 export type VersionResult = ResultOf<typeof versionResult>

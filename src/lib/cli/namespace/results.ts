@@ -1,63 +1,51 @@
-import {z} from 'zod'
-import {itemCountsSchema, type ResultOf} from '../output/results.js'
+import {strictObject, z} from 'zod'
+import {itemCountsSchema, type ResultOf, textOrNull} from '../output/results.js'
 
 const namespaceStatusSchema = z.enum(['active', 'deleted', 'purging']).meta({id: 'NamespaceStatus'})
 
-const namespaceSchema = z
-  .strictObject({
-    name: z.string(),
-    id: z.string().describe('Opaque; the first part of every key of the namespace'),
-    status: namespaceStatusSchema,
-    halfDeleted: z.boolean().describe('Active by id while its name leads elsewhere: a client died while deleting it'),
-    createdAt: z.string().describe('UTC, ISO 8601'),
-    deletedAt: z.string().nullable().describe('UTC, ISO 8601'),
-  })
-  .meta({id: 'Namespace'})
+const namespaceSchema = strictObject({
+  name: z.string(),
+  id: z.string().describe('Opaque; the first part of every key of the namespace'),
+  status: namespaceStatusSchema,
+  halfDeleted: z.boolean().describe('Active by id while its name leads elsewhere: a client died while deleting it'),
+  createdAt: z.string().describe('UTC, ISO 8601'),
+  deletedAt: textOrNull.describe('UTC, ISO 8601'),
+}).meta({id: 'Namespace'})
 export type NamespaceJson = ResultOf<typeof namespaceSchema>
 
-export const namespaceCreateResult = z
-  .strictObject({
-    namespaces: z.array(namespaceSchema.extend({created: z.boolean().describe('False when the name existed already')})),
-  })
-  .meta({title: 'zael namespace create'})
+export const namespaceCreateResult = strictObject({
+  namespaces: z.array(namespaceSchema.extend({created: z.boolean().describe('False when the name existed already')})),
+}).meta({title: 'zael namespace create'})
 export type NamespaceCreateResult = ResultOf<typeof namespaceCreateResult>
 
-export const namespaceDeleteResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace delete'})
+export const namespaceDeleteResult = strictObject(namespaceSchema.shape).meta({title: 'zael namespace delete'})
 export type NamespaceDeleteResult = ResultOf<typeof namespaceDeleteResult>
 
-export const namespaceListResult = z
-  .strictObject({
-    namespaces: z.array(namespaceSchema),
-    next: z.null().describe('The list is complete'),
-  })
-  .meta({title: 'zael namespace list'})
+export const namespaceListResult = strictObject({
+  namespaces: z.array(namespaceSchema),
+  next: z.null().describe('The list is complete'),
+}).meta({title: 'zael namespace list'})
 export type NamespaceListResult = ResultOf<typeof namespaceListResult>
 
-export const namespaceOrphansResult = z
-  .strictObject({
-    namespaces: z.array(
-      namespaceSchema.extend({
-        registered: z
-          .boolean()
-          .describe('False: only records of this id exist, its name is empty (with --unregistered)'),
-      }),
-    ),
-    next: z.null().describe('The list is complete'),
-  })
-  .meta({title: 'zael namespace orphans'})
+export const namespaceOrphansResult = strictObject({
+  namespaces: z.array(
+    namespaceSchema.extend({
+      registered: z.boolean().describe('False: only records of this id exist, its name is empty (with --unregistered)'),
+    }),
+  ),
+  next: z.null().describe('The list is complete'),
+}).meta({title: 'zael namespace orphans'})
 export type NamespaceOrphansResult = ResultOf<typeof namespaceOrphansResult>
 
-export const namespacePurgeResult = z
-  .strictObject({
-    name: z.string(),
-    id: z.string(),
-    dryRun: z.boolean(),
-    counts: itemCountsSchema,
-  })
-  .meta({title: 'zael namespace purge'})
+export const namespacePurgeResult = strictObject({
+  name: z.string(),
+  id: z.string(),
+  dryRun: z.boolean(),
+  counts: itemCountsSchema,
+}).meta({title: 'zael namespace purge'})
 export type NamespacePurgeResult = ResultOf<typeof namespacePurgeResult>
 
-export const namespaceRecoverResult = z.strictObject(namespaceSchema.shape).meta({title: 'zael namespace recover'})
+export const namespaceRecoverResult = strictObject(namespaceSchema.shape).meta({title: 'zael namespace recover'})
 export type NamespaceRecoverResult = ResultOf<typeof namespaceRecoverResult>
 
 export const namespaceShowResult = namespaceSchema
@@ -70,27 +58,23 @@ export const namespaceShowResult = namespaceSchema
   .meta({title: 'zael namespace show'})
 export type NamespaceShowResult = ResultOf<typeof namespaceShowResult>
 
-const auditEventSchema = z
-  .strictObject({
-    id: z.string(),
-    time: z.string().describe('UTC.'),
-    action: z.string(),
-    entity: z.string().describe('An entity, "$SYSTEM" or "$RESOURCE:name".'),
-    resource: z.string().nullable(),
-    principal: z.string().nullable().describe('Who did it.'),
-    details: z.record(z.string(), z.unknown()),
-    expiresAt: z.string().nullable(),
-  })
-  .meta({id: 'AuditEvent'})
+const auditEventSchema = strictObject({
+  id: z.string(),
+  time: z.string().describe('UTC.'),
+  action: z.string(),
+  entity: z.string().describe('An entity, "$SYSTEM" or "$RESOURCE:name".'),
+  resource: textOrNull,
+  principal: textOrNull.describe('Who did it.'),
+  details: z.record(z.string(), z.unknown()),
+  expiresAt: textOrNull,
+}).meta({id: 'AuditEvent'})
 export type AuditEventJson = ResultOf<typeof auditEventSchema>
 
-export const auditListResult = z
-  .strictObject({
-    events: z.array(auditEventSchema).describe('Newest first.'),
-    next: z.string().nullable().describe('Cursor of the next page.'),
-  })
-  .meta({title: 'zael audit list'})
+export const auditListResult = strictObject({
+  events: z.array(auditEventSchema).describe('Newest first.'),
+  next: textOrNull.describe('Cursor of the next page.'),
+}).meta({title: 'zael audit list'})
 export type AuditListResult = ResultOf<typeof auditListResult>
 
-export const auditShowResult = z.strictObject(auditEventSchema.shape).meta({title: 'zael audit show'})
+export const auditShowResult = strictObject(auditEventSchema.shape).meta({title: 'zael audit show'})
 export type AuditShowResult = ResultOf<typeof auditShowResult>

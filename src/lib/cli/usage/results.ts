@@ -1,132 +1,106 @@
-import {z} from 'zod'
-import type {ResultOf} from '../output/results.js'
+import {strictObject, z} from 'zod'
+import {listOf, type ResultOf, textOrNull} from '../output/results.js'
 
 const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
 
-const refusedRequestsSchema = z
-  .strictObject({
-    requests: z.number().describe('Refused by limits of the entity itself, each request once.'),
-    byParent: z.number().describe('Refused by its parent alone; they are counted there too.'),
-  })
-  .meta({id: 'RefusedRequests'})
+const refusedRequestsSchema = strictObject({
+  requests: z.number().describe('Refused by limits of the entity itself, each request once.'),
+  byParent: z.number().describe('Refused by its parent alone; they are counted there too.'),
+}).meta({id: 'RefusedRequests'})
 
-export const limitRefusedSchema = z
-  .strictObject({
-    requests: z.number().describe('Requests that this limit had too little for.'),
-    tokens: z.number().describe('Whole tokens that they asked of it.'),
-  })
-  .meta({id: 'LimitRefused'})
+export const limitRefusedSchema = strictObject({
+  requests: z.number().describe('Requests that this limit had too little for.'),
+  tokens: z.number().describe('Whole tokens that they asked of it.'),
+}).meta({id: 'LimitRefused'})
 
-const usagePeakSchema = z
-  .strictObject({
-    tokens: z.number(),
-    entity: z.string(),
-    start: z.string(),
-  })
-  .meta({id: 'UsagePeak'})
+const usagePeakSchema = strictObject({
+  tokens: z.number(),
+  entity: z.string(),
+  start: z.string(),
+}).meta({id: 'UsagePeak'})
 
 const overdrawnSchema = z
   .int()
   .describe('Writes that took from the soft limit and left it in debt; 0 for other limits.')
 
-const usageTotalSchema = z
-  .strictObject({
-    resource: z.string(),
-    name: z.string().describe('Name of the limit.'),
-    tokens: z.number().describe('Whole tokens.'),
-    overdrawn: overdrawnSchema,
-    windows: z.int().describe('Windows in which it was used.'),
-    average: z.number().describe('Tokens per such window.'),
-    peak: usagePeakSchema,
-    refused: limitRefusedSchema,
-  })
-  .meta({id: 'UsageTotal'})
+const usageTotalSchema = strictObject({
+  resource: z.string(),
+  name: z.string().describe('Name of the limit.'),
+  tokens: z.number().describe('Whole tokens.'),
+  overdrawn: overdrawnSchema,
+  windows: z.int().describe('Windows in which it was used.'),
+  average: z.number().describe('Tokens per such window.'),
+  peak: usagePeakSchema,
+  refused: limitRefusedSchema,
+}).meta({id: 'UsageTotal'})
 
-const usageScopeSchema = z.strictObject({
+const usageScopeSchema = strictObject({
   window: usageWindowSchema,
   since: z.string().describe('Begin of the range, UTC.'),
   until: z.string().describe('End of the range, UTC.'),
-  entity: z.string().nullable(),
-  resource: z.string().nullable(),
+  entity: textOrNull,
+  resource: textOrNull,
 })
 export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
 
-export const usageShowResult = z
-  .strictObject({
-    ...usageScopeSchema.shape,
-    requests: z.number().describe('Of the windows here; one that cascades counts once.'),
+export const usageShowResult = strictObject({
+  ...usageScopeSchema.shape,
+  requests: z.number().describe('Of the windows here; one that cascades counts once.'),
+  refused: refusedRequestsSchema,
+  windows: listOf({
+    entity: z.string(),
+    resource: z.string(),
+    start: z.string().describe('First second of the window, UTC.'),
+    end: z.string().describe('First second after it.'),
+    requests: z.number().describe('Admitted requests.'),
     refused: refusedRequestsSchema,
-    windows: z
-      .array(
-        z.strictObject({
-          entity: z.string(),
-          resource: z.string(),
-          start: z.string().describe('First second of the window, UTC.'),
-          end: z.string().describe('First second after it.'),
-          requests: z.number().describe('Admitted requests.'),
-          refused: refusedRequestsSchema,
-          limits: z.array(
-            z.strictObject({
-              name: z.string(),
-              tokens: z.number(),
-              overdrawn: overdrawnSchema,
-              budget: z
-                .number()
-                .nullable()
-                .describe('What the limit in force now gives in such a window; null where none applies.'),
-              share: z.number().nullable().describe('tokens / budget'),
-              refused: limitRefusedSchema,
-            }),
-          ),
-        }),
-      )
-      .describe('Newest first.'),
-    totals: z.array(usageTotalSchema).describe('Of the windows on this page.'),
-    next: z.string().nullable().describe('Cursor of the next page.'),
-  })
-  .meta({title: 'zael usage show'})
+    limits: listOf({
+      name: z.string(),
+      tokens: z.number(),
+      overdrawn: overdrawnSchema,
+      budget: z
+        .number()
+        .nullable()
+        .describe('What the limit in force now gives in such a window; null where none applies.'),
+      share: z.number().nullable().describe('tokens / budget'),
+      refused: limitRefusedSchema,
+    }),
+  }).describe('Newest first.'),
+  totals: z.array(usageTotalSchema).describe('Of the windows on this page.'),
+  next: textOrNull.describe('Cursor of the next page.'),
+}).meta({title: 'zael usage show'})
 export type UsageShowResult = ResultOf<typeof usageShowResult>
 
-export const usageSummaryResult = z
-  .strictObject({
-    ...usageScopeSchema.shape,
-    requests: z.number(),
-    refused: refusedRequestsSchema,
-    windows: z.int(),
-    totals: z.array(usageTotalSchema),
-    complete: z.boolean().describe('False when only the newest windows were counted.'),
-    warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
-  })
-  .meta({title: 'zael usage summary'})
+export const usageSummaryResult = strictObject({
+  ...usageScopeSchema.shape,
+  requests: z.number(),
+  refused: refusedRequestsSchema,
+  windows: z.int(),
+  totals: z.array(usageTotalSchema),
+  complete: z.boolean().describe('False when only the newest windows were counted.'),
+  warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
+}).meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 
-export const usageTopResult = z
-  .strictObject({
-    ...usageScopeSchema.omit({entity: true}).shape,
-    by: z.string().describe('"requests", "refused" or the name of a limit.'),
-    consumers: z
-      .array(
-        z.strictObject({
-          entity: z.string(),
-          resource: z.string().nullable().describe('null where the resources of each entity are added up.'),
-          requests: z.number(),
-          refused: refusedRequestsSchema,
-          limits: z.array(
-            z.strictObject({
-              name: z.string(),
-              tokens: z.number(),
-              overdrawn: overdrawnSchema,
-              refused: limitRefusedSchema,
-            }),
-          ),
-          share: z.number().describe('Part of the whole, from 0 to 1.'),
-        }),
-      )
-      .describe('Largest first.'),
-    total: z.int().describe('Consumers altogether.'),
-    resources: z.array(z.string()).describe('Resources that were looked at.'),
-    complete: z.boolean(),
-    warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
-  })
-  .meta({title: 'zael usage top'})
+export const usageTopResult = strictObject({
+  ...usageScopeSchema.omit({entity: true}).shape,
+  by: z.string().describe('"requests", "refused" or the name of a limit.'),
+  consumers: listOf({
+    entity: z.string(),
+    resource: textOrNull.describe('null where the resources of each entity are added up.'),
+    requests: z.number(),
+    refused: refusedRequestsSchema,
+    limits: listOf({
+      name: z.string(),
+      tokens: z.number(),
+      overdrawn: overdrawnSchema,
+      refused: limitRefusedSchema,
+    }),
+    share: z.number().describe('Part of the whole, from 0 to 1.'),
+  }).describe('Largest first.'),
+  total: z.int().describe('Consumers altogether.'),
+  resources: z.array(z.string()).describe('Resources that were looked at.'),
+  complete: z.boolean(),
+  warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
+}).meta({title: 'zael usage top'})
 export type UsageTopResult = ResultOf<typeof usageTopResult>

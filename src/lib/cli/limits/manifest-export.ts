@@ -4,18 +4,12 @@ import {plainRate} from '../../core/limits/boost-text.js'
 import {boostedOf, type Limit} from '../../core/limits/limit.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
+import type {PrintOptions} from '../base/base-command.js'
 import {interruptible} from '../output/interrupt.js'
 import type {Listing} from '../output/listing.js'
 import {keepHeapSmall, type LongDocument, longJson, longYaml} from '../output/long-list.js'
-import type {OutputFormat} from '../output/output-format.js'
 import {writeDocument} from '../output/write-lines.js'
 import {scopeJson} from './json.js'
-
-interface ExportOptions {
-  readonly format: OutputFormat
-  readonly after: () => object
-  readonly onBegin: () => void
-}
 
 /** Deliberately invalid YAML: applying a truncated manifest would delete the missing limits. */
 const INCOMPLETE = '} This manifest is incomplete: reading the table failed or was interrupted.\n'
@@ -23,7 +17,7 @@ const INCOMPLETE = '} This manifest is incomplete: reading the table failed or w
 export async function printManifest(
   namespace: NamespaceRepository,
   name: string,
-  {format, after, onBegin}: ExportOptions,
+  {format, after, onBegin}: PrintOptions,
 ): Promise<void> {
   keepHeapSmall()
   const [{MANIFEST_YAML, manifestTexts, openExport}, {yamlText}] = await Promise.all([

@@ -52,18 +52,13 @@ export async function exportWithConsent(
   return exportStack(folder, options)
 }
 
-interface ExportedPolicies {
-  readonly files: readonly ExportedFile[]
-  readonly warning: string | undefined
-}
-
 export async function exportPolicyWithConsent(
   aws: Aws,
   folder: string,
   request: Pick<DeployRequest, 'stack' | 'options' | 'cloudFormationRole' | 'templateBucket'>,
   account: PolicyAccount,
   consent: Consent,
-): Promise<ExportedPolicies> {
+): Promise<{readonly files: readonly ExportedFile[]; readonly warning: string | undefined}> {
   const [{deployPolicies, policyPlace, UNKNOWN_ACCOUNT, writePolicies}, {checkCombination}, {parametersOf}] =
     await Promise.all([
       import('../../infra/deploy/export.js'),

@@ -5,11 +5,6 @@ import {lastStart, matchesAt, nextStart, nextWhere} from './cron-search.js'
 import type {LimitSchedule, LimitWindow} from './schedule.js'
 import {MINUTE_MS, type TimeZone, timeZone} from './time-zone.js'
 
-interface CompiledWindow {
-  readonly window: LimitWindow
-  readonly cron: Cron
-}
-
 interface OpenWindow {
   readonly window: LimitWindow | undefined
   readonly fromMs: number
@@ -26,7 +21,7 @@ interface ResetsAround {
 /** Every write evaluates the schedule, so the last answer is cached with the time in which it holds. */
 export class CompiledSchedule {
   readonly #zone: TimeZone
-  readonly #windows: readonly CompiledWindow[]
+  readonly #windows: readonly {readonly window: LimitWindow; readonly cron: Cron}[]
   readonly #resets: readonly Cron[]
   /** Zones change their rules, so ask again after this time. */
   readonly #reachMs: number

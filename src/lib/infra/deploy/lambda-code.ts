@@ -5,11 +5,6 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 import type {LambdaPackage} from '../stack/artifacts.js'
 
-interface CodeUpdate {
-  readonly updated: boolean
-  readonly sha256Base64: string
-}
-
 interface FunctionCode {
   readonly sha256Base64: string
   readonly runtime: string | null
@@ -33,7 +28,7 @@ export async function updateFunctionCode(
   functionName: string,
   code: LambdaPackage,
   wait: WaitOptions,
-): Promise<CodeUpdate> {
+): Promise<{readonly updated: boolean; readonly sha256Base64: string}> {
   return callAws(`update the code of function "${functionName}"`, async () => {
     const client = await aws.lambda()
     // Lambda rejects an update while another one is in progress.

@@ -14,17 +14,12 @@ export interface StackDescription {
   readonly unnamed: UnnamedResources
 }
 
-export interface ResourceGrants {
-  readonly resource: TemplateResource
-  readonly grants: readonly PolicyGrant[]
-}
-
 /** CloudFormation makes these calls with the permissions of its caller or of its service role. */
 export function cloudFormationGrants(
   template: TemplateNode,
   facts: ResourceHandlers,
   {place, parameters, unnamed}: StackDescription,
-): ResourceGrants[] {
+): {readonly resource: TemplateResource; readonly grants: readonly PolicyGrant[]}[] {
   const resources = templateResources(template, parameters, place)
   const arns = new StackArns(place, resources, parameters, unnamed)
   return resources.map(resource => {

@@ -42,17 +42,11 @@ export interface Ranked {
 
 type Rated = BucketConsumption & Pick<Reading, 'isGone'>
 
-interface RankedBucket {
-  readonly id: string
-  value: SortValue
-  readonly rated: Rated | undefined
-}
-
 /** Keeps no reading, to save memory. */
 export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): Ranked {
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
-  const ranked: RankedBucket[] = []
+  const ranked: {readonly id: string; value: SortValue; readonly rated: Rated | undefined}[] = []
   for (const reading of readings) {
     const status = statusAt(reading, nowMs, find)
     if (!matches(reading, status.status)) continue

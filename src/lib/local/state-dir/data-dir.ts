@@ -25,18 +25,12 @@ export async function enginesForData(folder: string): Promise<readonly EngineKin
   return owners.length === 0 ? ENGINE_KINDS : owners
 }
 
-interface OpenDataDir {
-  readonly folder: string
-  readonly engine: EngineName
-  readonly lock: Lock
-}
-
 /** Locks the folder. Throws when another stack uses it, or the engine cannot read its data. */
 export async function openDataDir(
   dataDir: string,
   engine: EngineName | undefined,
   stateDir: string,
-): Promise<OpenDataDir> {
+): Promise<{readonly folder: string; readonly engine: EngineName; readonly lock: Lock}> {
   const {kind} = await pickEngine(engine, await enginesForData(dataDir))
   const folder = await prepareDataDir(dataDir)
   const lock = await lockFolder(folder, stateDir)

@@ -17,11 +17,6 @@ const MOST_EXAMPLES = 3
 /** Buckets that must share a set before it applies to the whole resource. */
 const LEAST_COMMON = 2
 
-export interface EntityLimits {
-  readonly entity: string
-  readonly limits: readonly Limit[]
-}
-
 export interface LimitlessResource {
   readonly namespace: string
   readonly namespaceName: string
@@ -31,7 +26,7 @@ export interface LimitlessResource {
   /** The most common limits. `undefined`: no two buckets have the same. */
   readonly common: readonly Limit[] | undefined
   readonly exceptions: number
-  readonly shownExceptions: readonly EntityLimits[]
+  readonly shownExceptions: readonly {readonly entity: string; readonly limits: readonly Limit[]}[]
   readonly underivable: number
 }
 

@@ -40,12 +40,7 @@ interface CurrentRecord {
   readonly namespace: string
 }
 
-interface UnknownRecord {
-  readonly kind: 'unknown'
-  readonly key: Key
-}
-
-export type ClassifiedRecord = OldRecord | CurrentRecord | UnknownRecord
+export type ClassifiedRecord = OldRecord | CurrentRecord | {readonly kind: 'unknown'; readonly key: Key}
 
 interface ClassifyOptions {
   /** Whether items under the unregistered id `default` move to the namespace `default`. */

@@ -1,3 +1,4 @@
+import {NO_SCHEDULE} from '../core/calendar/stored-schedule.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Item} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
@@ -69,8 +70,6 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', .
 
 /** The burst, which has no meaning since 0.10. */
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([...OWN_FIELDS, 'bx'])
-
-const NO_SCHEDULE = '-'
 
 /** Ignores leftovers of removed limits. */
 export function bucketFeatures(item: Item): CarriedFeature[] {

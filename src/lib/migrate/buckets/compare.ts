@@ -1,4 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
+import {MAX_SHARDS} from '../../repository/buckets/buckets.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket} from '../../schema/bucket-record.js'
 import {decodeEntity} from '../../schema/entity-record.js'
@@ -21,9 +22,6 @@ import {bucketMarksOf} from '../records/marks.js'
 import {applyCharges} from './apply-charges.js'
 import {computeCharges, mergeBucket} from './charge.js'
 import {type OldBucket, readOldBucket, readOldBucketItems} from './old-bucket.js'
-
-/** A larger count is an error of another client. */
-const MAX_SHARDS = 1024
 
 interface BucketSources {
   readonly namespace: string

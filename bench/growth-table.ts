@@ -6,8 +6,8 @@ import type {Item} from '../src/lib/schema/attribute-value.js'
 import {type BucketRecord, encodeBucket, freshWritePressure} from '../src/lib/schema/bucket-record.js'
 import {encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
-import {encodeEntityConfigRegistry} from '../src/lib/schema/registry-records.js'
 import {encodeUsage} from '../src/lib/schema/usage-record.js'
+import {encodeEntityConfigRegistry} from '../test/schema/samples.js'
 import type {BenchEnvironment} from './environment.js'
 
 /** How much there is in the table, per entity. */

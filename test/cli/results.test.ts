@@ -4,7 +4,8 @@ import {join} from 'node:path'
 import {afterAll, describe, expect, expectTypeOf, it} from 'vitest'
 import {z} from 'zod'
 import type {SupervisorFacts} from '../../src/lib/cli/base/local-health.js'
-import type {BucketJson} from '../../src/lib/cli/bucket/results.js'
+import type {BucketListResult} from '../../src/lib/cli/bucket/results.js'
+import type {EntityDeleteResult} from '../../src/lib/cli/entity/results.js'
 import type {VersionResult} from '../../src/lib/cli/help/results.js'
 import type {LimitsPlanResult} from '../../src/lib/cli/limits/manifest-results.js'
 import type {LimitsSetResult} from '../../src/lib/cli/limits/results.js'
@@ -15,7 +16,6 @@ import type {
   OldItemCountsJson,
 } from '../../src/lib/cli/migrate/results.js'
 import type {KindCounts} from '../../src/lib/cli/output/kind-counts.js'
-import type {ItemCountsJson} from '../../src/lib/cli/output/results.js'
 import type {TableFacts} from '../../src/lib/cli/stack/local-presenter.js'
 import type {LocalLogsResult, LocalStatusResult} from '../../src/lib/cli/stack/local-results.js'
 import type {
@@ -104,8 +104,8 @@ describe('the types of results', () => {
   /** TypeScript finds extra keys only in object literals; these objects come from other rooms and are passed on whole. */
   it('equal the types of what is passed on unchanged', () => {
     type Item<T> = NonNullable<T> extends readonly (infer Each)[] ? Each : never
-    expectTypeOf<BucketView>().toEqualTypeOf<BucketJson>()
-    expectTypeOf<KindCounts>().toEqualTypeOf<ItemCountsJson>()
+    expectTypeOf<BucketView>().toEqualTypeOf<BucketListResult['buckets'][number]>()
+    expectTypeOf<KindCounts>().toEqualTypeOf<EntityDeleteResult['counts']>()
     expectTypeOf<SyncResult>().toEqualTypeOf<NonNullable<LimitsSetResult['buckets']>>()
     expectTypeOf<Plan['counts']>().toEqualTypeOf<LimitsPlanResult['counts']>()
     expectTypeOf<UsageWindow>().toEqualTypeOf<Item<UsageShowResult['windows']>>()

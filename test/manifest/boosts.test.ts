@@ -2,12 +2,11 @@ import {expect, it} from 'vitest'
 import {applyQuestion} from '../../src/lib/cli/limits/manifest-presenter.js'
 import {rateText} from '../../src/lib/core/limits/boost-text.js'
 import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
-import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {diffManifest, type PlannedBoost, planManifest} from '../../src/lib/manifest/plan.js'
 import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {putBucket} from '../repository/namespace-table.js'
-import {apply, lineOf, manifestOf, newNamespace} from './support.js'
+import {apply, exportForm, exportManifest, lineOf, manifestOf, newNamespace} from './support.js'
 
 const TEXT = `
 resources:

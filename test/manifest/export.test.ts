@@ -1,7 +1,6 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
-import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
@@ -9,7 +8,7 @@ import {configKey} from '../../src/lib/schema/config-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {put, stored} from '../repository/namespace-table.js'
-import {newNamespace} from './support.js'
+import {exportForm, exportManifest, newNamespace} from './support.js'
 
 describeOnEngine('an export', () => {
   const table = useTable()

@@ -1,10 +1,9 @@
 import {expect, it} from 'vitest'
 import {applyPlan} from '../../src/lib/manifest/apply.js'
-import {exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {manifestOf, newNamespace} from './support.js'
+import {exportManifest, manifestOf, newNamespace} from './support.js'
 
 /** 5,000 entities take a minute; the default run checks the same with fewer. */
 const isFull = process.env.ZAEL_TEST_SIZE === 'full'

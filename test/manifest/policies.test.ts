@@ -1,13 +1,12 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
-import {exportForm} from '../../src/lib/manifest/export.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {bool, n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {putBucket, stored} from '../repository/namespace-table.js'
-import {apply, manifestOf, newNamespace} from './support.js'
+import {apply, exportForm, manifestOf, newNamespace} from './support.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 

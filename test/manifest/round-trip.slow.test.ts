@@ -1,12 +1,11 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {anyManifest, write} from './arbitraries.js'
-import {apply, manifestOf, newNamespace} from './support.js'
+import {apply, exportManifest, manifestOf, newNamespace} from './support.js'
 
 const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 300 : 25
 

@@ -1,4 +1,5 @@
 import {type ApplyOptions, type ApplyResult, applyPlan} from '../../src/lib/manifest/apply.js'
+import {manifestTexts, openExport} from '../../src/lib/manifest/export.js'
 import type {Manifest} from '../../src/lib/manifest/manifest.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {type PlannedChange, planManifest} from '../../src/lib/manifest/plan.js'
@@ -50,4 +51,18 @@ export function lineOf(change: PlannedChange): string {
 export async function planLines(repository: NamespaceRepository, manifest: Manifest | string): Promise<string[]> {
   const parsed = typeof manifest === 'string' ? manifestOf(manifest) : manifest
   return (await planManifest(repository, parsed)).changes.map(lineOf)
+}
+
+export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
+  let text = ''
+  for await (const piece of manifestTexts(repository, namespace)) text += piece
+  return text
+}
+
+/** The document that `zael limits export --json` prints. */
+export async function exportForm(repository: NamespaceRepository, namespace: string) {
+  const {head, entities} = await openExport(repository, namespace)
+  const forms = []
+  for await (const entry of entities) forms.push(entry)
+  return forms.length === 0 ? head : {...head, entities: Object.fromEntries(forms)}
 }

@@ -1,6 +1,6 @@
 import {beforeEach, expect, it} from 'vitest'
-import {exportForm} from '../../src/lib/manifest/export.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import {exportForm} from '../manifest/support.js'
 import {type PeerScene, usePeers} from './peers.js'
 import {describeWithPeers, limit} from './python-client.js'
 

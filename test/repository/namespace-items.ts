@@ -9,9 +9,8 @@ import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../src/lib/schema/provisioner-record.js'
-import {encodeEntityConfigRegistry, encodeResourceRegistry} from '../../src/lib/schema/registry-records.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
-import {firstAcquire} from '../schema/samples.js'
+import {encodeEntityConfigRegistry, encodeResourceRegistry, firstAcquire} from '../schema/samples.js'
 
 const range = (count: number) => Array.from({length: count}, (_, i) => i)
 

@@ -4,7 +4,6 @@ import {decodeBucket, encodeBucket, readConsumption, type StoredBucket} from '..
 import {decodeConfig, levelOf} from '../../src/lib/schema/config-record.js'
 import {decodeEntity} from '../../src/lib/schema/entity-record.js'
 import {decodeNamespace} from '../../src/lib/schema/namespace-record.js'
-import {encodeResourceRegistry} from '../../src/lib/schema/registry-records.js'
 import {decodeUsage} from '../../src/lib/schema/usage-record.js'
 import {firstAcquire, firstAcquireItem, NOW, samples} from './samples.js'
 
@@ -187,9 +186,5 @@ describe('tolerance', () => {
 
   it('an unknown namespace status reads as active', () => {
     expect(decodeNamespace({PK: {S: '_/SYSTEM#'}, SK: {S: '#NSID#x'}, status: {S: 'odd'}})?.status).toBe('active')
-  })
-
-  it('an empty registry holds no empty set', () => {
-    expect(encodeResourceRegistry({namespace: 'n', resources: []})).not.toHaveProperty('resources')
   })
 })

@@ -1,8 +1,10 @@
-import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {type Item, n} from '../../src/lib/schema/attribute-value.js'
+import {attributes} from '../../src/lib/schema/attributes.js'
 import {type AuditRecord, decodeAudit, encodeAudit} from '../../src/lib/schema/audit-record.js'
 import {type BucketRecord, decodeBucket, encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import {type ConfigRecord, decodeConfig, encodeConfig} from '../../src/lib/schema/config-record.js'
 import {decodeEntity, type EntityRecord, encodeEntity} from '../../src/lib/schema/entity-record.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {
   decodeNamespace,
   encodeNamespaceById,
@@ -21,9 +23,8 @@ import {
   decodeEntityConfigRegistry,
   decodeResourceRegistry,
   type EntityConfigRegistry,
-  encodeEntityConfigRegistry,
-  encodeResourceRegistry,
   type ResourceRegistry,
+  registryIndexKeys,
 } from '../../src/lib/schema/registry-records.js'
 import {decodeUsage, encodeUsage, type UsageRecord} from '../../src/lib/schema/usage-record.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../src/lib/schema/version-record.js'
@@ -43,6 +44,17 @@ export const NOW = 1_700_000_000_000
 const S = (value: string) => ({S: value})
 const N = (value: number) => ({N: String(value)})
 const inNamespace = (PK: string): Item => ({GSI4PK: S(NS), GSI4SK: S(PK)})
+
+/** As other clients write it; DynamoDB has no empty sets. */
+export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
+  const key = {...wireKey(keys.resourceRegistry(namespace)), ...registryIndexKeys(namespace)}
+  return resources.length === 0 ? key : {...key, [attributes.registry.resources]: {SS: [...resources].sort()}}
+}
+
+export function encodeEntityConfigRegistry({namespace, counts}: EntityConfigRegistry): Item {
+  const key = {...wireKey(keys.entityConfigRegistry(namespace)), ...registryIndexKeys(namespace)}
+  return {...key, ...Object.fromEntries([...counts].map(([resource, count]) => [resource, n(count)]))}
+}
 
 /** The example of the wire contract: a bucket right after a first acquire of 1 rpm on 100/min. */
 export const firstAcquire: BucketRecord = {

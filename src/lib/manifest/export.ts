@@ -49,12 +49,6 @@ export async function* manifestTexts(
   yield boostComment(boosts)
 }
 
-export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
-  let text = ''
-  for await (const piece of manifestTexts(repository, namespace)) text += piece
-  return text
-}
-
 /** A manifest states limits without boosts; a comment lists active boosts. */
 function boostComment(boosts: readonly BoostedLimit[]): string {
   const active = boosts.filter(({limit}) => !limit.boost?.isEnded)
@@ -64,13 +58,6 @@ function boostComment(boosts: readonly BoostedLimit[]): string {
     return `#   ${printableText(nameOf(scope))}: ${formatLimit(boosted)} until ${formatMinute(limit.boost?.untilMs ?? 0)}\n`
   })
   return `# Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.\n${each.join('')}`
-}
-
-export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<Form> {
-  const {head, entities} = await openExport(repository, namespace)
-  const forms: Array<[string, Json]> = []
-  for await (const [id, form] of entities) forms.push([id, form])
-  return {...head, ...section('entities', forms)}
 }
 
 export async function openExport(

@@ -1,5 +1,5 @@
 import {RollupSchedule} from '../core/window.js'
-import {type Item, type Key, n, s, texts} from './attribute-value.js'
+import {type Item, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
@@ -9,17 +9,10 @@ export interface ResourceRegistry {
   readonly resources: readonly string[]
 }
 
-/** Number of entity configurations per resource, including `_default_`. */
+/** Entity configurations per resource, including `_default_`: one number named after it, and no other number. */
 export interface EntityConfigRegistry {
   readonly namespace: string
   readonly counts: ReadonlyMap<string, number>
-}
-
-/** DynamoDB has no empty sets, so an empty registry has no attribute. */
-export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
-  const item = encode(namespace, keys.resourceRegistry(namespace))
-  if (resources.length > 0) item[attributes.registry.resources] = {SS: [...resources].sort()}
-  return item
 }
 
 export function decodeResourceRegistry(item: Item): ResourceRegistry | undefined {
@@ -27,13 +20,6 @@ export function decodeResourceRegistry(item: Item): ResourceRegistry | undefined
   if (key?.record !== 'resource-registry') return undefined
   const resources = item[attributes.registry.resources]
   return {namespace: key.namespace, resources: resources && 'SS' in resources ? [...resources.SS].sort() : []}
-}
-
-/** One number per resource, named after it; the item must hold no other number. */
-export function encodeEntityConfigRegistry({namespace, counts}: EntityConfigRegistry): Item {
-  const item = encode(namespace, keys.entityConfigRegistry(namespace))
-  for (const [resource, count] of counts) item[resource] = n(count)
-  return item
 }
 
 export function decodeEntityConfigRegistry(item: Item): EntityConfigRegistry | undefined {
@@ -49,10 +35,6 @@ export function decodeEntityConfigRegistry(item: Item): EntityConfigRegistry | u
 
 export function registryIndexKeys(namespace: string): Item {
   return texts(indexKeys.inNamespace(namespace, keys.resourceRegistry(namespace).PK))
-}
-
-function encode(namespace: string, key: Key): Item {
-  return {...wireKey(key), ...registryIndexKeys(namespace)}
 }
 
 /** Currencies by limit name. Separate from configurations, which other clients replace as a whole. */

@@ -1,10 +1,9 @@
 import {afterEach, beforeAll, beforeEach, expect, it, vi} from 'vitest'
 import {printManifest} from '../../../src/lib/cli/limits/manifest-export.js'
 import {OUTPUT_FORMATS, type OutputFormat} from '../../../src/lib/cli/output/output-format.js'
-import {exportForm, exportManifest} from '../../../src/lib/manifest/export.js'
 import {parseManifest} from '../../../src/lib/manifest/parse.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newNamespace} from '../../manifest/support.js'
+import {exportForm, exportManifest, newNamespace} from '../../manifest/support.js'
 import {entityConfigItem, entityItem, putAll} from '../../repository/namespace-items.js'
 
 // Two steps of reading, and more text than is written at a time.

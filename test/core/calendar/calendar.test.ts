@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {CompiledSchedule} from '../../../src/lib/core/calendar/compiled-schedule.js'
 import {parseCron} from '../../../src/lib/core/calendar/cron.js'
-import {makeSchedule, scaleToPerMille} from '../../../src/lib/core/calendar/schedule.js'
+import {makeWindow, scaleToPerMille} from '../../../src/lib/core/calendar/schedule.js'
 import {checkTimeZoneName, DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
 import {Picker, randomCron, randomInstant, seeded, startsBetween, ZONES} from './random-schedules.js'
 
@@ -238,8 +238,7 @@ describe('windows', () => {
   })
 
   it('refuse numbers that other clients could not read', () => {
-    const window = {cron: '* 9 * * *'}
-    const make = (numbers: object) => makeSchedule({zone: 'UTC', windows: [{...window, ...numbers}], resets: []})
+    const make = (numbers: object) => makeWindow({cron: '* 9 * * *', ...numbers})
     expect(() => make({})).toThrow('either a scale')
     expect(() => make({scalePerMille: 10, capacity: 5})).toThrow('either a scale')
     for (const capacity of [0, -1, 1.5, 10 ** 15 + 1, Number.NaN])

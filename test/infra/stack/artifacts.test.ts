@@ -56,12 +56,11 @@ describe('a zip', () => {
 
 describe('the package of the aggregator', () => {
   it('C-13 comes with zael: nothing is built or fetched to deploy it', async () => {
-    const {zip, sha256Base64, bytes} = await lambdaPackage()
+    const {zip, sha256Base64} = await lambdaPackage()
     const bundle = await readFile(join(ROOT, 'dist', 'lambda', 'aggregator.mjs'))
     expect([...unzipped(zip)].map(([name, {content}]) => [name, content.equals(bundle)])).toEqual([['index.mjs', true]])
     expect(sha256Base64).toBe(createHash('sha256').update(zip).digest('base64'))
-    expect(bytes).toBe(zip.length)
-    expect(bytes).toBeLessThan(bundle.length / 3)
+    expect(zip.length).toBeLessThan(bundle.length / 3)
   })
 
   it('matches the handler of the template', async () => {

@@ -1,12 +1,12 @@
 import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
-import {exportForm} from '../../../src/lib/manifest/export.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {bool, type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {exportForm} from '../../manifest/support.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const SCOPE = {level: 'resource', resource: 'gpt-4'} as const

@@ -35,7 +35,6 @@ const bucketSchema = strictObject({
   limits: z.array(bucketLimitSchema).describe('All shards together.'),
   shards: z.array(bucketShardSchema),
 }).meta({id: 'Bucket'})
-export type BucketJson = ResultOf<typeof bucketSchema>
 
 export const bucketListResult = strictObject({
   resource: z.string(),

@@ -150,7 +150,6 @@ export const itemCountsSchema = strictObject({
 })
   .describe('Items that were deleted or, in a dry run, would be')
   .meta({id: 'ItemCounts'})
-export type ItemCountsJson = ResultOf<typeof itemCountsSchema>
 
 export const quotaLevelShape = {
   soft: z.literal(true).optional().describe('Only for soft limits, which are metered and never refuse'),

@@ -25,14 +25,6 @@ export interface LimitSchedule {
 /** The largest numbers that every client of the table reads. */
 const SCHEDULE_BOUNDS = {tokens: 10 ** 15, periodSeconds: 10 ** 9, scale: 10 ** 6} as const
 
-export function makeSchedule(schedule: LimitSchedule): LimitSchedule {
-  return {
-    zone: checkTimeZoneName(schedule.zone),
-    windows: schedule.windows.map(makeWindow),
-    resets: schedule.resets.map(makeReset),
-  }
-}
-
 export function makeWindow(window: LimitWindow): LimitWindow {
   const {text: cron} = parseCron(window.cron)
   const {scalePerMille, capacity, refillAmount, refillPeriodSeconds} = window

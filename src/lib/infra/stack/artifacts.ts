@@ -7,13 +7,12 @@ export interface LambdaPackage {
   readonly zip: Buffer
   /** In the format of Lambda's `CodeSha256`. */
   readonly sha256Base64: string
-  readonly bytes: number
 }
 
 /** The archive that the build has made, so that all users of a version deploy the same bytes. */
 export async function lambdaPackage(): Promise<LambdaPackage> {
   const zip = await readArchive()
-  return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64'), bytes: zip.length}
+  return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64')}
 }
 
 async function readArchive(): Promise<Buffer> {

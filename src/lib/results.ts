@@ -1,148 +1,34 @@
-import {acquireResult, whyResult} from './cli/acquire/results.js'
-import {aggregatorDeadLettersResult, aggregatorRedriveResult} from './cli/aggregator/results.js'
-import {configShowResult, errorResult} from './cli/base/results.js'
-import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './cli/bucket/results.js'
-import {costResult} from './cli/cost/results.js'
-import {
-  entityChildrenResult,
-  entityCreateResult,
-  entityDeleteResult,
-  entityImportResult,
-  entityListResult,
-  entityShowResult,
-  entityUpdateResult,
-} from './cli/entity/results.js'
-import {autocompleteResult, helpResult, versionResult} from './cli/help/results.js'
-import {
-  limitsApplyResult,
-  limitsDiffResult,
-  limitsExportResult,
-  limitsPlanResult,
-  limitsValidateResult,
-} from './cli/limits/manifest-results.js'
-import {
-  entityBypassResult,
-  entityCascadeResult,
-  entityClearResult,
-  entityDisableResult,
-  entityEnableResult,
-  limitsBoostsResult,
-  limitsGetResult,
-  limitsImpactResult,
-  limitsListResult,
-  limitsResolveResult,
-  limitsSetResult,
-  limitsUnsetResult,
-  resourceBypassResult,
-  resourceCascadeResult,
-  resourceClearResult,
-  resourceDisableResult,
-  resourceEnableResult,
-} from './cli/limits/results.js'
-import {
-  migrateCleanupResult,
-  migratePlanResult,
-  migrateResolveResult,
-  migrateRunResult,
-  migrateStatusResult,
-  migrateVerifyResult,
-} from './cli/migrate/results.js'
-import {
-  auditListResult,
-  auditShowResult,
-  namespaceCreateResult,
-  namespaceDeleteResult,
-  namespaceListResult,
-  namespaceOrphansResult,
-  namespacePurgeResult,
-  namespaceRecoverResult,
-  namespaceShowResult,
-} from './cli/namespace/results.js'
-import {
-  localDownResult,
-  localEnvResult,
-  localLogsResult,
-  localStatusResult,
-  localUpResult,
-} from './cli/stack/local-results.js'
-import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './cli/stack/results.js'
-import {usageShowResult, usageSummaryResult, usageTopResult} from './cli/usage/results.js'
-import {verifyResult} from './cli/verify/results.js'
-import {watchResult} from './live/results.js'
+import {z} from 'zod'
+import * as acquire from './cli/acquire/results.js'
+import * as aggregator from './cli/aggregator/results.js'
+import * as base from './cli/base/results.js'
+import * as bucket from './cli/bucket/results.js'
+import * as cost from './cli/cost/results.js'
+import * as entity from './cli/entity/results.js'
+import * as help from './cli/help/results.js'
+import * as manifest from './cli/limits/manifest-results.js'
+import * as limits from './cli/limits/results.js'
+import * as migrate from './cli/migrate/results.js'
+import * as namespace from './cli/namespace/results.js'
+import * as local from './cli/stack/local-results.js'
+import * as stack from './cli/stack/results.js'
+import * as usage from './cli/usage/results.js'
+import * as verify from './cli/verify/results.js'
+import * as watch from './live/results.js'
+
+const ofLimits = [entity, limits, manifest, bucket, usage, acquire, namespace]
+const ofStacks = [stack, local, aggregator, migrate, verify, cost, watch]
 
 /** Schemas of `--json` output by command; `error` is the output of any command that fails. */
-export const RESULTS = {
-  acquire: acquireResult,
-  'aggregator dead-letters': aggregatorDeadLettersResult,
-  'aggregator redrive': aggregatorRedriveResult,
-  'audit list': auditListResult,
-  'audit show': auditShowResult,
-  autocomplete: autocompleteResult,
-  'bucket list': bucketListResult,
-  'bucket reset': bucketResetResult,
-  'bucket show': bucketShowResult,
-  'bucket top-up': bucketTopUpResult,
-  'config show': configShowResult,
-  cost: costResult,
-  delete: deleteResult,
-  deploy: deployResult,
-  doctor: doctorResult,
-  'entity bypass': entityBypassResult,
-  'entity children': entityChildrenResult,
-  'entity cascade': entityCascadeResult,
-  'entity clear': entityClearResult,
-  'entity create': entityCreateResult,
-  'entity delete': entityDeleteResult,
-  'entity disable': entityDisableResult,
-  'entity enable': entityEnableResult,
-  'entity import': entityImportResult,
-  'entity list': entityListResult,
-  'entity show': entityShowResult,
-  'entity update': entityUpdateResult,
-  error: errorResult,
-  help: helpResult,
-  'limits apply': limitsApplyResult,
-  'limits diff': limitsDiffResult,
-  'limits export': limitsExportResult,
-  'limits boosts': limitsBoostsResult,
-  'limits get': limitsGetResult,
-  'limits impact': limitsImpactResult,
-  'limits list': limitsListResult,
-  'limits plan': limitsPlanResult,
-  'limits resolve': limitsResolveResult,
-  'limits set': limitsSetResult,
-  'limits unset': limitsUnsetResult,
-  'limits validate': limitsValidateResult,
-  list: listResult,
-  'local down': localDownResult,
-  'local env': localEnvResult,
-  'local logs': localLogsResult,
-  'local status': localStatusResult,
-  'local up': localUpResult,
-  'migrate cleanup': migrateCleanupResult,
-  'migrate plan': migratePlanResult,
-  'migrate resolve': migrateResolveResult,
-  'migrate run': migrateRunResult,
-  'migrate status': migrateStatusResult,
-  'migrate verify': migrateVerifyResult,
-  'namespace create': namespaceCreateResult,
-  'namespace delete': namespaceDeleteResult,
-  'namespace list': namespaceListResult,
-  'namespace orphans': namespaceOrphansResult,
-  'namespace purge': namespacePurgeResult,
-  'namespace recover': namespaceRecoverResult,
-  'namespace show': namespaceShowResult,
-  'resource bypass': resourceBypassResult,
-  'resource cascade': resourceCascadeResult,
-  'resource clear': resourceClearResult,
-  'resource disable': resourceDisableResult,
-  'resource enable': resourceEnableResult,
-  status: statusResult,
-  'usage show': usageShowResult,
-  'usage summary': usageSummaryResult,
-  'usage top': usageTopResult,
-  verify: verifyResult,
-  version: versionResult,
-  watch: watchResult,
-  why: whyResult,
-} as const
+export const RESULTS: {readonly error: z.ZodType; readonly [command: string]: z.ZodType} = {
+  ...Object.fromEntries([...ofLimits, ...ofStacks, base, help].flatMap(titledSchemas)),
+  error: base.errorResult,
+}
+
+/** The title of a command's result is the command: `zael limits set`. */
+function titledSchemas(file: object): [command: string, schema: z.ZodType][] {
+  return Object.values(file).flatMap(part => {
+    const title = part instanceof z.ZodType ? part.meta()?.title : undefined
+    return title?.startsWith('zael ') ? [[title.slice('zael '.length), part]] : []
+  })
+}

@@ -1,5 +1,12 @@
 import {ZaelError} from '../../core/errors.js'
-import {Aborted, CertificateRefused, isCertificateCode} from '../../dynamo/errors.js'
+import {
+  Aborted,
+  CertificateRefused,
+  Denied,
+  isCertificateCode,
+  RequestFailed,
+  ValidationFailed,
+} from '../../dynamo/errors.js'
 
 interface SdkError {
   readonly name?: string
@@ -32,6 +39,28 @@ export async function callAws<T>(doing: string, call: () => Promise<T>): Promise
     return await call()
   } catch (error) {
     throw toZaelError(error, doing)
+  }
+}
+
+/** `undefined`: Lambda has no such function or event source mapping. */
+export async function callUnlessMissing<T>(doing: string, call: () => Promise<T>): Promise<T | undefined> {
+  return callAws(doing, async () => {
+    try {
+      return await call()
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResourceNotFoundException') return undefined
+      throw error
+    }
+  })
+}
+
+/** `null`: the engine does not support the operation, or the caller may not use it. */
+export async function unlessRefused<T>(read: () => Promise<T>): Promise<T | null> {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
+    throw error
   }
 }
 

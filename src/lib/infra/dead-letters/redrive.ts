@@ -9,7 +9,7 @@ import {readRange} from '../../dynamo/transports/stream-shards.js'
 import type {Table} from '../../repository/table/table.js'
 import {startsBetween} from '../../repository/usage/parts.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callUnlessMissing} from '../aws/errors.js'
 import type {DeadLetter} from './dead-letter.js'
 import type {DeadLetterQueue} from './queue.js'
 
@@ -107,14 +107,8 @@ export function windowsOf(
 
 async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnType<typeof parseLambdaSettings>> {
   const name = `${stack}-aggregator`
-  const found = await callAws(`read function "${name}"`, async () => {
-    const client = await aws.lambda()
-    try {
-      return await client.send(new GetFunctionCommand({FunctionName: name}))
-    } catch (error) {
-      if (error instanceof Error && error.name === 'ResourceNotFoundException') return undefined
-      throw error
-    }
+  const found = await callUnlessMissing(`read function "${name}"`, async () => {
+    return (await aws.lambda()).send(new GetFunctionCommand({FunctionName: name}))
   })
   if (!found) {
     throw new ZaelError('notFound', 'deadletters.function', `There is no function "${name}".`, {

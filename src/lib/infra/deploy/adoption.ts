@@ -1,10 +1,11 @@
 import {formatCount} from '../../core/text/text.js'
-import {Denied, RequestFailed, TableMissing, ValidationFailed} from '../../dynamo/errors.js'
+import {TableMissing} from '../../dynamo/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {isEmptyTable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {indexes as indexNames, keyNames} from '../../schema/attributes.js'
 import type {Aws} from '../aws/clients.js'
+import {unlessRefused} from '../aws/errors.js'
 import {findArchive} from '../stack/archive.js'
 import {recoveryCommand, restreamCommand} from '../stack/fixes.js'
 import {resourceIndexOption} from '../stack/options.js'
@@ -183,13 +184,4 @@ async function readExistingTable({transport, name: TableName}: Table): Promise<E
 function daysOf({ContinuousBackupsDescription: backups}: OperationOutput<'DescribeContinuousBackups'>): number {
   const {PointInTimeRecoveryStatus: status, RecoveryPeriodInDays: days} = backups?.PointInTimeRecoveryDescription ?? {}
   return status === 'ENABLED' ? (days ?? DEFAULT_RECOVERY_DAYS) : 0
-}
-
-async function unlessRefused<T>(read: () => Promise<T>): Promise<T | null> {
-  try {
-    return await read()
-  } catch (error) {
-    if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
-    throw error
-  }
 }

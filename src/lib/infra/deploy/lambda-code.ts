@@ -1,7 +1,7 @@
 import {GetFunctionConfigurationCommand, UpdateFunctionCodeCommand} from '@aws-sdk/client-lambda'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, callUnlessMissing} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 import type {LambdaPackage} from '../stack/artifacts.js'
 
@@ -11,16 +11,10 @@ interface FunctionCode {
 }
 
 export async function readCode(aws: Aws, FunctionName: string): Promise<FunctionCode | null> {
-  return callAws(`read the code hash of function "${FunctionName}"`, async () => {
-    const client = await aws.lambda()
-    try {
-      const {CodeSha256, Runtime} = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
-      return CodeSha256 === undefined ? null : {sha256Base64: CodeSha256, runtime: Runtime ?? null}
-    } catch (error) {
-      if (error instanceof Error && error.name === 'ResourceNotFoundException') return null
-      throw error
-    }
+  const found = await callUnlessMissing(`read the code hash of function "${FunctionName}"`, async () => {
+    return (await aws.lambda()).send(new GetFunctionConfigurationCommand({FunctionName}))
   })
+  return found?.CodeSha256 === undefined ? null : {sha256Base64: found.CodeSha256, runtime: found.Runtime ?? null}
 }
 
 export async function updateFunctionCode(

@@ -6,7 +6,7 @@ import {isEmptyTable, readResourceIndex, type Table, untilAborted} from '../../r
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callUnlessMissing} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {LOGICAL_ID} from '../stack/artifacts.js'
 import {removeMaximum} from '../stack/fixes.js'
@@ -218,15 +218,10 @@ async function findGoneParts(
   if (physicalId(LOGICAL_ID.function) && running === null) return true
   const UUID = physicalId(LOGICAL_ID.mapping)
   if (!UUID) return false
-  return callAws(`read the event source mapping ${UUID}`, async () => {
-    try {
-      await (await aws.lambda()).send(new GetEventSourceMappingCommand({UUID}))
-      return false
-    } catch (error) {
-      if (error instanceof Error && error.name === 'ResourceNotFoundException') return true
-      throw error
-    }
+  const mapping = await callUnlessMissing(`read the event source mapping ${UUID}`, async () => {
+    return (await aws.lambda()).send(new GetEventSourceMappingCommand({UUID}))
   })
+  return mapping === undefined
 }
 
 type Parameters = Readonly<Record<string, string>>

@@ -7,7 +7,7 @@ import {ZaelError} from '../../core/errors.js'
 import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, callUnlessMissing} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {lambdaPackage} from '../stack/artifacts.js'
 import {detectDrift} from '../stack/drift.js'
@@ -123,14 +123,8 @@ function unknownPart(part: PartName, error: ZaelError | undefined): UnknownPart[
 }
 
 async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
-  const found = await callAws(`read function "${name}"`, async () => {
-    const client = await aws.lambda()
-    try {
-      return await client.send(new GetFunctionCommand({FunctionName: name}))
-    } catch (error) {
-      if (isMissing(error)) return undefined
-      throw error
-    }
+  const found = await callUnlessMissing(`read function "${name}"`, async () => {
+    return (await aws.lambda()).send(new GetFunctionCommand({FunctionName: name}))
   })
   if (!found) return null
   const {Configuration: configuration = {}, Tags: tags = {}} = found
@@ -166,8 +160,4 @@ async function readMapping(aws: Aws, functionName: string, streamArn: string): P
     filters: (found.FilterCriteria?.Filters ?? []).flatMap(({Pattern}) => Pattern ?? []),
     failureDestination: found.DestinationConfig?.OnFailure?.Destination ?? null,
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ResourceNotFoundException'
 }

@@ -1,11 +1,12 @@
 import {ZaelError} from '../../core/errors.js'
-import {Denied, isRetryableWhenIdempotent, RequestFailed, ValidationFailed} from '../../dynamo/errors.js'
+import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/read.js'
+import {unlessRefused} from '../aws/errors.js'
 import {instantMs, throughputOf} from '../stack/reader.js'
 import type {TablePart, VersionPart} from './parts.js'
 
@@ -75,16 +76,6 @@ type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousB
 function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
   const send = () => table.transport.send<Description>(operation, {TableName: table.name})
   return retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}) as Promise<OperationOutput<O>>
-}
-
-/** `null`: the engine does not support the operation, or the caller may not use it. */
-async function unlessRefused(read: () => Promise<boolean>): Promise<boolean | null> {
-  try {
-    return await read()
-  } catch (error) {
-    if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
-    throw error
-  }
 }
 
 function refusalOf(check: () => void): ZaelError | undefined {

@@ -1,8 +1,6 @@
 import {forEachConcurrently} from '../dynamo/concurrency.js'
-import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
-import {retrying} from '../dynamo/retry.js'
-import type {Table} from '../repository/table/table.js'
+import {sendRepeatable, type Table} from '../repository/table/table.js'
 import {n} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {keyOf, wireKey, withoutKey} from '../schema/keys.js'
@@ -71,8 +69,5 @@ export async function putBack(table: Table, {record}: Pick<ExpiredEvent, 'record
   e.set(expiry, n(Math.floor(table.clock() / 1000) + EXPIRES_AGAIN_SECONDS))
   // Not PutItem: the role may put only namespaced audit events, and some events predate namespaces.
   const update = {TableName: table.name, Key: wireKey(keyOf(Keys)), ...e.update()}
-  await retrying(() => table.transport.send('UpdateItem', update), {
-    ...table.backoff,
-    retryable: isRetryableWhenIdempotent,
-  })
+  await sendRepeatable(table, 'UpdateItem', update)
 }

@@ -1,9 +1,9 @@
 import {floorDivide, MILLI} from '../core/token-math.js'
 import {WINDOWS, type Window} from '../core/window.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
-import {pause, retrying} from '../dynamo/retry.js'
-import type {Table} from '../repository/table/table.js'
+import {pause} from '../dynamo/retry.js'
+import {sendRepeatable, type Table} from '../repository/table/table.js'
+import {isApplied} from '../repository/table/transact.js'
 import {
   addUp,
   amountsOf,
@@ -174,15 +174,6 @@ async function write(
   const text = encodeFractions(rest)
   setAsRead(attributes.usage.fractions, text === undefined ? undefined : s(text))
   const update = {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}
-  try {
-    await retrying(() => table.transport.send('UpdateItem', update), {
-      ...table.backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
-    return true
-  } catch (error) {
-    // Maybe a lost response: the next look shows it.
-    if (error instanceof ConditionFailed) return false
-    throw error
-  }
+  // False may be a lost response: the next look shows it.
+  return isApplied(sendRepeatable(table, 'UpdateItem', update))
 }

@@ -1,10 +1,10 @@
 import {floorDivide, MILLI} from '../core/token-math.js'
 import {type Window, windowStart} from '../core/window.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
+import {ConditionFailed} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
-import {pause, retrying} from '../dynamo/retry.js'
+import {pause} from '../dynamo/retry.js'
 import type {OperationInput} from '../dynamo/transport.js'
-import type {Table} from '../repository/table/table.js'
+import {sendRepeatable, type Table} from '../repository/table/table.js'
 import {n, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {keys, wireKey} from '../schema/keys.js'
@@ -101,10 +101,7 @@ export async function addUsage(table: Table, group: UsageGroup, recording: Usage
     const {counted, leftOut} = countedLimits(pending)
     const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, recording)
     try {
-      await retrying(() => table.transport.send('UpdateItem', update), {
-        ...table.backoff,
-        retryable: isRetryableWhenIdempotent,
-      })
+      await sendRepeatable(table, 'UpdateItem', update)
       return {isCounted: true, leftOut: [...leftOut, ...refusalsLeftOut], overtaken: overtakenBy(stored, group)}
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error

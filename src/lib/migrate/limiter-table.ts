@@ -1,7 +1,5 @@
 import {ZaelError} from '../core/errors.js'
-import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
-import {retrying} from '../dynamo/retry.js'
-import {type Table, untilAborted} from '../repository/table/table.js'
+import {sendRepeatable, type Table, untilAborted} from '../repository/table/table.js'
 import {keyNames} from '../schema/attributes.js'
 import type {MigrationContext} from './records/finding.js'
 import {openMigrationContext, withLongRetries} from './walk/lease.js'
@@ -34,8 +32,7 @@ export async function openLimiterTable(
 }
 
 async function refuseOtherKeys(table: Table, signal: AbortSignal | undefined): Promise<void> {
-  const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
-  const {Table: found} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
+  const {Table: found} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name}, {signal})
   const names = (found?.KeySchema ?? []).map(({AttributeName = ''}) => AttributeName)
   const isString = (name: string) =>
     found?.AttributeDefinitions?.some(

@@ -1,10 +1,10 @@
 import {groupBy} from '../../core/group-by.js'
 import {type CoarseWindow, type RollupSchedule, type Window, windowEndMs, windowStart} from '../../core/window.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {queryInput} from '../../repository/table/query.js'
-import type {Table} from '../../repository/table/table.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {AFTER_ALL} from '../../repository/usage/range.js'
 import {n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -100,10 +100,7 @@ export class Agenda {
 
   async remove(entry: ResourceWindow): Promise<void> {
     const request = {TableName: this.#table.name, Key: wireKey(keyOf(entry))}
-    await retrying(() => this.#table.transport.send('DeleteItem', request), {
-      ...this.#table.backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
+    await sendRepeatable(this.#table, 'DeleteItem', request)
   }
 
   #isFree(e: ExpressionBuilder, nowMs: number): string {
@@ -118,10 +115,7 @@ export class Agenda {
       ...e.update(),
       ReturnValues: 'ALL_NEW' as const,
     }
-    return retrying(() => this.#table.transport.send('UpdateItem', request), {
-      ...this.#table.backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
+    return sendRepeatable(this.#table, 'UpdateItem', request)
   }
 }
 

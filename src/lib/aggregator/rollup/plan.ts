@@ -1,8 +1,7 @@
 import {type CoarseWindow, RollupSchedule, type Window, windowStart} from '../../core/window.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
-import {getItem, type Table} from '../../repository/table/table.js'
+import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {putNew} from '../../repository/table/transact.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -49,10 +48,7 @@ export async function rollUpFromStart(table: Table, settings: RollupSettings): P
   if (!schedule.has('daily')) return
   const {Put} = putNew(table, encodeRollups(schedule))
   try {
-    await retrying(() => table.transport.send('PutItem', Put), {
-      ...table.backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
+    await sendRepeatable(table, 'PutItem', Put)
   } catch (error) {
     // Another process has decided, or the response was lost.
     if (!(error instanceof ConditionFailed)) throw error
@@ -96,10 +92,7 @@ export class RollupPlan {
       }
       const update = {TableName: this.#table.name, Key: wireKey(keys.rollups()), ...e.update()}
       try {
-        await retrying(() => this.#table.transport.send('UpdateItem', update), {
-          ...this.#table.backoff,
-          retryable: isRetryableWhenIdempotent,
-        })
+        await sendRepeatable(this.#table, 'UpdateItem', update)
       } catch (error) {
         // Another process was first, or the response was lost: read again.
         if (!(error instanceof ConditionFailed) || attempt >= ATTEMPTS) throw error

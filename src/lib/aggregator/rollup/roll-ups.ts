@@ -1,8 +1,8 @@
 import type {RollupSchedule} from '../../core/window.js'
-import {ConditionFailed, isInvalid, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed, isInvalid} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {pause, retrying} from '../../dynamo/retry.js'
-import {getItem, type Table} from '../../repository/table/table.js'
+import {pause} from '../../dynamo/retry.js'
+import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {isOfOthers} from '../../repository/usage/parts.js'
 import {type CoarseUsage, isRolledUp, isSameUsage, readWithin, sumOfParts} from '../../repository/usage/sum.js'
 import {type Item, s} from '../../schema/attribute-value.js'
@@ -51,10 +51,7 @@ async function write(table: Table, sum: Item, stored: Item | undefined): Promise
   e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
   const version = s(String(Number(before ?? 0) + 1))
   const request = {TableName: table.name, Item: {...sum, [rolledUp]: version}, ...e.write()}
-  await retrying(() => table.transport.send('PutItem', request), {
-    ...table.backoff,
-    retryable: isRetryableWhenIdempotent,
-  })
+  await sendRepeatable(table, 'PutItem', request)
 }
 
 export interface RollupBatch {

@@ -1,8 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
-import {retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import type {Table} from '../../repository/table/table.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/read.js'
@@ -74,8 +72,8 @@ function fixOf({code, hint}: ZaelError): string | null {
 type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousBackups'
 
 function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
-  const send = () => table.transport.send<Description>(operation, {TableName: table.name})
-  return retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}) as Promise<OperationOutput<O>>
+  const request = {TableName: table.name}
+  return sendRepeatable<Description>(table, operation, request) as Promise<OperationOutput<O>>
 }
 
 function refusalOf(check: () => void): ZaelError | undefined {

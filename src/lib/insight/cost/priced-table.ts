@@ -1,9 +1,8 @@
 import {WINDOWS, type Window} from '../../core/window.js'
-import {Denied, isRetryableWhenIdempotent, RequestFailed, ValidationFailed} from '../../dynamo/errors.js'
-import {retrying} from '../../dynamo/retry.js'
+import {unlessRefused} from '../../infra/aws/errors.js'
 import {parameterText} from '../../infra/stack/option.js'
 import {STACK_OPTIONS} from '../../infra/stack/options.js'
-import type {Table} from '../../repository/table/table.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {indexes} from '../../schema/attributes.js'
 
 export interface PricedTable {
@@ -47,25 +46,18 @@ export async function readPricedTable(table: Table): Promise<PricedTable> {
   }
 }
 
-async function describe({transport, name: TableName, backoff}: Table) {
-  const send = () => transport.send('DescribeTable', {TableName})
-  const {Table: description = {}} = await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
+async function describe(table: Table) {
+  const {Table: description = {}} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name})
   return description
 }
 
 /** `null` if a local engine does not support the request or the caller lacks permission. */
-async function recoveryOf({transport, name: TableName, backoff}: Table): Promise<boolean | null> {
-  const send = () => transport.send('DescribeContinuousBackups', {TableName})
-  try {
-    const {ContinuousBackupsDescription: backups} = await retrying(send, {
-      ...backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
+async function recoveryOf(table: Table): Promise<boolean | null> {
+  return unlessRefused(async () => {
+    const request = {TableName: table.name}
+    const {ContinuousBackupsDescription: backups} = await sendRepeatable(table, 'DescribeContinuousBackups', request)
     return backups?.PointInTimeRecoveryDescription?.PointInTimeRecoveryStatus === 'ENABLED'
-  } catch (error) {
-    if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
-    throw error
-  }
+  })
 }
 
 export interface CostSettings {

@@ -2,7 +2,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {tidyScope} from '../../repository/limits/limit-sync.js'
 import {readAll} from '../../repository/table/query.js'
 import {getItem} from '../../repository/table/table.js'
-import {isRefused, transact} from '../../repository/table/transact.js'
+import {isApplied, transact} from '../../repository/table/transact.js'
 import {type Item, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {decodeBoosts} from '../../schema/boost-record.js'
@@ -110,14 +110,9 @@ async function changeRegistry(
   else change.delete(attributes.registry.resources, {SS: [resource]})
   for (const [name, value] of Object.entries(registryIndexKeys(namespace))) change.setIfMissing(name, value)
   const registry = wireKey(keys.resourceRegistry(namespace))
-  try {
-    await transact(table, [
-      {ConditionCheck: {TableName: table.name, Key: config, ...check.write()}},
-      {Update: {TableName: table.name, Key: registry, ...change.update()}},
-    ])
-    return true
-  } catch (error) {
-    if (isRefused(error)) return false
-    throw error
-  }
+  const writes = [
+    {ConditionCheck: {TableName: table.name, Key: config, ...check.write()}},
+    {Update: {TableName: table.name, Key: registry, ...change.update()}},
+  ]
+  return isApplied(transact(table, writes))
 }

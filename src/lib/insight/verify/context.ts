@@ -1,9 +1,8 @@
 import type {RollupSchedule} from '../../core/window.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import {readAll} from '../../repository/table/query.js'
-import type {NamespaceTable, Table} from '../../repository/table/table.js'
+import {type NamespaceTable, sendRepeatable, type Table} from '../../repository/table/table.js'
+import {isApplied} from '../../repository/table/transact.js'
 import {readRollups} from '../../repository/usage/sum.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {hasKey, keyOf, wireKey} from '../../schema/keys.js'
@@ -78,10 +77,8 @@ export async function repairAttributes(
     if (value) e.set(name, value)
     else e.remove(name)
   }
-  return applied(
-    () => table.transport.send('UpdateItem', {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}),
-    table,
-  )
+  const request = {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}
+  return isApplied(sendRepeatable(table, 'UpdateItem', request))
 }
 
 /** Resolves to false if the item has the attribute by now. */
@@ -89,18 +86,6 @@ export async function deleteWithout(table: Table, item: Item, missing: string): 
   if (!hasKey(item)) return false
   const e = new ExpressionBuilder()
   e.condition(`attribute_not_exists(${e.name(missing)})`)
-  return applied(
-    () => table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(keyOf(item)), ...e.write()}),
-    table,
-  )
-}
-
-async function applied(send: () => Promise<unknown>, table: Table): Promise<boolean> {
-  try {
-    await retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent})
-    return true
-  } catch (error) {
-    if (error instanceof ConditionFailed) return false
-    throw error
-  }
+  const request = {TableName: table.name, Key: wireKey(keyOf(item)), ...e.write()}
+  return isApplied(sendRepeatable(table, 'DeleteItem', request))
 }

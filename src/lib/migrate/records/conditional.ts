@@ -1,11 +1,10 @@
 import {createHash} from 'node:crypto'
 import {batchGet, batchWrite} from '../../dynamo/batch.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type RangeQuery, readAll} from '../../repository/table/query.js'
-import {isRefused, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
+import {sendRepeatable} from '../../repository/table/table.js'
+import {isApplied, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {isKeyAttribute, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
@@ -31,25 +30,12 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 ): Promise<boolean> {
   const request = {...input, TableName: table.name} as OperationInput<O>
   refusePlaceholder(request)
-  try {
-    const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
-    await retrying(() => table.transport.send(operation, request, {signal}), options)
-    return true
-  } catch (error) {
-    if (error instanceof ConditionFailed) return false
-    throw error
-  }
+  return isApplied(sendRepeatable(table, operation, request, {signal}))
 }
 
 export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
   for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
-  try {
-    await transact(table, items, {signal})
-    return true
-  } catch (error) {
-    if (isRefused(error)) return false
-    throw error
-  }
+  return isApplied(transact(table, items, {signal}))
 }
 
 /** A record without a registered namespace must never be written. */

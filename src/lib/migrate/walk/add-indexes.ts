@@ -1,7 +1,8 @@
-import {isRetryableWhenIdempotent, Unavailable, ValidationFailed} from '../../dynamo/errors.js'
+import {Unavailable, ValidationFailed} from '../../dynamo/errors.js'
 import {DEFAULT_ATTEMPTS, pause, retrying} from '../../dynamo/retry.js'
 import {loadTableDefinition, type TableDefinition} from '../../dynamo/table-definition.js'
 import type {Operation, OperationInput, OperationOutput} from '../../dynamo/transport.js'
+import {sendRepeatable} from '../../repository/table/table.js'
 import type {MigrationContext} from '../records/finding.js'
 
 const POLL_MS = 2_000
@@ -119,6 +120,5 @@ function send<O extends Operation>(
   operation: O,
   input: OperationInput<O>,
 ): Promise<OperationOutput<O>> {
-  const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
-  return retrying(() => table.transport.send(operation, input, {signal}), options)
+  return sendRepeatable(table, operation, input, {signal})
 }

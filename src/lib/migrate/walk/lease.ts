@@ -2,11 +2,10 @@ import {setMaxListeners} from 'node:events'
 import {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
-import {Aborted, ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import {getItem, type Table, untilAborted} from '../../repository/table/table.js'
+import {getItem, sendRepeatable, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {spellKey} from '../../schema/keys.js'
@@ -164,10 +163,8 @@ export class MigrationLease {
   }
 
   async #put(record: MigrationRecord, e: ExpressionBuilder, signal: AbortSignal | undefined): Promise<void> {
-    const {name: TableName, transport, backoff} = this.#table
-    const request = {TableName, Item: encodeMigration(record), ...e.write()}
-    const options = {...backoff, signal, retryable: isRetryableWhenIdempotent}
-    await retrying(() => transport.send('PutItem', request, {signal}), options)
+    const request = {TableName: this.#table.name, Item: encodeMigration(record), ...e.write()}
+    await sendRepeatable(this.#table, 'PutItem', request, {signal})
   }
 }
 

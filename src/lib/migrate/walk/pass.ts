@@ -1,6 +1,5 @@
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
-import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
+import {sendRepeatable} from '../../repository/table/table.js'
 import type {StepCounts} from '../../schema/migration-record.js'
 import {LimitlessFinder} from '../limitless/find.js'
 import {type Limitless, LimitlessTally} from '../limitless/tally.js'
@@ -153,7 +152,6 @@ function countsOf({moves}: MigrationStep, {old}: ClassifiedPage, outcomes: reado
 }
 
 async function estimateItems({table, signal}: MigrationContext): Promise<number | undefined> {
-  const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
-  const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
+  const {Table} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name}, {signal})
   return Table?.ItemCount || undefined
 }

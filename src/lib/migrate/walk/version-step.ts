@@ -1,7 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
-import {retrying} from '../../dynamo/retry.js'
-import type {Table} from '../../repository/table/table.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility, SCHEMA_VERSION, UPDATED_BY_ZAEL} from '../../repository/table/version-compatibility.js'
 import {keyId, keys} from '../../schema/keys.js'
@@ -46,7 +44,6 @@ export async function recordVersion(context: MigrationContext, ourVersion: strin
 }
 
 async function hasLocalIndexes({table, signal}: MigrationContext): Promise<boolean> {
-  const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
-  const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
+  const {Table} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name}, {signal})
   return (Table?.LocalSecondaryIndexes ?? []).length > 0
 }

@@ -1,7 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {
@@ -15,7 +13,7 @@ import {
 } from '../../schema/provisioner-record.js'
 import {ranges} from '../../schema/ranges.js'
 import {readAll} from '../table/query.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 /** `undefined` if a part is missing. Reads part by part to save memory. */
 export async function readParts(
@@ -47,12 +45,12 @@ export async function readParts(
 
 /** Sequential: a part takes up to 400 of its partition's 1,000 write units per s. `base`: the revision to replace. */
 export async function writeParts(table: NamespaceTable, managed: Managed, base: string): Promise<PartSet> {
-  const {namespace, transport, name, randomBytes, backoff} = table
+  const {namespace, name, randomBytes} = table
   const set = Buffer.from(randomBytes(8)).toString('base64url')
   let count = 0
   for (const part of divide(managed)) {
     const request = {TableName: name, Item: encodePart(namespace, {set, number: count, base}, part)}
-    await retrying(() => transport.send('PutItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+    await sendRepeatable(table, 'PutItem', request)
     count++
   }
   return {set, count}
@@ -65,7 +63,7 @@ export interface NamedParts {
 
 /** `readNamed` runs after the parts were found: a part based on another revision can never be named. */
 export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<NamedParts>): Promise<void> {
-  const {namespace, transport, name, backoff} = table
+  const {namespace, name} = table
   const found: PartIdentity[] = []
   const e = new ExpressionBuilder()
   e.project(...keyNames(), attributes.provisioner.base)
@@ -77,7 +75,7 @@ export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Pr
   for (const part of found) {
     if (part.set === parts?.set || part.base === base) continue
     const request = {TableName: name, Key: wireKey(keys.provisionerPart(namespace, part.set, part.number))}
-    await retrying(() => transport.send('DeleteItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+    await sendRepeatable(table, 'DeleteItem', request)
   }
 }
 

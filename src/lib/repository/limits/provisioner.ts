@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
@@ -17,7 +16,7 @@ import {
   partSetOf,
   revisionOf,
 } from '../../schema/provisioner-record.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
 import {deleteDeadParts, partsMissing, readParts, writeParts} from './provisioner-parts.js'
 
 const names = attributes.provisioner
@@ -81,7 +80,7 @@ export class Provisioner {
   }
 
   async #switch(item: Item, id: string, seen: SeenProvisioner): Promise<void> {
-    const {namespace, transport, name, backoff} = this.#table
+    const {namespace, name} = this.#table
     const e = new ExpressionBuilder()
     requireUnchanged(e, seen)
     // Only our own attributes: other tools keep theirs in the same item.
@@ -93,7 +92,7 @@ export class Provisioner {
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
     } as const
     try {
-      await retrying(() => transport.send('UpdateItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
+      await sendRepeatable(this.#table, 'UpdateItem', request)
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error
       // Our revision: an earlier attempt wrote it, and its response was lost.

@@ -1,10 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {scanPages} from '../../dynamo/paging.js'
-import {retrying} from '../../dynamo/retry.js'
 import type {Key} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {keyOf, keys, wireKey} from '../../schema/keys.js'
@@ -19,7 +17,7 @@ import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {isoSeconds, readString} from '../../schema/read.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
-import {getItem, type Table} from '../table/table.js'
+import {getItem, sendRepeatable, type Table} from '../table/table.js'
 import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
 import {countIndexed, countNamespace, hasRecords, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
@@ -219,8 +217,7 @@ export class Namespaces {
     const TransactItems = [byId, keys.namespaceByName(record.name)].map(key => ({
       Get: {TableName: this.#table.name, Key: wireKey(key)},
     }))
-    const send = () => this.#table.transport.send('TransactGetItems', {TransactItems})
-    const answer = await retrying(send, {...this.#table.backoff, retryable: isRetryableWhenIdempotent})
+    const answer = await sendRepeatable(this.#table, 'TransactGetItems', {TransactItems})
     const [now, named] = (answer.Responses ?? []).map(({Item}) => Item && decodeNamespace(Item))
     return now && {...now, halfDeleted: now.status === 'active' && named?.id !== id}
   }

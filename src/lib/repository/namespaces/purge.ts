@@ -2,10 +2,9 @@ import {InvalidInput} from '../../core/errors.js'
 import {isNamespaceId} from '../../core/names.js'
 import {batchWrite} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {Aborted, ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {scanPages} from '../../dynamo/paging.js'
-import {retrying} from '../../dynamo/retry.js'
 import {type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
@@ -14,7 +13,7 @@ import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
-import type {Table} from '../table/table.js'
+import {sendRepeatable, type Table} from '../table/table.js'
 import {putNew} from '../table/transact.js'
 import {namespaceChanged, namespaceState} from './errors.js'
 import {changeState, type Namespace, nameElsewhere} from './states.js'
@@ -104,9 +103,8 @@ async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Na
   const now = isoSeconds(table.clock())
   const record: NamespaceRecord = {id, name, status: 'purging', createdAt: now, deletedAt: now}
   const {Put} = putNew(table, encodeNamespaceById(record))
-  const retry = {...table.backoff, retryable: isRetryableWhenIdempotent}
   try {
-    await retrying(() => table.transport.send('PutItem', Put), retry)
+    await sendRepeatable(table, 'PutItem', Put)
   } catch (error) {
     const found = error instanceof ConditionFailed && error.oldItem ? decodeNamespace(error.oldItem) : undefined
     // Its own response may have been lost; anything else is an earlier registration.
@@ -142,11 +140,7 @@ async function finish(table: Table, seen: Namespace, signal: AbortSignal | undef
   e.condition(`attribute_not_exists(${e.name(attributes.key.partition)}) OR ${isPurging}`)
   const request = {TableName: table.name, Key: wireKey(keys.namespaceById(seen.id)), ...e.write()}
   try {
-    await retrying(() => table.transport.send('DeleteItem', request, {signal}), {
-      ...table.backoff,
-      signal,
-      retryable: isRetryableWhenIdempotent,
-    })
+    await sendRepeatable(table, 'DeleteItem', request, {signal})
   } catch (error) {
     throw error instanceof ConditionFailed ? namespaceChanged(seen, error) : error
   }

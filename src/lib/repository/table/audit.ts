@@ -3,10 +3,9 @@ import {checkEntityId} from '../../core/names.js'
 import {LATEST_ULID_MS, ulid} from '../../core/ulid.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryPages} from '../../dynamo/paging.js'
-import {retrying} from '../../dynamo/retry.js'
 import {type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {type AuditRecord, decodeAudit, encodeAudit} from '../../schema/audit-record.js'
@@ -17,7 +16,7 @@ import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
 import {badCursor, decodeCursor, encodeCursor} from './cursor.js'
 import {checkPageLimit, type PageRequest, queryInput, type RecordPage, readAll, readPage} from './query.js'
-import {getItem, type NamespaceTable} from './table.js'
+import {getItem, type NamespaceTable, sendRepeatable} from './table.js'
 import {putNew, type TransactItem} from './transact.js'
 
 const DEFAULT_RETENTION_DAYS = 90
@@ -77,12 +76,10 @@ export class Audit {
 
   /** Writes an event by itself, for changes that no transaction can hold. */
   async record(event: AuditEvent): Promise<AuditRecord> {
-    const {transport, backoff} = this.#table
     const record = await this.#stamp(event)
     const {Put} = putNew(this.#table, encodeAudit(record))
-    const send = () => transport.send('PutItem', Put)
     try {
-      await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
+      await sendRepeatable(this.#table, 'PutItem', Put)
     } catch (error) {
       // 80 random bits do not collide by chance: an attempt whose response was lost wrote this event.
       if (!(error instanceof ConditionFailed)) throw error

@@ -1,6 +1,6 @@
 import {isRetryableWhenIdempotent, TableMissing} from '../../dynamo/errors.js'
 import {type Backoff, retrying} from '../../dynamo/retry.js'
-import type {Transport} from '../../dynamo/transport.js'
+import type {Operation, OperationInput, OperationOutput, SendOptions, Transport} from '../../dynamo/transport.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
@@ -41,18 +41,23 @@ interface ReadOptions {
 export async function getItem(table: Table, key: Key, options: ReadOptions = {}): Promise<Item | undefined> {
   const {consistent = true, signal, timeoutMs} = options
   const request = {TableName: table.name, Key: wireKey(key), ConsistentRead: consistent}
-  const answer = await retrying(() => table.transport.send('GetItem', request, {signal, timeoutMs}), {
-    ...table.backoff,
-    signal,
-    retryable: isRetryableWhenIdempotent,
-  })
-  return answer.Item
+  return (await sendRepeatable(table, 'GetItem', request, {signal, timeoutMs})).Item
 }
 
-export async function isEmptyTable({transport, name: TableName, backoff}: Table): Promise<boolean> {
-  const request = {TableName, Limit: 1, ConsistentRead: true}
-  const send = () => transport.send('Scan', request)
-  const {Items = []} = await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
+/** Retries even if the request may have been applied, so repeating it must be harmless. */
+export function sendRepeatable<O extends Operation>(
+  {transport, backoff}: Pick<Table, 'transport' | 'backoff'>,
+  operation: O,
+  request: OperationInput<O>,
+  options?: SendOptions,
+): Promise<OperationOutput<O>> {
+  const send = () => transport.send(operation, request, options)
+  return retrying(send, {...backoff, signal: options?.signal, retryable: isRetryableWhenIdempotent})
+}
+
+export async function isEmptyTable(table: Table): Promise<boolean> {
+  const request = {TableName: table.name, Limit: 1, ConsistentRead: true}
+  const {Items = []} = await sendRepeatable(table, 'Scan', request)
   return Items.length === 0
 }
 

@@ -1,4 +1,4 @@
-import {isRetryableWhenIdempotent, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
+import {ConditionFailed, isRetryableWhenIdempotent, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
@@ -52,4 +52,15 @@ export function checkMissing(table: Table, key: Key): TransactItem {
 export function isRefused(error: unknown, place?: number): error is TransactionCancelled {
   if (!(error instanceof TransactionCancelled)) return false
   return place === undefined ? error.hasConditionFailure : error.reasons[place]?.code === 'ConditionalCheckFailed'
+}
+
+/** `false`: a condition of the write, or of the transaction, failed. */
+export async function isApplied(write: Promise<unknown>): Promise<boolean> {
+  try {
+    await write
+    return true
+  } catch (error) {
+    if (error instanceof ConditionFailed || isRefused(error)) return false
+    throw error
+  }
 }

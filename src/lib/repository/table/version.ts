@@ -1,14 +1,13 @@
 import {batchGet} from '../../dynamo/batch.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {retrying} from '../../dynamo/retry.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keyId, keys, wireKey} from '../../schema/keys.js'
 import {legacyVersionKey} from '../../schema/legacy-key.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
-import type {Table} from './table.js'
+import {sendRepeatable, type Table} from './table.js'
 import {putNew} from './transact.js'
 import {AGGREGATOR_MARK, needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
 
@@ -40,10 +39,7 @@ export async function ensureVersion(table: Table, {by}: {by: string}): Promise<V
   }
   const {Put} = putNew(table, encodeVersion(first))
   try {
-    await retrying(() => table.transport.send('PutItem', Put), {
-      ...table.backoff,
-      retryable: isRetryableWhenIdempotent,
-    })
+    await sendRepeatable(table, 'PutItem', Put)
     return first
   } catch (error) {
     if (!(error instanceof ConditionFailed)) throw error
@@ -62,8 +58,5 @@ export async function markAggregator(table: Table): Promise<boolean> {
 export async function updateVersion(table: Table, e: ExpressionBuilder): Promise<void> {
   e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   const request = {TableName: table.name, Key: wireKey(keys.version()), ...e.update()}
-  await retrying(() => table.transport.send('UpdateItem', request), {
-    ...table.backoff,
-    retryable: isRetryableWhenIdempotent,
-  })
+  await sendRepeatable(table, 'UpdateItem', request)
 }

@@ -3,6 +3,7 @@ import type {Lease} from '../limiter/lease.js'
 import type {LimitNames} from './dialects.js'
 import {createGuard, type DecisionOptions, type GuardOutcome, type RefusedRequest} from './guard.js'
 import type {TokenEstimate} from './model-call.js'
+import {warningOnce} from './problem.js'
 import {
   type LearningLimiter,
   type ProviderAccount,
@@ -179,14 +180,4 @@ export function patiently(work: Promise<unknown>): Promise<void> {
   })
 }
 
-let hasWarned = false
-
-function warnUnsettled(error: unknown): void {
-  if (hasWarned) return
-  hasWarned = true
-  const why = error instanceof Error ? error.message : String(error)
-  process.emitWarning(`The tokens of a call stay charged as they were estimated (${why}). Said once per process.`, {
-    type: 'ZaelWarning',
-    code: 'ZAEL_UNSETTLED',
-  })
-}
+const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay charged as they were estimated')

@@ -74,3 +74,13 @@ export function onAnswered(response: NodeResponse, listener: (status: number) =>
     if (response.headersSent) listener(response.statusCode).catch(error => process.emitWarning(error))
   })
 }
+
+export function warningOnce(code: string, what: string): (error: unknown) => void {
+  let hasWarned = false
+  return error => {
+    if (hasWarned) return
+    hasWarned = true
+    const why = error instanceof Error ? error.message : String(error)
+    process.emitWarning(`${what} (${why}). Said once per process.`, {type: 'ZaelWarning', code})
+  }
+}

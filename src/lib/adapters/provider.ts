@@ -1,6 +1,7 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
+import {warningOnce} from './problem.js'
 import {
   type ProviderAnswer,
   type ProviderLimit,
@@ -127,14 +128,4 @@ function waitMs(told: ToldLimits[ProviderLimit], amount: number): number {
   return (Math.max(1, amount - left) * resetMs) / (limit - left)
 }
 
-let hasWarned = false
-
-function warnUntaught(error: unknown): void {
-  if (hasWarned) return
-  hasWarned = true
-  const why = error instanceof Error ? error.message : String(error)
-  process.emitWarning(`What a provider told about its limits was not written (${why}). Said once per process.`, {
-    type: 'ZaelWarning',
-    code: 'ZAEL_UNTAUGHT',
-  })
-}
+const warnUntaught = warningOnce('ZAEL_UNTAUGHT', 'What a provider told about its limits was not written')

@@ -1,7 +1,6 @@
 import {formatCount} from '../../core/text/text.js'
-import {TableMissing} from '../../dynamo/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import {isEmptyTable, type Table} from '../../repository/table/table.js'
+import {describeTable, isEmptyTable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {indexes as indexNames, keyNames} from '../../schema/attributes.js'
 import type {Aws} from '../aws/clients.js'
@@ -151,13 +150,10 @@ export interface ExistingTable {
 
 const DEFAULT_RECOVERY_DAYS = 35
 
-async function readExistingTable({transport, name: TableName}: Table): Promise<ExistingTable | undefined> {
-  const described = await transport.send('DescribeTable', {TableName}).catch(error => {
-    if (error instanceof TableMissing) return undefined
-    throw error
-  })
-  if (!described) return undefined
-  const {Table: found = {}} = described
+async function readExistingTable(table: Table): Promise<ExistingTable | undefined> {
+  const {transport, name: TableName} = table
+  const found = await describeTable(table)
+  if (!found) return undefined
   const [expiry, recoveryDays] = await Promise.all([
     unlessRefused(() => transport.send('DescribeTimeToLive', {TableName})),
     unlessRefused(() => transport.send('DescribeContinuousBackups', {TableName})),

@@ -1,8 +1,8 @@
 import {GetTemplateCommand} from '@aws-sdk/client-cloudformation'
 import {parseDocument} from 'yaml'
 import {ZaelError} from '../../core/errors.js'
-import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
-import {type Table, untilAborted} from '../../repository/table/table.js'
+import {ValidationFailed} from '../../dynamo/errors.js'
+import {describeTable, type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
@@ -81,14 +81,10 @@ export async function planDeletion(
   }
 }
 
-export async function readTable({transport, name: TableName}: Table): Promise<TableSummary | undefined> {
-  try {
-    const {Table: found} = await transport.send('DescribeTable', {TableName})
-    return {name: TableName, items: found?.ItemCount ?? 0, isProtected: found?.DeletionProtectionEnabled ?? false}
-  } catch (error) {
-    if (error instanceof TableMissing) return undefined
-    throw error
-  }
+export async function readTable(table: Table): Promise<TableSummary | undefined> {
+  const found = await describeTable(table)
+  if (!found) return undefined
+  return {name: table.name, items: found.ItemCount ?? 0, isProtected: found.DeletionProtectionEnabled ?? false}
 }
 
 /** Reads the deployed template, which may be older than this package's. */

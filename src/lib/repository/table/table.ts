@@ -61,14 +61,19 @@ export async function isEmptyTable(table: Table): Promise<boolean> {
   return Items.length === 0
 }
 
-/** Projection of the table's resource index; `null`: no such index; `undefined`: no table. */
-export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
+/** `undefined`: no table. */
+export async function describeTable({transport, name: TableName}: Table) {
   try {
-    const {Table: found} = await transport.send('DescribeTable', {TableName})
-    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)
-    return index?.Projection?.ProjectionType ?? null
+    return (await transport.send('DescribeTable', {TableName})).Table ?? {}
   } catch (error) {
     if (error instanceof TableMissing) return undefined
     throw error
   }
+}
+
+/** Projection of the table's resource index; `null`: no such index; `undefined`: no table. */
+export async function readResourceIndex(table: Table): Promise<string | null | undefined> {
+  const found = await describeTable(table)
+  const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)
+  return found && (index?.Projection?.ProjectionType ?? null)
 }

@@ -69,8 +69,7 @@ const plannedBoostsSchema = listOf({
   ends: z.boolean().describe('True: applying the manifest ends the boost, because it states no such limit there'),
 }).describe('Limits that have other values until an instant, of scopes that are stated or managed')
 
-export const limitsApplyResult = strictObject({
-  dryRun: z.boolean(),
+const planShape = {
   namespace: z.string(),
   changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
   adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
@@ -78,6 +77,11 @@ export const limitsApplyResult = strictObject({
   boosts: plannedBoostsSchema,
   lost: plannedLossSchema,
   altered: alteredLimitsSchema,
+}
+
+export const limitsApplyResult = strictObject({
+  dryRun: z.boolean(),
+  ...planShape,
   result: strictObject({
     outcome: z.enum(['complete', 'failed', 'interrupted']),
     created: count,
@@ -119,13 +123,7 @@ export const limitsExportResult = strictObject({
 export type LimitsExportResult = ResultOf<typeof limitsExportResult>
 
 export const limitsPlanResult = strictObject({
-  namespace: z.string(),
-  changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
-  adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
-  counts: changeCountsSchema,
-  boosts: plannedBoostsSchema,
-  lost: plannedLossSchema,
-  altered: alteredLimitsSchema,
+  ...planShape,
   impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
 }).meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>

@@ -1,4 +1,4 @@
-import {z} from 'zod'
+import {preprocess, z} from 'zod'
 import {calendarCheck} from '../core/calendar/schedule.js'
 import {InvalidInput} from '../core/errors.js'
 import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limits/limit.js'
@@ -121,7 +121,7 @@ const WHEN = `(/${PERIOD})?(:${AMOUNT})?|/${PERIOD}!|/(hour|day|week|month)@[A-Z
 const ANY_NAME = 'limit='
 
 /** Short syntax without the name: `100k/min:200k`. A number is taken as written. */
-const rateText = z.preprocess(
+const rateText = preprocess(
   asText,
   z
     .string({
@@ -164,7 +164,7 @@ function wholeNumber(what: string, largest: number, least = 1) {
     input === undefined
       ? `the ${what} is missing`
       : `must be a whole number from ${least} to ${largest}, not ${describeValue(input)}`
-  return z.preprocess(read, z.int({error}).min(least).max(largest))
+  return preprocess(read, z.int({error}).min(least).max(largest))
 }
 
 const tokens = (what: string) => wholeNumber(what, MAX_TOKENS)
@@ -178,9 +178,9 @@ function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
 }
 
 const plainText = (what: string) =>
-  z.preprocess(asText, z.string({error: ({input}) => `${what} must be text, not ${describeValue(input)}`}))
+  preprocess(asText, z.string({error: ({input}) => `${what} must be text, not ${describeValue(input)}`}))
 
-const scale = z.preprocess(
+const scale = preprocess(
   asRead,
   z
     .number({error: ({input}) => `must be a number above 0, not ${describeValue(input)}`})
@@ -215,7 +215,7 @@ const rateFields = fieldsOf('a limit', {
   reset_after_seconds: wholeNumber('session', MAX_PERIOD_SECONDS)
     .optional()
     .describe('A quota: full again this long after its first use.'),
-  soft: z.preprocess(asRead, booleanValue).optional().describe('Counted, but never a reason to refuse.'),
+  soft: preprocess(asRead, booleanValue).optional().describe('Counted, but never a reason to refuse.'),
 }).transform((fields, ctx): Rate => {
   const {capacity, burst, schedule, reset_schedule: resets, reset_after_seconds: afterSeconds} = fields
   const full = burst ?? capacity
@@ -287,14 +287,12 @@ const switchValue = z.union([
 /** Without limits, a scope needs a policy, as in the Python system. */
 const scope = fieldsOf('this', {
   limits: limits.optional(),
-  disabled: z
-    .preprocess(asRead, switchValue.nullable())
+  disabled: preprocess(asRead, switchValue.nullable())
     .optional()
     .describe(
       'Refuse every request, or with false none; bypass: let all pass. null: the next level decides. If absent, the stored value stays.',
     ),
-  cascade: z
-    .preprocess(asRead, booleanValue.nullable())
+  cascade: preprocess(asRead, booleanValue.nullable())
     .optional()
     .describe(
       'Whether requests are also charged to the parent. null: the next level decides. If absent, the stored value stays.',
@@ -332,16 +330,15 @@ function accessOf(disabled: boolean | 'bypass' | null): AccessSwitch | undefined
 const mapOf = <T>(entries: Readonly<Record<string, T>>): ReadonlyMap<string, T> => new Map(Object.entries(entries))
 
 const system = fieldsOf('the system section', {
-  on_unavailable: z
-    .preprocess(
-      asText,
-      z.enum(POLICIES, {
-        error: ({input}) =>
-          typeof input === 'string'
-            ? notOneOf('a policy', input, POLICIES)
-            : `must be allow or block, not ${describeValue(input)}`,
-      }),
-    )
+  on_unavailable: preprocess(
+    asText,
+    z.enum(POLICIES, {
+      error: ({input}) =>
+        typeof input === 'string'
+          ? notOneOf('a policy', input, POLICIES)
+          : `must be allow or block, not ${describeValue(input)}`,
+    }),
+  )
     .optional()
     .describe('What limiters do when the table cannot be reached. If absent, the stored value stays.'),
   // Files of the Python system may state a policy with empty limits.
@@ -360,16 +357,13 @@ const system = fieldsOf('the system section', {
   .transform(({limits = [], on_unavailable: onUnavailable}) => ({limits, onUnavailable}))
 
 export const entity = fieldsOf('an entity', {
-  name: z
-    .preprocess(asText, z.string({error: ({input}) => `must be text, not ${describeValue(input)}`}))
+  name: preprocess(asText, z.string({error: ({input}) => `must be text, not ${describeValue(input)}`}))
     .optional()
     .describe('Display name.'),
-  parent: z
-    .preprocess(asText, entityId.nullable())
+  parent: preprocess(asText, entityId.nullable())
     .optional()
     .describe('The entity whose budget it shares; null for none.'),
-  cascade: z
-    .preprocess(asRead, booleanValue)
+  cascade: preprocess(asRead, booleanValue)
     .optional()
     .describe('Whether every request is also charged to the parent, where no cascade policy says otherwise.'),
   metadata: metadataSchema.optional().describe('Free-form data.'),
@@ -394,16 +388,14 @@ export const entitiesSchema = entriesOf('entities', entityId, entity)
 
 /** Its JSON Schema for editors: `templates/limits.schema.json`. */
 export const manifestSchema = fieldsOf('a manifest', {
-  namespace: z
-    .preprocess(
-      asText,
-      checkedNameOf(
-        checkNamespaceName,
-        'must be a name',
-        'the key "namespace" is missing; it names the namespace of this file',
-      ).meta({...nameForm('namespace')}),
-    )
-    .describe('Name of the namespace that the file is for.'),
+  namespace: preprocess(
+    asText,
+    checkedNameOf(
+      checkNamespaceName,
+      'must be a name',
+      'the key "namespace" is missing; it names the namespace of this file',
+    ).meta({...nameForm('namespace')}),
+  ).describe('Name of the namespace that the file is for.'),
   system: system.optional(),
   resources: entriesOf('resources', resourceName, scope)
     .optional()

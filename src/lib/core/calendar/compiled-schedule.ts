@@ -38,10 +38,6 @@ export class CompiledSchedule {
     )
   }
 
-  get hasResets(): boolean {
-    return this.#resets.length > 0
-  }
-
   /** Shards divide the result, not the configured rate. */
   rateAt(configured: Rate, ms: number): Rate {
     const {window} = this.#openAt(ms)

@@ -31,7 +31,6 @@ export interface Heights {
   readonly body: number
   /** For text in place of a list, without column titles. */
   readonly text: number
-  readonly hasColumnTitles: boolean
   readonly hasFilterLine: boolean
 }
 
@@ -98,7 +97,7 @@ function knownRowAt(reading: Reading, atMs: number, {readings}: WatchData): Row 
 
 export function heightsOf(rows: number, hasColumnTitles: boolean, hasFilterLine: boolean): Heights {
   const text = Math.max(0, rows - FIXED_LINES - (hasFilterLine ? 1 : 0))
-  return {body: Math.max(0, text - (hasColumnTitles ? 1 : 0)), text, hasColumnTitles, hasFilterLine}
+  return {body: Math.max(0, text - (hasColumnTitles ? 1 : 0)), text, hasFilterLine}
 }
 
 export function isTooSmall({columns, rows}: Size): boolean {

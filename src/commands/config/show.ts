@@ -1,8 +1,8 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
-import type {ConfigShowResult} from '../../lib/cli/base/results.js'
 import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/base/settings-presenter.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {ConfigShowResult} from '../../lib/cli/output/results.js'
 
 export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override baseFlags = StackCommand.baseFlags

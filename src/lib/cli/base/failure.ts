@@ -4,8 +4,8 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
 import {jsonText} from '../output/json-text.js'
 import {paint, safeLine} from '../output/paint.js'
+import type {ErrorResult} from '../output/results.js'
 import {withCommandHint} from './command-hints.js'
-import type {ErrorResult} from './results.js'
 
 export function asFailure(error: unknown): ZaelError {
   if (error instanceof ZaelError) return withCommandHint(error)

@@ -1,6 +1,6 @@
 import type {Listing} from '../output/listing.js'
+import type {ConfigShowResult} from '../output/results.js'
 import {factLines} from '../output/text-table.js'
-import type {ConfigShowResult} from './results.js'
 import {SETTING_KEYS} from './setting-rules.js'
 import {PROJECT_FILE, type Setting, type SettingSource, type Settings, type SettingsFiles} from './settings.js'
 

@@ -6,8 +6,9 @@ import {createTable, loadTableDefinition} from '../src/lib/dynamo/table-definiti
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
-import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/request/options.js'
+import type {RateLimiterOptions} from '../src/lib/limiter/request/options.js'
 import {type EngineOptions, startEngine} from '../src/lib/local/engines/engine.js'
+import type {TableSeams} from '../src/lib/repository/table/open-table.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
@@ -22,7 +23,7 @@ export interface BenchEnvironment {
   readonly transport: Transport
   /** A new namespace. */
   newTenant(): NamespaceTable
-  limiter(tenant: NamespaceTable, options?: RateLimiterOptions & LimiterSeams): RateLimiter
+  limiter(tenant: NamespaceTable, options?: RateLimiterOptions & TableSeams): RateLimiter
   configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
   addEntity(tenant: NamespaceTable, entity: string, parent: string): Promise<void>
   close(): Promise<void>

@@ -42,34 +42,15 @@ const SCENARIOS: readonly Scenario[] = [
   {name: 'demand 16×, 3 limiters', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 3},
 ]
 
-/** One contended bucket, with and without shared writes. */
+/** One contended bucket. */
 export async function pressHotBucket(environment: BenchEnvironment, durationMs: number): Promise<string> {
   const rows: string[][] = []
-  for (const scenario of SCENARIOS) {
-    for (const merge of scenario.settle ? [true] : [true, false])
-      rows.push(await press(environment, scenario, merge, durationMs))
-  }
-  const header = [
-    'one bucket',
-    'writes',
-    'dec./s',
-    'calls/dec.',
-    'p50 ms',
-    'p99 ms',
-    'CPU µs',
-    'used',
-    'over',
-    'errors',
-  ]
+  for (const scenario of SCENARIOS) rows.push(await press(environment, scenario, durationMs))
+  const header = ['one bucket', 'dec./s', 'calls/dec.', 'p50 ms', 'p99 ms', 'CPU µs', 'used', 'over', 'errors']
   return textTable(header, rows)
 }
 
-async function press(
-  environment: BenchEnvironment,
-  scenario: Scenario,
-  merge: boolean,
-  durationMs: number,
-): Promise<string[]> {
+async function press(environment: BenchEnvironment, scenario: Scenario, durationMs: number): Promise<string[]> {
   const tenant = environment.newTenant()
   const limit = parseLimit(scenario.limit)
   await environment.configure(tenant, {level: 'resource', resource: RESOURCE}, scenario.limit)
@@ -86,7 +67,7 @@ async function press(
     },
   }
   const limiters = Array.from({length: scenario.limiters}, () =>
-    environment.limiter(tenant, {merge, transport, timeoutMs: 2 * durationMs}),
+    environment.limiter(tenant, {transport, timeoutMs: 2 * durationMs}),
   )
   for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
   const isScarce = 'perSecond' in scenario.load
@@ -115,7 +96,6 @@ async function press(
   const over = Math.max(0, charged - entitled, owed - charged)
   return [
     scenario.name,
-    merge ? 'shared' : 'direct',
     short((tally.decisions * 1000) / elapsedMs),
     short(callsMade / tally.decisions),
     short(percentile(tally.latenciesMs, 0.5)),

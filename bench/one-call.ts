@@ -137,7 +137,9 @@ export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof con
   return () => {
     const address = {entity: `bare-${next++ % BUCKETS}`, resource: RESOURCE, shard: 0}
     const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
-    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now(), room})
+    // Calls of one bucket may overtake each other here, which a queue prevents: their marks are not ordered.
+    const {slot, nonce} = nextMark()
+    return consumeUpdate(tenant, address, amounts, {slot, nonce}, {requests: 1, nowMs: Date.now(), room})
   }
 }
 

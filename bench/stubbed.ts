@@ -2,7 +2,8 @@ import {parseLimits} from '../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded} from '../src/lib/limiter/refusal/errors.js'
 import type {DecisionEvent} from '../src/lib/limiter/request/decision-event.js'
-import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/request/options.js'
+import type {RateLimiterOptions} from '../src/lib/limiter/request/options.js'
+import type {TableSeams} from '../src/lib/repository/table/open-table.js'
 import {decodeBucket} from '../src/lib/schema/bucket-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
 import {type Measured, measure, median} from './measure.js'
@@ -125,7 +126,7 @@ async function hotRow(): Promise<Row> {
   return {name: 'one hot bucket', atOnce: 1000, wire, operation: () => acquire(1), goal, over}
 }
 
-function stubbed(limits: string[], options: RateLimiterOptions & LimiterSeams = {}, roundTripMs = 0) {
+function stubbed(limits: string[], options: RateLimiterOptions & TableSeams = {}, roundTripMs = 0) {
   const wire = stubWire(roundTripMs)
   const place = {stack: 'zael-bench', namespaceId: NAMESPACE, transport: wire} as const
   const limiter = new RateLimiter({

@@ -2,8 +2,9 @@ import type {Amounts} from '../../src/lib/core/buckets/bucket.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import type {LimiterSeams, RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
 import {readShards} from '../../src/lib/repository/buckets/split.js'
+import type {TableSeams} from '../../src/lib/repository/table/open-table.js'
 import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record.js'
@@ -45,7 +46,7 @@ export class Scene {
   }
 
   /** A limiter as one process has it: with caches and queues of its own. */
-  limiter(options: RateLimiterOptions & LimiterSeams = {}): RateLimiter {
+  limiter(options: RateLimiterOptions & TableSeams = {}): RateLimiter {
     const transport: Transport = {send: (...args) => this.transport.send(...args)}
     return new RateLimiter({
       stack: this.table.name,

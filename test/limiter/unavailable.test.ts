@@ -3,7 +3,8 @@ import {Denied, TableMissing, ValidationFailed} from '../../src/lib/dynamo/error
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {RateLimiterUnavailable} from '../../src/lib/limiter/refusal/errors.js'
-import type {LimiterSeams, RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
+import type {TableSeams} from '../../src/lib/repository/table/open-table.js'
 import {encodeConfig, type OnUnavailable} from '../../src/lib/schema/config-record.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
@@ -25,7 +26,7 @@ describeOnEngine('when the table cannot be reached', () => {
   })
 
   /** Without a policy of its own unless given one. */
-  function limiter(options: RateLimiterOptions & LimiterSeams = {}): RateLimiter {
+  function limiter(options: RateLimiterOptions & TableSeams = {}): RateLimiter {
     const {namespace: namespaceId, transport} = scene
     return new RateLimiter({
       stack: table.name,

@@ -5,7 +5,7 @@ import {connectionsClosed} from '../dynamo/abort.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import {type LearntLimits, type Lesson, learnBucket} from '../repository/operations/learn.js'
-import {openTable} from '../repository/table/open-table.js'
+import {openTable, type TableSeams} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
@@ -34,7 +34,6 @@ import {
   type AcquireRequest,
   type BucketName,
   checkSettle,
-  type LimiterSeams,
   type LimiterSettings,
   type RateLimiterOptions,
   type Settle,
@@ -81,8 +80,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   constructor(options?: RateLimiterOptions)
   /** @internal */
-  constructor(options: RateLimiterOptions & LimiterSeams)
-  constructor(options: RateLimiterOptions & LimiterSeams = {}) {
+  constructor(options: RateLimiterOptions & TableSeams)
+  constructor(options: RateLimiterOptions & TableSeams = {}) {
     this.#onUnavailable = options.onUnavailable
     this.#isStrict = options.strict ?? false
     this.#settings = settingsOf(options)

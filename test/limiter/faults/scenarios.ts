@@ -1,6 +1,7 @@
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
-import type {LimiterSeams, RateLimiterOptions} from '../../../src/lib/limiter/request/options.js'
+import type {RateLimiterOptions} from '../../../src/lib/limiter/request/options.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
+import type {TableSeams} from '../../../src/lib/repository/table/open-table.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import type {Scenario, Stage} from './context.js'
@@ -31,7 +32,7 @@ async function drop(stage: Stage, shard: number): Promise<void> {
 }
 
 /** A limiter that has seen the bucket, its limits and its parent. */
-async function warm(stage: Stage, options?: RateLimiterOptions & LimiterSeams): Promise<RateLimiter> {
+async function warm(stage: Stage, options?: RateLimiterOptions & TableSeams): Promise<RateLimiter> {
   const limiter = stage.limiter(options)
   await stage.acquire(limiter, {rpm: 1})
   // What is asked together shares a write or not by whether the queue is idle.

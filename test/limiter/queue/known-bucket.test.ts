@@ -88,7 +88,7 @@ describe('queues', () => {
       backoff: {random: Math.random, sleep: async () => {}},
     }
     const entities = new EntityCache({clock: () => NOW, ttlMs: 1000, maxEntries: 100})
-    return new BucketQueues({table, settings, limits: {} as LimitSource, entities, merge: true})
+    return new BucketQueues({table, settings, limits: {} as LimitSource, entities})
   }
   const CHARGED = {isBypassed: false, incarnation: undefined, periods: new Map()}
   const unanswered = () => new Promise<never>(() => {})

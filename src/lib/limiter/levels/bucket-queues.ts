@@ -41,7 +41,6 @@ interface BucketQueuesOptions {
   readonly settings: LimiterSettings
   readonly limits: LimitSource
   readonly entities: EntityCache
-  readonly merge: boolean
 }
 
 export class BucketQueues {
@@ -114,7 +113,6 @@ export class BucketQueues {
       return known
     }
     const queue = new BucketQueue(this.services, address, key)
-    if (!this.#options.merge) return queue
     this.#makeRoom()
     this.#queues.set(key, queue)
     this.#idle.add(key)

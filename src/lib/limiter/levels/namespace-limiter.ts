@@ -29,7 +29,6 @@ interface NamespaceLimiterOptions {
   readonly reading?: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
-  readonly merge: boolean
   readonly random: () => number
   readonly defaultLimits: readonly Limit[]
 }
@@ -88,7 +87,7 @@ export class NamespaceLimiter {
   readonly #random: () => number
   #localRefusals = 0
 
-  constructor({table, reading = table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
+  constructor({table, reading = table, cache, settings, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = table
     const {configCheckMs, cacheSize} = settings
     this.table = table
@@ -103,7 +102,7 @@ export class NamespaceLimiter {
       cacheSize,
     })
     this.#entities = new EntityCache({clock, ttlMs: configCheckMs, maxEntries: cacheSize})
-    this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
+    this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities})
     this.#gatherer = new ShardGatherer(this.queues)
     this.#random = random
   }

@@ -3,16 +3,17 @@ import {ConfigCache} from '../../repository/limits/cache.js'
 import {namespaceMissing} from '../../repository/namespaces/errors.js'
 import {Namespaces} from '../../repository/namespaces/namespaces.js'
 import {openNamespace, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
+import type {TableSeams} from '../../repository/table/open-table.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
-import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from '../request/options.js'
+import type {LimiterSettings, RateLimiterOptions} from '../request/options.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
 export class NamespaceLookup {
   readonly #table: Table
   readonly #settings: LimiterSettings
-  readonly #options: RateLimiterOptions & LimiterSeams
+  readonly #options: RateLimiterOptions & TableSeams
   readonly #cache: ConfigCache
   readonly #reads: AbortSignal
   #namespace: Promise<NamespaceLimiter> | undefined
@@ -24,7 +25,7 @@ export class NamespaceLookup {
   constructor(
     table: Table,
     settings: LimiterSettings,
-    options: RateLimiterOptions & LimiterSeams,
+    options: RateLimiterOptions & TableSeams,
     /** Aborts lookups and reads of limits. */
     reads: AbortSignal,
   ) {
@@ -100,10 +101,10 @@ export class NamespaceLookup {
     })
     // After a failed lookup too: the previous limiter still holds unwritten refusals.
     if (this.#found?.table.namespace === namespace) return this.#found
-    const {defaultLimits = [], merge = true, random = Math.random} = this.#options
+    const {defaultLimits = [], random = Math.random} = this.#options
     const table = {...this.#table, namespace}
     const [settings, reading] = [this.#settings, untilAborted(table, this.#reads)]
-    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, merge, random, defaultLimits})
+    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, random, defaultLimits})
   }
 
   /** Checks the table layout once: a migration never reverts it. Whether a migration is running may change. */

@@ -39,7 +39,7 @@ const FIRST_CONTENDED_ROUND = 2
 const CONTENDED_MS = 1000
 
 /** Longest wait before a contended write, if tokens are scarce: what is earned meanwhile needs fewer writes. */
-const SCARCE_WAIT_MS = 14
+const SCARCE_WAIT_MS = 10
 
 /** From this round on, short random waits keep competing clients from colliding in step. */
 const FIRST_WAITING_ROUND = 6

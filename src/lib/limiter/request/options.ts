@@ -4,7 +4,7 @@ import type {Consumption, Limit} from '../../core/limits/limit.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'
-import type {ConnectionOptions, TableSeams} from '../../repository/table/open-table.js'
+import type {ConnectionOptions} from '../../repository/table/open-table.js'
 import type {OnUnavailable} from '../../schema/config-record.js'
 import type {DecisionEvent} from './decision-event.js'
 
@@ -43,12 +43,6 @@ export interface RateLimiterOptions extends ConnectionOptions {
    * Errors change no decision; the process warns once per limiter (`ZAEL_ON_DECISION`).
    */
   readonly onDecision?: (event: DecisionEvent) => void
-}
-
-/** Replaced in tests; users get these through `zael/testing`. */
-export interface LimiterSeams extends TableSeams {
-  /** Whether concurrent requests for one bucket share a write; for comparison only. */
-  readonly merge?: boolean
 }
 
 /** Identifies a bucket: an entity's, for a resource. */

@@ -1,4 +1,4 @@
-import {type Amounts, hasKinds, periodsOf} from '../../core/buckets/bucket.js'
+import {type Amounts, hasKinds, periodsOf, sumAmounts} from '../../core/buckets/bucket.js'
 import {type GatherPlan, planGather} from '../../core/buckets/shards.js'
 import {Throttled} from '../../dynamo/errors.js'
 import {pause} from '../../dynamo/retry.js'
@@ -24,58 +24,181 @@ import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import {type Grant, grantOf} from '../request/grant.js'
 import type {AppliedLimits} from '../request/limit-source.js'
-import {knownAmounts} from '../request/pending-request.js'
+import {knownAmounts, type QueueAnswer, type Refused} from '../request/pending-request.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 
 const ATTEMPTS = 5
 
+/** A request that waits for a look at all shards. */
+interface Gathering {
+  readonly request: BucketRequest
+  readonly count: number
+  readonly settle: (answer: Grant | Refusal | Promise<Grant | Refusal>) => void
+  readonly fail: (error: unknown) => void
+  attempts: number
+}
+
+/** What one look at all shards has shown. */
+interface Look {
+  readonly seen: ReadonlyMap<number, SeenBucket>
+  readonly plans: ReadonlyMap<number, BucketPlan>
+  readonly applied: AppliedLimits
+  /** Epoch ms: before the shards were read, and after. */
+  readonly sinceMs: number
+  readonly nowMs: number
+}
+
 /** Admits requests that no single shard can: reads all shards and takes a part from each. */
 export class ShardGatherer {
   readonly #queues: BucketQueues
-  readonly #tails = new Map<string, Promise<void>>()
+  /** By bucket. The requests that arrive during one look share the next. */
+  readonly #waiting = new Map<string, Gathering[]>()
 
   constructor(queues: BucketQueues) {
     this.#queues = queues
   }
 
-  /** Serialises gathers of one bucket: concurrent ones would only make each other fail. */
-  async gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
-    const key = `${request.entity}#${request.resource}`
-    const mine = (this.#tails.get(key) ?? Promise.resolve()).then(() => this.#gather(request, count))
-    const tail = mine.then(
-      () => {},
-      () => {},
-    )
-    this.#tails.set(key, tail)
+  gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+    return new Promise((resolve, reject) => {
+      this.#enqueue({request, count, attempts: 0, settle: resolve, fail: reject})
+    })
+  }
+
+  #enqueue(gathering: Gathering): void {
+    const key = `${gathering.request.entity}#${gathering.request.resource}`
+    const waiting = this.#waiting.get(key)
+    if (waiting) waiting.push(gathering)
+    else {
+      this.#waiting.set(key, [gathering])
+      void this.#run(key)
+    }
+  }
+
+  async #run(key: string): Promise<void> {
+    for (;;) {
+      const batch = this.#waiting.get(key) ?? []
+      if (batch.length === 0) break
+      this.#waiting.set(key, [])
+      const open = batch.filter(gathering => !this.#isSettledNow(gathering))
+      try {
+        if (open.length > 0) this.#waiting.get(key)?.unshift(...(await this.#lookAndTake(open)))
+      } catch (error) {
+        for (const {fail} of open) fail(error)
+      }
+    }
+    this.#waiting.delete(key)
+  }
+
+  /** The look before may have shown that all shards hold too little, and the caller may have given up. */
+  #isSettledNow({request, settle, fail}: Gathering): boolean {
     try {
-      return await mine
-    } finally {
-      if (this.#tails.get(key) === tail) this.#tails.delete(key)
+      request.deadline.check()
+    } catch (error) {
+      fail(error)
+      return true
     }
-  }
-
-  async #gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
-    const {deadline} = request
-    deadline.check()
-    // Check again after queueing: the previous gather read all shards and may have shown that they hold too little.
     const known = this.#queues.knownRefusals(request).byAll()
-    if (known) return known
-    const gathered = await this.#readAndTake(request, count)
-    if ('holdings' in gathered) {
-      // The caller gave up meanwhile: refund before throwing the reason.
-      if (deadline.isOver) void this.#queues.refund(gathered.holdings)
-      deadline.check()
-    }
-    return gathered
+    if (known) settle(known)
+    return known !== undefined
   }
 
-  /** Asks one shard if it suffices, else takes parts in a transaction. Losing every race is a refusal, not an error. */
-  async #readAndTake(request: BucketRequest, expectedCount: number): Promise<Grant | Refusal> {
-    const {entity, resource, level} = request
+  /** Resolves to the requests that need another look, since one before them takes from several shards. */
+  async #lookAndTake(batch: readonly Gathering[]): Promise<readonly Gathering[]> {
+    const [{request}] = batch as [Gathering]
+    const {entity, resource} = request
+    const look = await this.#look(entity, resource, Math.max(...batch.map(({count}) => count)))
+    if (!look) {
+      for (const gathering of batch) gathering.settle(this.#askFirst(gathering.request))
+      return []
+    }
+    const {applied, plans, nowMs, seen} = look
+    const taken = new Map<number, Amounts>()
+    const asked: Promise<void>[] = []
+    for (const [at, gathering] of batch.entries()) {
+      const amounts = chargedAmounts(gathering.request, applied)
+      const shares = new Map(
+        [...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan, taken.get(shard)))]),
+      )
+      // If bypassed, no shard needs tokens; the shards that refused have not followed the switch yet.
+      const parts = planGather(shares, applied.isBypassed ? new Map() : amounts, nowMs)
+      if (!parts) {
+        gathering.settle(this.#refuse(gathering.request, look, taken))
+        continue
+      }
+      const [shard = [...seen.keys()][0] as number, another] = parts.keys()
+      if (another === undefined) {
+        taken.set(shard, sumAmounts([{amounts: taken.get(shard) ?? new Map()}, {amounts}]))
+        asked.push(this.#askShard(gathering, seen.get(shard) as SeenBucket, look, taken))
+        continue
+      }
+      // Its transaction needs the shards as they were seen.
+      if (asked.length > 0) return this.#after(asked, batch.slice(at))
+      const grant = await this.#takeParts(gathering.request, plans, parts, applied)
+      if (grant) this.#settleGrant(gathering, grant)
+      else await this.#tryAgain(gathering, look)
+      return batch.slice(at + 1)
+    }
+    // The next look is to show what is left.
+    return this.#after(asked, [])
+  }
+
+  async #after(asked: readonly Promise<void>[], left: readonly Gathering[]): Promise<readonly Gathering[]> {
+    await Promise.all(asked)
+    return left
+  }
+
+  /** Through the queue of the shard, which batches requests. Never rejects. */
+  async #askShard(
+    gathering: Gathering,
+    seen: SeenBucket,
+    look: Look,
+    taken: ReadonlyMap<number, Amounts>,
+  ): Promise<void> {
+    const {request, settle, fail} = gathering
+    try {
+      const answer = await this.#askOne(request, seen, look)
+      if (answer.admitted) this.#settleGrant(gathering, grantOf(answer))
+      else if (this.#isEnoughWithout(answer, request, look, taken)) await this.#tryAgain(gathering, look)
+      else settle(this.#refuse(request, look, taken, answer.record))
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  /** Another client was faster. Losing every race is a refusal, not an error. */
+  async #tryAgain(gathering: Gathering, look: Look): Promise<void> {
+    const {request, settle} = gathering
+    if (++gathering.attempts < ATTEMPTS) {
+      await pause(gathering.attempts, {...this.#queues.services.table.backoff, baseMs: 5})
+      this.#enqueue(gathering)
+    } else if (look.applied.isBypassed)
+      throw new Throttled('acquire', new Error('the switch changes faster than it can be read'))
+    else settle(this.#refuse(request, look, new Map()))
+  }
+
+  /** Whether the other shards hold enough for a request that a shard has refused since the look. */
+  #isEnoughWithout(
+    {record}: Refused,
+    request: BucketRequest,
+    look: Look,
+    taken: ReadonlyMap<number, Amounts>,
+  ): boolean {
+    const {plans, applied, nowMs} = look
+    if (applied.isBypassed) return true
+    const shares = new Map(
+      [...plans].map(([shard, plan]) => {
+        const left = shard === record.shard ? record : plannedRecord(plan, taken.get(shard))
+        return [shard, shareOfRecord(left)]
+      }),
+    )
+    return planGather(shares, chargedAmounts(request, applied), nowMs) !== undefined
+  }
+
+  /** `undefined` if there is no bucket. */
+  async #look(entity: string, resource: string, expectedCount: number): Promise<Look | undefined> {
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
-    let isFilled = false
-    for (let attempt = 1; ; attempt++) {
+    for (let isFilled = false; ; ) {
       const sinceMs = table.clock()
       const [seen, cached] = await Promise.all([
         readSeenShards(table, entity, resource, range(count)),
@@ -95,72 +218,65 @@ export class ShardGatherer {
         count = real
         continue
       }
-      const [first] = seen.values()
-      if (!first) return this.#askFirst(request)
-      if (applied.isBypassed) {
-        // No shard needs tokens; the shards that refused have not followed the switch yet.
-        const grant = await this.#askOne(request, first, sinceMs, applied)
-        if (grant) return grant
-        if (attempt >= ATTEMPTS)
-          throw new Throttled('acquire', new Error('the switch changes faster than it can be read'))
-        continue
-      }
+      if (seen.size === 0) return undefined
       const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
-      if ((seen.size < count || isBehind) && !isFilled) {
+      if ((seen.size < count || isBehind) && !isFilled && !applied.isBypassed) {
         // Without all shards, a request for the whole capacity never fits. A shard that is behind gains too much.
         await shards.fill({entity, resource, shard: count - 1})
         isFilled = true
         continue
       }
-      const nowMs = table.clock()
-      const amounts = chargedAmounts(request, applied)
       const plans = new Map(
         [...seen].map(([shard, bucket]) => {
           const {decisionMs} = this.#queues.at({entity, resource, shard})
           return [shard, planBucket(bucket, decisionMs, applied.limits, {opensSessions: true})]
         }),
       )
-      const shares = new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan))]))
-      const parts = planGather(shares, amounts, nowMs)
-      if (parts) {
-        const [onlyShard, another] = parts.keys()
-        const grant =
-          another === undefined
-            ? await this.#askOne(request, seen.get(onlyShard as number) as SeenBucket, sinceMs, applied)
-            : await this.#takeParts(request, plans, parts, applied)
-        if (grant) return grant
-      }
-      if (!parts) {
-        // Only all shards together show the top-ups.
-        const tooLarge = impossibility(
-          request,
-          amounts,
-          applied,
-          topUpsOf(
-            [...plans.values()].map(plan => plannedRecord(plan)),
-            nowMs,
-          ),
-        )
-        if (tooLarge) throw tooLarge
-      }
-      if (!parts || attempt >= ATTEMPTS) {
-        for (const {record} of seen.values())
-          this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
-        // The wait is exact only for shards that have the limits in force.
-        const told = await Promise.all(
-          [...plans.values()].map(async plan => {
-            const isOutdated = changesLimits(plan) || !hasLimits(plan.seen, applied)
-            if (!isOutdated) return hasKinds(plan.seen.record.state) ? plan.seen.record : plannedRecord(plan)
-            const inLine = planBucket(plan.seen, nowMs, applied.limits)
-            await this.#bringInLine(inLine, applied)
-            return plannedRecord(inLine)
-          }),
-        )
-        // A period that starts with the first use has not started: its schedule may allow more by then.
-        return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, level)
-      }
-      await pause(attempt, {...table.backoff, baseMs: 5})
+      return {seen, plans, applied, sinceMs, nowMs: table.clock()}
     }
+  }
+
+  #settleGrant({request, settle, fail}: Gathering, grant: Grant): void {
+    const {deadline} = request
+    // The caller gave up meanwhile: refund before throwing the reason.
+    if (deadline.isOver) void this.#queues.refund(grant.holdings)
+    try {
+      deadline.check()
+      settle(grant)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  async #refuse(
+    request: BucketRequest,
+    {seen, plans, applied, sinceMs, nowMs}: Look,
+    taken: ReadonlyMap<number, Amounts>,
+    newest?: BucketRecord,
+  ): Promise<Refusal> {
+    const {entity, resource, level} = request
+    const amounts = chargedAmounts(request, applied)
+    // Only all shards together show the top-ups.
+    const records = [...plans.values()].map(plan => plannedRecord(plan))
+    const tooLarge = impossibility(request, amounts, applied, topUpsOf(records, nowMs))
+    if (tooLarge) throw tooLarge
+    for (const {record} of seen.values())
+      this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
+    // The wait is exact only for shards that have the limits in force.
+    const told = await Promise.all(
+      [...plans].map(async ([shard, plan]) => {
+        if (shard === newest?.shard) return newest
+        const isOutdated = changesLimits(plan) || !hasLimits(plan.seen, applied)
+        const claimed = taken.get(shard)
+        if (!isOutdated)
+          return hasKinds(plan.seen.record.state) && !claimed ? plan.seen.record : plannedRecord(plan, claimed)
+        const inLine = planBucket(plan.seen, nowMs, applied.limits)
+        await this.#bringInLine(inLine, applied)
+        return plannedRecord(inLine, claimed)
+      }),
+    )
+    // A period that starts with the first use has not started: its schedule may allow more by then.
+    return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, level)
   }
 
   async #askFirst(request: BucketRequest): Promise<Grant | Refusal> {
@@ -172,19 +288,13 @@ export class ShardGatherer {
     return explainRefusal({records: [record], amounts, nowMs, source}, request.level)
   }
 
-  async #askOne(
-    request: BucketRequest,
-    seen: SeenBucket,
-    sinceMs: number,
-    applied: AppliedLimits,
-  ): Promise<Grant | undefined> {
+  async #askOne(request: BucketRequest, seen: SeenBucket, {sinceMs, applied}: Look): Promise<QueueAnswer> {
     const {entity, resource} = request
     const {record} = seen
     const queue = this.#queues.at({entity, resource, shard: record.shard})
     queue.learnRecord(record, sinceMs)
     if (!hasLimits(seen, applied)) queue.noteDoubt()
-    const answer = await this.#queues.ask(record.shard, request)
-    return answer.admitted ? grantOf(answer) : undefined
+    return this.#queues.ask(record.shard, request)
   }
 
   /** Writes the limits in force to a shard. Ignores a lost race: the winner did so, or the next request notices. */

@@ -267,7 +267,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     const taken = (tk: number) => write(20_156, [[charged, bucket({tk, tc: 3000, rf: 20_156})]])
     const lateCharge = [write(1, [[undefined, full]]), write(20_000, [[full, charged]])]
     expect(judge(...lateCharge, taken(7156))).toEqual([])
-    expect(judge(...lateCharge, taken(7155))).toEqual(['S3-lost'])
+    expect(judge(...lateCharge, taken(7156 - 1251))).toEqual(['S3-lost'])
     const earlyCharge = [write(1, [[undefined, full]]), write(2000, [[full, charged]])]
     expect(judge(...earlyCharge, taken(7156))).toEqual(['S3-lost'])
   })

@@ -48,7 +48,7 @@ const seen = (bucket: BucketRecord): KnownState => ({
 function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
   const supposed = () => ({rates: new Map(), shardCount: 1})
-  const rules = {isCertain: true, isContended: false, isOutrun: false, supposed}
+  const rules = {isCertain: true, isContended: false, supposed}
   return nextStep({table, settings, address, bucket, requests, nowMs: NOW, clockMs: NOW, ...rules, ...change})
 }
 
@@ -124,17 +124,12 @@ describe('the next step', () => {
     expect(stepFor(seen(record(99)), requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
   })
 
-  it('S3 under contention drops what a full bucket has overflowed by, and credits nothing', () => {
-    // 1.7 tokens were earned, 0.7 too many: 402 ms bring that much, in steps of 6 ms for whole millitokens.
+  it('S1 S3 under contention sets a full bucket to what it holds in any case', () => {
+    // The refill instant stays 4 ms behind, in steps of 6 ms for whole millitokens. It gives up what 12 ms bring.
     const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
-    expect(spelledOut(contended, 'UpdateExpression')).toMatch(/rf 402/)
-    expect(conditionOf(contended)).toContain(`rf <= ${NOW - 402}`)
-  })
-
-  it('S1 under contention takes every second time from a full bucket that others have refilled since', () => {
-    const outrun = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true, isOutrun: true})
-    expect(spelledOut(outrun, 'UpdateExpression')).not.toMatch(/rf/)
-    expect(conditionOf(outrun)).toMatch(/rf\s?>=\s?\d+ AND b_rpm_tk <= \d+ OR/)
+    expect(spelledOut(contended, 'UpdateExpression')).toMatch(/b_rpm_tk=98977.*rf 996/)
+    expect(conditionOf(contended)).toContain('b_rpm_tk >= 98317')
+    expect(conditionOf(contended)).toContain(`rf <= ${NOW - 996}`)
   })
 
   it('S3 under contention credits just the time that the requests need, whatever others have written since', () => {

@@ -45,8 +45,8 @@ export const MUTANTS: readonly Mutant[] = [
     ['a bucket counts as full too early', 'limit.refillAmountMilli', '9n * limit.refillAmountMilli'],
   ]),
   ...inFunction('sharedTake', [
-    ['a shared take credits more than its step', 'credit - asked', 'credit + 1000n - asked'],
-    ['a shared take leaves what has overflowed', 'lowestMilli - asked', 'limit.capacityMilli - asked'],
+    ['a shared take credits more than its step', 'earned - asked', 'earned + 1000n - asked'],
+    ['a shared take leaves what has overflowed', 'level - asked', 'capacityMilli - asked'],
   ]),
   ...inFunction('boundsOfRoom', [
     [

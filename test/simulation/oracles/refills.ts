@@ -174,10 +174,10 @@ export class Refills {
     if (before.shardCount > 1 || after.shardCount > 1) return false
     const reached = (now.tokens + consumed) * now.period + now.remainder
     const lost = this.#levels.after(change, name, then, refilledAt) - reached
-    const givenUp = (refilledAt - (before.refilledAt ?? 0n)) * now.amount - credit * now.period
+    const isExactStep = credit * now.period === (refilledAt - (before.refilledAt ?? 0n)) * now.amount
     // Several processes may have given up as much, one after the other.
     const mayHaveBeenFull = reached * 2n >= now.capacity * now.period
-    return lost > 0n && givenUp !== 0n && !(mayHaveBeenFull && givenUp * 8n <= now.capacity * now.period)
+    return lost > 0n && !isExactStep && !(mayHaveBeenFull && lost * 8n <= now.capacity * now.period)
   }
 
   /**

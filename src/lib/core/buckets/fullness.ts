@@ -1,3 +1,4 @@
+import {isSoftAt} from '../limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import type {Rate} from '../token-math.js'
 import {
@@ -161,75 +162,90 @@ interface LimitTake {
   readonly highestMilli?: bigint
   /** Without `setMilli`. */
   readonly addMilli: bigint
-  /** The balance afterwards, for a limit that is next to full. */
+  /** The balance afterwards, for a limit that may have overflowed. */
   readonly setMilli?: bigint
 }
 
-/** A limit that earns at most this part of its capacity since it was seen is next to full, and may give that up. */
-const NEXT_TO_NOTHING = 64n
+/** A full limit may give up what it earns in this time, in ms, and at most this part of its capacity. */
+const [MOST_BEHIND_MS, MOST_GIVEN_UP] = [50, 8n]
 
-/** At most this part of the capacity may have overflowed: processes that drop the same overflow lose that much. */
-const MOST_OVERFLOW = 8n
+/** A full limit is set this much below full, or by what it earns in this time: the next takes find room. */
+const [MARGIN, MARGIN_MS] = [16n, 8]
+
+/** So far the refill instant of a full limit stays behind the clock, in ms: others may have moved it as far. */
+const LAG_MS = 4
 
 /** A longer step would keep more of the time since the last refill from being used. */
 const LONGEST_QUANTUM_MS = 1000n
 
 /**
  * Under contention nobody knows the exact state for long enough to refill it. This take holds for every state that others
- * can have left: it credits just the time that the amounts need, so that several processes can each take their part. What
- * a limit had overflowed by when it was seen is not credited. `undefined` if the seen state does not allow it.
+ * can have left: it credits just the time that the amounts need, so that several processes can each take their part. A limit
+ * that is full is set to a balance that it has in any case. `undefined` if the seen state does not allow it.
  */
 export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): SharedTake | undefined {
   const sinceMs = nowMs - seen.refilledAtMs
   if (sinceMs < 0 || !isCurrentAt(seen, nowMs)) return undefined
+  const limits = [...inForceAt(seen, nowMs).limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
+  const mayOverflow = (limit: LimitState) => limit.tokensMilli > limit.capacityMilli - earnedMilli(limit, sinceMs)
+  const missing = limits.map(([name, limit]) => {
+    const needsNone = mayOverflow(limit) || limit.kind?.softUntilMs !== undefined
+    return {limit, asked: needsNone ? 0n : (amounts.get(name) ?? 0n)}
+  })
+  const isTooMuch = (behindMs: number) =>
+    limits.some(
+      ([, limit]) =>
+        mayOverflow(limit) &&
+        (behindMs > MOST_BEHIND_MS || givenUp(limit, behindMs) * MOST_GIVEN_UP > limit.capacityMilli),
+    )
+  let stepMs = stepFor(missing, 0)
+  if (stepMs !== undefined && isTooMuch(sinceMs - stepMs)) stepMs = stepFor(missing, sinceMs - LAG_MS)
+  if (stepMs === undefined || stepMs > sinceMs || isTooMuch(sinceMs - stepMs)) return undefined
   const takes = new Map<string, LimitTake>()
-  const asks: Ask[] = []
-  for (const [name, limit] of inForceAt(seen, nowMs).limits) {
-    if (name === WRITE_PRESSURE_LIMIT) continue
+  for (const [name, limit] of limits) {
+    const {capacityMilli, kind} = limit
     const asked = amounts.get(name) ?? 0n
-    if (asked > 0n && limit.kind?.softUntilMs !== undefined) return undefined
-    const gain = earnedMilli(limit, sinceMs)
-    const above = limit.tokensMilli + gain - limit.capacityMilli
-    const overflow = above > 0n ? above : 0n
-    if (overflow === 0n || gain * NEXT_TO_NOTHING > limit.capacityMilli) asks.push({name, limit, asked, overflow})
-    else if (asked > 0n) {
-      const lowestMilli = limit.capacityMilli - gain - limit.capacityMilli / NEXT_TO_NOTHING
-      if (lowestMilli < asked) return undefined
-      // Planted fault: a shared take leaves what has overflowed
-      takes.set(name, {addMilli: 0n, setMilli: lowestMilli - asked, lowestMilli})
-    }
-    if (overflow * MOST_OVERFLOW > limit.capacityMilli) return undefined
-  }
-  const stepMs = stepFor(asks)
-  if (stepMs === undefined || stepMs > sinceMs) return undefined
-  for (const {name, limit, asked, overflow} of asks) {
+    const isSoft = kind?.softUntilMs !== undefined
+    if (asked > 0n && isSoft && !isSoftAt(limit, nowMs)) return undefined
     const earned = (limit.refillAmountMilli * BigInt(stepMs)) / BigInt(limit.refillPeriodMs)
-    const credit = earned > overflow ? earned - overflow : 0n
-    // Planted fault: a shared take credits more than its step
-    const addMilli = credit - asked
-    const highestMilli = limit.capacityMilli - credit - earnedMilli(limit, sinceMs - stepMs)
-    if (asked > 0n) takes.set(name, {addMilli, lowestMilli: asked - credit, highestMilli})
-    else if (addMilli !== 0n) takes.set(name, {addMilli, highestMilli: limit.capacityMilli - credit})
+    if (!mayOverflow(limit)) {
+      // Planted fault: a shared take credits more than its step
+      const addMilli = earned - asked
+      const lowest = isSoft ? {} : {lowestMilli: asked - earned}
+      const bounds =
+        asked > 0n
+          ? {...lowest, highestMilli: capacityMilli - earnedMilli(limit, sinceMs)}
+          : {highestMilli: capacityMilli - earned}
+      if (addMilli !== 0n || asked > 0n) takes.set(name, {addMilli, ...bounds})
+      continue
+    }
+    if (asked === 0n) continue
+    const level = capacityMilli - givenUp(limit, sinceMs - stepMs)
+    if (level < asked) return undefined
+    // Planted fault: a shared take leaves what has overflowed
+    takes.set(name, {addMilli: 0n, setMilli: level - asked, lowestMilli: level - earned})
   }
   const latestRefillMs = stepMs > 0 ? nowMs - stepMs : undefined
   return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs, limits: takes}
 }
 
-interface Ask {
-  readonly name: string
-  readonly limit: LimitState
-  readonly asked: bigint
-  readonly overflow: bigint
+/** What a full limit loses at most when the refill instant stays behind by a time. */
+function givenUp(limit: Rate, behindMs: number): bigint {
+  const [most, usual] = [limit.capacityMilli / MARGIN, earnedMilli(limit, MARGIN_MS)]
+  return earnedMilli(limit, behindMs) + (most < usual ? most : usual)
 }
 
 /**
- * The shortest time in which the limits earn what is missing and what has overflowed, and whole millitokens each; 0 if
- * that is nothing.
+ * The shortest time in which the limits earn what is missing, and whole millitokens each; or the longest up to `laggingMs`,
+ * if that is longer.
  */
-function stepFor(asks: readonly Ask[]): number | undefined {
+function stepFor(
+  takes: readonly {readonly limit: LimitState; readonly asked: bigint}[],
+  laggingMs: number,
+): number | undefined {
   let quantumMs = 1n
   let neededMs = 0n
-  for (const {limit, asked, overflow} of asks) {
+  for (const {limit, asked} of takes) {
     const {tokensMilli, refillAmountMilli} = limit
     const missing = asked > 0n && asked > tokensMilli ? asked - tokensMilli : 0n
     if (refillAmountMilli <= 0n) {
@@ -240,11 +256,11 @@ function stepFor(asks: readonly Ask[]): number | undefined {
     const wholeMs = periodMs / greatestDivisor(periodMs, refillAmountMilli)
     quantumMs = (quantumMs / greatestDivisor(quantumMs, wholeMs)) * wholeMs
     if (quantumMs > LONGEST_QUANTUM_MS) return undefined
-    const earning = missing + (asked > 0n ? overflow : 0n)
-    const waitMs = (earning * periodMs + refillAmountMilli - 1n) / refillAmountMilli
+    const waitMs = (missing * periodMs + refillAmountMilli - 1n) / refillAmountMilli
     if (waitMs > neededMs) neededMs = waitMs
   }
-  return Number(((neededMs + quantumMs - 1n) / quantumMs) * quantumMs)
+  const shortestMs = Number(((neededMs + quantumMs - 1n) / quantumMs) * quantumMs)
+  return Math.max(shortestMs, Math.floor(laggingMs / Number(quantumMs)) * Number(quantumMs))
 }
 
 /** Rounded up: 2 covers the fraction of this time and the carried one. */

@@ -271,10 +271,7 @@ export class BucketQueue {
     const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark, clockMs)
     if (!riders) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
-    return stepWithRiders(
-      this.#stepInput(requests, clockMs, {isCertain: true, isContended: false, isOutrun: false}),
-      riders,
-    )
+    return stepWithRiders(this.#stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)
   }
 
   async #correct(corrections: readonly Correction[]): Promise<void> {
@@ -331,7 +328,7 @@ export class BucketQueue {
       const inForce = bucket.isCheckDue(this.#now()) ? await this.#limits.check() : this.#limits.compareAtHand()
       const clockMs = this.#now()
       for (const request of open) bucket.narrow(request, clockMs)
-      const rules = {isCertain, isContended, isOutrun: round % 2 === 1}
+      const rules = {isCertain, isContended}
       const step = nextStep(this.#stepInput(open, clockMs, rules, inForce))
       if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
@@ -344,14 +341,14 @@ export class BucketQueue {
   #stepInput(
     requests: readonly PendingRequest[],
     clockMs: number,
-    {isCertain, isContended, isOutrun}: Pick<StepInput, 'isCertain' | 'isContended' | 'isOutrun'>,
+    {isCertain, isContended}: Pick<StepInput, 'isCertain' | 'isContended'>,
     inForce?: LimitsInForce,
   ): StepInput {
     const {table, settings} = this.#services
     const [address, bucket] = [this.#address, this.#bucket]
     const nowMs = bucket.timeAt(clockMs)
     const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
-    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, isOutrun}
+    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended}
   }
 
   /** Reads an unseen bucket if a write would probably be wasted; the write that follows requires the state read. */

@@ -101,8 +101,6 @@ export interface StepInput {
   /** The state may refuse. */
   readonly isCertain: boolean
   readonly isContended: boolean
-  /** If contended: suppose that others have refilled the bucket since it was seen. */
-  readonly isOutrun: boolean
 }
 
 export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
@@ -136,7 +134,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
   const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
   if (stored.others.length === 0 && room.length > 0) return consume(input, requests, {bounds: room, ...known})
-  const shared = isContended ? takeTogether(input, state.seen, room.length > 0 ? undefined : known) : undefined
+  const shared = isContended ? takeTogether(input, state.seen) : undefined
   if (shared) return shared
   const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
@@ -202,16 +200,8 @@ function consume(
   return {kind: 'consume', update, basis, admits, nowMs}
 }
 
-/**
- * A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. With
- * `overflowed`, the seen bucket has no room, but one that others have refilled since does.
- */
-function takeTogether(
-  input: StepInput,
-  seen: SeenBucket,
-  overflowed: Omit<RoomDemand, 'bounds'> | undefined,
-): WriteStep | undefined {
-  const {table, bucket, requests, nowMs, isOutrun} = input
+/** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
+function takeTogether({table, bucket, requests, nowMs}: StepInput, seen: SeenBucket): WriteStep | undefined {
   const {record} = seen
   const planned = plannedAt(seen, nowMs)
   // A third of the tokens: a write that needs all of them fails if another process takes any.
@@ -220,12 +210,7 @@ function takeTogether(
   const admits = some.length > 0 ? some : chooseFitting(requests, planned).fitting.slice(0, 1)
   if (admits.length === 0) return undefined
   const amounts = sumAmounts(admits)
-  const share = shareOfRecord(record)
-  if (overflowed && isOutrun) {
-    const bounds = boundsOfUnseenRoom(inForceAt(share, nowMs).limits, takenNames(amounts), nowMs)
-    if (bounds.length > 0) return consume(input, admits, {bounds, ...overflowed})
-  }
-  const take = sharedTake(share, amounts, nowMs)
+  const take = sharedTake(shareOfRecord(record), amounts, nowMs)
   if (!take || take.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
   const write = {amounts, requests: requestCount(admits), nowMs, repairPressure: bucket.needsPressureRepair}
   const update: WriteStep['update'] = mark => sharedTakeUpdate(table, record, take, write, mark)

@@ -101,8 +101,7 @@ export function demandTokens(
   if (limit) requireCapacity(e, name, limit)
   if (limit && isSoftAt(limit, nowMs)) {
     // It may go into debt, but overflowed tokens must not come back.
-    const isSoft = `${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`
-    e.condition(`attribute_exists(${tk})`).condition(isSoft)
+    requireSoft(e, name, nowMs)
     if (highest !== undefined) e.condition(`${tk} <= ${e.value(n(highest))}`)
     return
   }
@@ -115,6 +114,11 @@ export function demandTokens(
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
   if (rate.refillAmountMilli === 0n) return
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
+}
+
+export function requireSoft(e: ExpressionBuilder, name: string, nowMs: number): void {
+  e.condition(`attribute_exists(${e.name(limitAttribute(name, 'tokens'))})`)
+  e.condition(`${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`)
 }
 
 /** A late attempt that a later refill instant had ruled out. */

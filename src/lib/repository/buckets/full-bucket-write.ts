@@ -1,13 +1,14 @@
 import {type Amounts, inForceAt, type LimitState} from '../../core/buckets/bucket.js'
 import type {FullnessBounds, SharedTake} from '../../core/buckets/fullness.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
+import {isSoftAt} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import {demandTokens} from './consume-write.js'
+import {demandTokens, requireSoft} from './consume-write.js'
 import {requireEnabled, requireValidity} from './kind-write.js'
 import {
   addConsumption,
@@ -119,6 +120,7 @@ export function sharedTakeUpdate(
     if (setMilli !== undefined) e.set(tokens, n(setMilli))
     else if (addMilli !== 0n) e.add(tokens, n(addMilli))
     const milli = amounts.get(name) ?? 0n
+    if (milli > 0n && isSoftAt(stored, nowMs)) requireSoft(e, name, nowMs)
     if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
   }
   if (repairPressure)

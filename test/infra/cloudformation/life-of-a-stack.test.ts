@@ -98,6 +98,12 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
       TableName: name,
       GlobalSecondaryIndexUpdates: [{Delete: {IndexName: 'GSI2'}}],
     })
+    // DynamoDB Local takes a moment.
+    const indexes = async () => {
+      const {Table} = await deployer.transport.send('DescribeTable', {TableName: name})
+      return Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName)
+    }
+    await expect.poll(indexes).not.toContain('GSI2')
     await expect(deployer.plan(name)).rejects.toMatchObject(refusal)
     const plan = await deployer.plan(name, {options: {resourceIndex: 'keys-only'}})
     expect(plan.changeSet?.changes).toMatchObject([{action: 'maybe-replace', logicalId: 'Table'}])

@@ -14,7 +14,7 @@ import {
 import {plannedRecord} from '../../repository/buckets/rewrite.js'
 import {sessionsOpenedAt} from '../../repository/buckets/session-spread.js'
 import {readSeenShards} from '../../repository/buckets/split.js'
-import {MARK_SLOTS, plannedUpdate} from '../../repository/buckets/writes.js'
+import {plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -320,14 +320,16 @@ export class ShardGatherer {
   ): Promise<Grant | undefined> {
     const {table, settings, nextMark} = this.#queues.services
     const nowMs = table.clock()
+    const marks = new Map<number, WriteMark>()
     const [countingShard] = parts.keys()
     const counted = (shard: number) => (shard === countingShard ? requests : 0)
     const items = [...parts].map(([shard, taken]): TransactItem => {
       const plan = plans.get(shard) as BucketPlan
       const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
-      // The transaction's token tells. A write of the queue may be under way, and needs its own slot.
+      // The transaction's token tells; a later mark may be of a write of the queue meanwhile.
       const {slot, nonce} = nextMark()
-      const mark = {slot: (slot + 1) % MARK_SLOTS, nonce}
+      const mark = {slot, nonce}
+      marks.set(shard, mark)
       // Planted fault: a gathered request is charged nothing
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
@@ -343,8 +345,10 @@ export class ShardGatherer {
     }
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
     // The queues know the state before the transaction, maybe from an earlier quota period.
-    for (const record of charged)
-      if (parts.has(record.shard)) this.#queues.at({entity, resource, shard: record.shard}).noteOvertaken(record)
+    for (const [shard, mark] of marks) {
+      const written = charged.find(record => record.shard === shard)
+      this.#queues.at({entity, resource, shard}).forget(mark, written)
+    }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {

@@ -152,13 +152,8 @@ export class BucketQueue {
     this.#bucket.noteDoubt()
   }
 
-  forget(mark?: WriteMark): void {
-    this.#bucket.forget(mark)
-  }
-
-  /** Another write of this process has changed the item, but not the slot of its marks. */
-  noteOvertaken(written: BucketRecord): void {
-    this.#bucket.noteOvertaken(written)
+  forget(mark?: WriteMark, written?: BucketRecord): void {
+    this.#bucket.forget(mark, written)
   }
 
   get isTrusted(): boolean {

@@ -119,15 +119,11 @@ export class KnownBucket {
   }
 
   /** Forgets state and slot, which may hold an uncertain write's mark. `mark`, `written`: a write outside the queue. */
-  forget(mark?: WriteMark): void {
+  forget(mark?: WriteMark, written?: BucketRecord): void {
     this.#state = undefined
     this.#isSlotKnown = mark !== undefined
     if (mark) this.#slotMark = mark.nonce
-  }
-
-  noteOvertaken(written: BucketRecord): void {
-    this.#state = undefined
-    this.#lastRecord = written
+    if (written) this.#lastRecord = written
   }
 
   /** The state only serves to plan a write that requires it, and the next decision reads the configuration. */

@@ -126,7 +126,9 @@ export class SimulatedTransport implements Transport {
     const dispatch = this.#options.dispatch()
     const arrive = (): unknown => {
       const {settle, told} = this.#carryOut(exchange, operation, input, kind)
-      if (isRepeat(kind))
+      // What was refused once may be carried out later: if the refusal was passed on, nobody notices (S6, not covered).
+      const isToldRefused = kind !== 'twice-answered-last' && told instanceof Error
+      if (isRepeat(kind) && !isToldRefused)
         time.after(fault?.delayMs ?? 0, () => {
           const again = this.#carryOut(exchange, operation, input, kind, true)
           if (kind === 'twice-answered-last') answer(again.settle)

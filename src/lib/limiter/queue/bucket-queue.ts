@@ -302,7 +302,7 @@ export class BucketQueue {
         if (round >= 2 * MOST_ROUNDS)
           return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(this.#now())})
         this.#refuse(refuseMisfits(open, record, bucket.timeAt(this.#now())))
-      } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && state.seen.record.state.refilledAtMs > startedMs) {
+      } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && this.#isOutrunSince(startedMs)) {
         // What others left decides: they are faster at what was earned since.
         const {record} = state.seen
         this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))
@@ -330,6 +330,13 @@ export class BucketQueue {
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
       if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
     }
+  }
+
+  /** Others have refilled the bucket since, by limits that need no comparison. */
+  #isOutrunSince(startedMs: number): boolean {
+    const {state, hasCheckedLimits} = this.#bucket
+    if (!state?.exists || !hasCheckedLimits || this.#bucket.isCheckDue(this.#now())) return false
+    return state.seen.record.state.refilledAtMs > startedMs
   }
 
   /** One literal: with every spread, an admitted request takes a quarter more CPU time. */

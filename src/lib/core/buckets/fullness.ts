@@ -169,8 +169,14 @@ interface LimitTake {
 /** A full limit may give up what it earns in this time, in ms, and at most this part of its capacity. */
 const [MOST_BEHIND_MS, MOST_GIVEN_UP] = [50, 8n]
 
-/** A full limit is set this much below full, or by what it earns in this time: the next takes find room. */
-const [MARGIN, MARGIN_MS] = [16n, 8]
+/** With more limits than this a write has no room to credit all of them: the refill instant stays, for so long. */
+const [MANY_LIMITS, LONGEST_BEHIND_MS] = [12, 1000]
+
+/**
+ * A full limit is set below full by what it earns in this time, or by so many times the amount; at most by this part of the
+ * capacity. The next takes find room, and some of others before this one do no harm.
+ */
+const [MARGIN_MS, MARGIN_TIMES, MOST_MARGIN] = [8, 4n, 16n]
 
 /** So far the refill instant of a full limit stays behind the clock, in ms: others may have moved it as far. */
 const LAG_MS = 4
@@ -192,11 +198,19 @@ export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): 
     const needsNone = mayOverflow(limit) || limit.kind?.softUntilMs !== undefined
     return {limit, asked: needsNone ? 0n : (amounts.get(name) ?? 0n)}
   })
+  /** What a full limit loses at most when the refill instant stays behind by a time. */
+  const givenUp = (name: string, limit: Rate, behindMs: number): bigint => {
+    const [most, soon] = [limit.capacityMilli / MOST_MARGIN, earnedMilli(limit, MARGIN_MS)]
+    const some = MARGIN_TIMES * (amounts.get(name) ?? 0n)
+    const wanted = soon > some ? soon : some
+    return earnedMilli(limit, behindMs) + (most < wanted ? most : wanted)
+  }
+  const mostBehindMs = limits.length > MANY_LIMITS ? LONGEST_BEHIND_MS : MOST_BEHIND_MS
   const isTooMuch = (behindMs: number) =>
     limits.some(
-      ([, limit]) =>
+      ([name, limit]) =>
         mayOverflow(limit) &&
-        (behindMs > MOST_BEHIND_MS || givenUp(limit, behindMs) * MOST_GIVEN_UP > limit.capacityMilli),
+        (behindMs > mostBehindMs || givenUp(name, limit, behindMs) * MOST_GIVEN_UP > limit.capacityMilli),
     )
   let stepMs = stepFor(missing, 0)
   if (stepMs !== undefined && isTooMuch(sinceMs - stepMs)) stepMs = stepFor(missing, sinceMs - LAG_MS)
@@ -220,19 +234,13 @@ export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): 
       continue
     }
     if (asked === 0n) continue
-    const level = capacityMilli - givenUp(limit, sinceMs - stepMs)
+    const level = capacityMilli - givenUp(name, limit, sinceMs - stepMs)
     if (level < asked) return undefined
     // Planted fault: a shared take leaves what has overflowed
     takes.set(name, {addMilli: 0n, setMilli: level - asked, lowestMilli: level - earned})
   }
   const latestRefillMs = stepMs > 0 ? nowMs - stepMs : undefined
   return {stepMs, earliestRefillMs: seen.refilledAtMs, latestRefillMs, limits: takes}
-}
-
-/** What a full limit loses at most when the refill instant stays behind by a time. */
-function givenUp(limit: Rate, behindMs: number): bigint {
-  const [most, usual] = [limit.capacityMilli / MARGIN, earnedMilli(limit, MARGIN_MS)]
-  return earnedMilli(limit, behindMs) + (most < usual ? most : usual)
 }
 
 /**

@@ -42,9 +42,10 @@ const CONTENDED_MS = 1000
 const SCARCE_WAIT_MS = 10
 
 /** From this round on, short random waits keep competing clients from colliding in step. */
-const FIRST_WAITING_ROUND = 6
+const FIRST_WAITING_ROUND = 3
 
-const LONGEST_WAIT_MS = 2
+/** In ms: of the first wait, which doubles, and of all. */
+const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [2, 16]
 
 interface Deferred {
   readonly resolve: () => void
@@ -313,7 +314,8 @@ export class BucketQueue {
       const isContended = this.#now() < this.#contendedUntilMs
       if (isContended && !bucket.wouldAdmitAll(open, this.#now()))
         await pause(0, {...table.backoff, baseMs: SCARCE_WAIT_MS})
-      else if (round >= FIRST_WAITING_ROUND) await pause(0, {...table.backoff, baseMs: LONGEST_WAIT_MS})
+      else if (round >= FIRST_WAITING_ROUND)
+        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: FIRST_WAIT_MS, maxMs: LONGEST_WAIT_MS})
       const isFirstVisit = round === 0 && !state && !bucket.lastRecord
       const isRead = isFirstVisit && (await this.#readFirst())
       const isCertain = round > 0 || bucket.isFresh(this.#now())

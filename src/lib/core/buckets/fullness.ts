@@ -263,10 +263,11 @@ function stepFor(
     const periodMs = BigInt(limit.refillPeriodMs)
     const wholeMs = periodMs / greatestDivisor(periodMs, refillAmountMilli)
     quantumMs = (quantumMs / greatestDivisor(quantumMs, wholeMs)) * wholeMs
-    if (quantumMs > LONGEST_QUANTUM_MS) return undefined
     const waitMs = (missing * periodMs + refillAmountMilli - 1n) / refillAmountMilli
     if (waitMs > neededMs) neededMs = waitMs
   }
+  if (neededMs === 0n && laggingMs <= 0) return 0
+  if (quantumMs > LONGEST_QUANTUM_MS) return undefined
   const shortestMs = Number(((neededMs + quantumMs - 1n) / quantumMs) * quantumMs)
   return Math.max(shortestMs, Math.floor(laggingMs / Number(quantumMs)) * Number(quantumMs))
 }

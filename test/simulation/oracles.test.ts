@@ -267,16 +267,16 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     const taken = (tk: number) => write(20_156, [[charged, bucket({tk, tc: 3000, rf: 20_156})]])
     const lateCharge = [write(1, [[undefined, full]]), write(20_000, [[full, charged]])]
     expect(judge(...lateCharge, taken(7156))).toEqual([])
-    expect(judge(...lateCharge, taken(7156 - 1251))).toEqual(['S3-lost'])
+    expect(judge(...lateCharge, taken(7156 - 4126))).toEqual(['S3-lost'])
     const earlyCharge = [write(1, [[undefined, full]]), write(2000, [[full, charged]])]
-    expect(judge(...earlyCharge, taken(7156))).toEqual(['S3-lost'])
+    expect(judge(...earlyCharge, taken(9000 - 4126))).toEqual(['S3-lost'])
   })
 
-  it('allows a limit that was full to give up an eighth of its capacity', () => {
+  it('allows a limit that was full to give up what it earns in 3.5 s and a 16th of its capacity', () => {
     const before = bucket({tk: 9900, rf: 1000})
     const taken = (tk: number) => write(1100, [[before, bucket({tk, tc: 1000, rf: 1100})]])
-    expect(judge(taken(7750))).toEqual([])
-    expect(judge(taken(7749))).toEqual(['S3-lost'])
+    expect(judge(taken(4875))).toEqual([])
+    expect(judge(taken(4874))).toEqual(['S3-lost'])
   })
 
   it('finds a write that is applied twice, as a charge or as a return', () => {

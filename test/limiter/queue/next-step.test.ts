@@ -48,7 +48,7 @@ const seen = (bucket: BucketRecord): KnownState => ({
 function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
   const supposed = () => ({rates: new Map(), shardCount: 1})
-  const rules = {isCertain: true, isContended: false, supposed}
+  const rules = {isCertain: true, isContended: false, roundTripMs: 4, supposed}
   return nextStep({table, settings, address, bucket, requests, nowMs: NOW, clockMs: NOW, ...rules, ...change})
 }
 

@@ -163,7 +163,7 @@ export class Refills {
   /**
    * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
    * known exactly: the limits stay and the bucket has one shard. Under contention (S3) a write may credit a part of the time
-   * and give up the carried fraction, and a limit that was full when it was seen may give up an eighth of its capacity.
+   * and give up the carried fraction, and a limit that was full when it was seen may give up some of it.
    */
   #isLost(change: ShardChange, name: string, credit: bigint, then: StoredLimit, now: StoredLimit): boolean {
     const {before, after} = change as {before: StoredShard; after: StoredShard}
@@ -177,7 +177,7 @@ export class Refills {
     const isExactStep = credit * now.period === (refilledAt - (before.refilledAt ?? 0n)) * now.amount
     // Several processes may have given up as much, one after the other.
     const mayHaveBeenFull = reached * 2n >= now.capacity * now.period
-    return lost > 0n && !isExactStep && !(mayHaveBeenFull && lost * 8n <= now.capacity * now.period)
+    return lost > 0n && !isExactStep && !(mayHaveBeenFull && lost <= mostGivenUp(now))
   }
 
   /**
@@ -198,6 +198,12 @@ export class Refills {
       this.#verdicts.report('S9-stale-limits', `${bucket} ${name}`, 'a request was admitted by limits of long ago')
     }
   }
+}
+
+/** In millitokens times the period: what is earned in 3.5 s and a 16th of the capacity, up to half of it. */
+function mostGivenUp({capacity, amount, period}: StoredLimit): bigint {
+  const [earned, half] = [amount * 3500n + (capacity * period) / 16n, (capacity * period) / 2n]
+  return earned < half ? earned : half
 }
 
 /** What a write added to the balance besides what it consumed. */

@@ -166,20 +166,17 @@ interface LimitTake {
   readonly setMilli?: bigint
 }
 
-/** A full limit may give up what it earns in this time, in ms, and at most this part of its capacity. */
-const [MOST_BEHIND_MS, MOST_GIVEN_UP] = [50, 8n]
+/** A full limit may give up what it earns in so many round trips, and at most this part of its capacity. */
+const [MOST_TRIPS_BEHIND, MOST_GIVEN_UP] = [12, 2n]
 
-/** With more limits than this a write has no room to credit all of them: the refill instant stays, for so long. */
+/** With more limits than this a write has no room to credit all of them: the refill instant stays, for so many ms. */
 const [MANY_LIMITS, LONGEST_BEHIND_MS] = [12, 1000]
 
 /**
- * A full limit is set below full by what it earns in this time, or by so many times the amount; at most by this part of the
- * capacity. The next takes find room, and some of others before this one do no harm.
+ * A full limit is set below full by what it earns in so many round trips, or by so many times the amount; at most by this
+ * part of the capacity. The next takes find room, and some of others before this one do no harm.
  */
-const [MARGIN_MS, MARGIN_TIMES, MOST_MARGIN] = [8, 4n, 16n]
-
-/** So far the refill instant of a full limit stays behind the clock, in ms: others may have moved it as far. */
-const LAG_MS = 4
+const [MARGIN_TRIPS, MARGIN_TIMES, MOST_MARGIN] = [2, 4n, 16n]
 
 /** A longer step would keep more of the time since the last refill from being used. */
 const LONGEST_QUANTUM_MS = 1000n
@@ -187,9 +184,15 @@ const LONGEST_QUANTUM_MS = 1000n
 /**
  * Under contention nobody knows the exact state for long enough to refill it. This take holds for every state that others
  * can have left: it credits just the time that the amounts need, so that several processes can each take their part. A limit
- * that is full is set to a balance that it has in any case. `undefined` if the seen state does not allow it.
+ * that is full is set to a balance that it has in any case, and its refill instant stays a round trip behind: others may have
+ * moved it as far. `undefined` if the seen state does not allow it.
  */
-export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): SharedTake | undefined {
+export function sharedTake(
+  seen: BucketState,
+  amounts: Amounts,
+  nowMs: number,
+  roundTripMs: number,
+): SharedTake | undefined {
   const sinceMs = nowMs - seen.refilledAtMs
   if (sinceMs < 0 || !isCurrentAt(seen, nowMs)) return undefined
   const limits = [...inForceAt(seen, nowMs).limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
@@ -200,12 +203,12 @@ export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): 
   })
   /** What a full limit loses at most when the refill instant stays behind by a time. */
   const givenUp = (name: string, limit: Rate, behindMs: number): bigint => {
-    const [most, soon] = [limit.capacityMilli / MOST_MARGIN, earnedMilli(limit, MARGIN_MS)]
+    const [most, soon] = [limit.capacityMilli / MOST_MARGIN, earnedMilli(limit, MARGIN_TRIPS * roundTripMs)]
     const some = MARGIN_TIMES * (amounts.get(name) ?? 0n)
     const wanted = soon > some ? soon : some
     return earnedMilli(limit, behindMs) + (most < wanted ? most : wanted)
   }
-  const mostBehindMs = limits.length > MANY_LIMITS ? LONGEST_BEHIND_MS : MOST_BEHIND_MS
+  const mostBehindMs = limits.length > MANY_LIMITS ? LONGEST_BEHIND_MS : MOST_TRIPS_BEHIND * roundTripMs
   const isTooMuch = (behindMs: number) =>
     limits.some(
       ([name, limit]) =>
@@ -213,7 +216,7 @@ export function sharedTake(seen: BucketState, amounts: Amounts, nowMs: number): 
         (behindMs > mostBehindMs || givenUp(name, limit, behindMs) * MOST_GIVEN_UP > limit.capacityMilli),
     )
   let stepMs = stepFor(missing, 0)
-  if (stepMs !== undefined && isTooMuch(sinceMs - stepMs)) stepMs = stepFor(missing, sinceMs - LAG_MS)
+  if (stepMs !== undefined && isTooMuch(sinceMs - stepMs)) stepMs = stepFor(missing, sinceMs - roundTripMs)
   if (stepMs === undefined || stepMs > sinceMs || isTooMuch(sinceMs - stepMs)) return undefined
   const takes = new Map<string, LimitTake>()
   for (const [name, limit] of limits) {

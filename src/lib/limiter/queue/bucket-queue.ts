@@ -38,6 +38,9 @@ const FIRST_CONTENDED_ROUND = 2
 /** So long the next batches count as contended from their first round on. */
 const CONTENDED_MS = 1000
 
+/** Bounds of the time a write is supposed to take. */
+const [SHORTEST_TRIP_MS, LONGEST_TRIP_MS] = [4, 250]
+
 /** Longest wait before a contended write, if tokens are scarce: what is earned meanwhile needs fewer writes. */
 const SCARCE_WAIT_MS = 10
 
@@ -69,6 +72,7 @@ export class BucketQueue {
   #isCorrecting = false
   #isInvalidated = false
   #contendedUntilMs = 0
+  #roundTripMs = SHORTEST_TRIP_MS
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
@@ -349,10 +353,10 @@ export class BucketQueue {
     inForce?: LimitsInForce,
   ): StepInput {
     const {table, settings} = this.#services
-    const [address, bucket] = [this.#address, this.#bucket]
+    const [address, bucket, roundTripMs] = [this.#address, this.#bucket, this.#roundTripMs]
     const nowMs = bucket.timeAt(clockMs)
     const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
-    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended}
+    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, roundTripMs}
   }
 
   /** Reads an unseen bucket if a write would probably be wasted; the write that follows requires the state read. */
@@ -395,8 +399,17 @@ export class BucketQueue {
       }
       default:
         if (step.refused) this.#refuse(step.refused)
-        this.#settle(step, await this.#writes.send(step))
+        this.#settle(step, await this.#timed(this.#writes.send(step)))
     }
+  }
+
+  /** One slow write counts less with each that follows. */
+  async #timed<T>(sent: Promise<T>): Promise<T> {
+    const sentMs = this.#now()
+    const answer = await sent
+    const tookMs = Math.max(this.#now() - sentMs, this.#roundTripMs * 0.75, SHORTEST_TRIP_MS)
+    this.#roundTripMs = Math.min(Math.ceil(tookMs), LONGEST_TRIP_MS)
+    return answer
   }
 
   async #applyLimits(

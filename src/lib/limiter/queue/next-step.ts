@@ -101,6 +101,8 @@ export interface StepInput {
   /** The state may refuse. */
   readonly isCertain: boolean
   readonly isContended: boolean
+  /** About how long a write takes. */
+  readonly roundTripMs: number
 }
 
 export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
@@ -201,7 +203,7 @@ function consume(
 }
 
 /** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
-function takeTogether({table, bucket, requests, nowMs}: StepInput, seen: SeenBucket): WriteStep | undefined {
+function takeTogether({table, bucket, requests, nowMs, roundTripMs}: StepInput, seen: SeenBucket): WriteStep | undefined {
   const {record} = seen
   const planned = plannedAt(seen, nowMs)
   // A third of the tokens: a write that needs all of them fails if another process takes any.
@@ -210,7 +212,7 @@ function takeTogether({table, bucket, requests, nowMs}: StepInput, seen: SeenBuc
   const admits = some.length > 0 ? some : chooseFitting(requests, planned).fitting.slice(0, 1)
   if (admits.length === 0) return undefined
   const amounts = sumAmounts(admits)
-  const take = sharedTake(shareOfRecord(record), amounts, nowMs)
+  const take = sharedTake(shareOfRecord(record), amounts, nowMs, roundTripMs)
   if (!take || take.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
   const write = {amounts, requests: requestCount(admits), nowMs, repairPressure: bucket.needsPressureRepair}
   const update: WriteStep['update'] = mark => sharedTakeUpdate(table, record, take, write, mark)

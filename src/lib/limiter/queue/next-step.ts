@@ -203,7 +203,10 @@ function consume(
 }
 
 /** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
-function takeTogether({table, bucket, requests, nowMs, roundTripMs}: StepInput, seen: SeenBucket): WriteStep | undefined {
+function takeTogether(
+  {table, bucket, requests, nowMs, roundTripMs}: StepInput,
+  seen: SeenBucket,
+): WriteStep | undefined {
   const {record} = seen
   const planned = plannedAt(seen, nowMs)
   // A third of the tokens: a write that needs all of them fails if another process takes any.

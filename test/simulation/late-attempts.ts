@@ -15,7 +15,12 @@ const MOST_CALLS = 200
 export function rewritesArriveLate(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 20), refillPeriodSeconds: 60}]
-  const raised = limits.map(limit => ({...limit, capacity: 2 * capacity}))
+  // A write also demands the capacity that was seen, but not the rate.
+  const isLarger = draws.chance(0.5)
+  const raised = limits.map(limit => ({
+    ...limit,
+    ...(isLarger ? {capacity: 2 * capacity} : {refillAmount: 2 * limit.refillAmount}),
+  }))
   const steps: Step[] = [{atMs: 4000, by: OTHERS, deed: {kind: 'python-config', scope: SYSTEM, limits: raised}}]
   for (const entity of entities(6)) {
     steps.push(ask(draws.int(0, 500), 0, entity, 1))
@@ -25,7 +30,8 @@ export function rewritesArriveLate(draws: Draws): Planned {
     }
   }
   const skewsMs = [draws.int(120_000, 200_000), draws.int(-2000, 0), draws.int(-2000, 0)]
-  return {...plain(3, limits), skewsMs, steps, faults: disturbed(draws, [1, 2], ['late'], [40, 300])}
+  const faults = disturbed(draws, [1, 2], ['late'], [40, 300])
+  return {...plain(3, limits), skewsMs, steps, faults, sharedSlots: draws.chance(0.5)}
 }
 
 /** Processes take from buckets that they have not seen; first tries arrive while they are ruled out. */
@@ -37,7 +43,8 @@ export function firstTriesArriveLate(draws: Draws): Planned {
     steps.push(ask(number * 100, 0, entity, Math.ceil(capacity / 2)))
     for (const by of [1, 2]) steps.push(ask(5000 + number * 3000 + draws.int(0, 2000), by, entity, draws.int(1, 4)))
   }
-  return {...plain(3, limits), steps, faults: disturbed(draws, [1, 2], ['late'], [5, 90])}
+  const faults = disturbed(draws, [1, 2], ['late'], [5, 90])
+  return {...plain(3, limits), steps, faults, sharedSlots: draws.chance(0.5)}
 }
 
 /**
@@ -62,6 +69,8 @@ export function resetsBeforeFirstTries(draws: Draws): Planned {
     skewsMs: [0, draws.int(5000, 50_000)],
     steps,
     faults: disturbed(draws, [1], ['late'], [1300, 3000]),
+    // Every late attempt arrives after its outcome was decided.
+    sharedSlots: draws.chance(0.5) && 'decidable',
   }
 }
 

@@ -355,6 +355,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       steps: [...steps, ...kills(draws, processes, untilMs)],
       faults,
       aggregatorLagMs: lag,
+      sharedSlots: draws.chance(0.3),
     }
   },
   family: planFamilies,

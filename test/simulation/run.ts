@@ -175,7 +175,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   for (const each of atEnd) each()
   checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
-  if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
+  if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared || scenario.sharedSlots === 'decidable'})
   oracles.quotas.check()
   oracles.topUps.check()
   const limiters = world.processes.flatMap(process => process.limiters)

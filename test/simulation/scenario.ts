@@ -175,8 +175,11 @@ export interface Scenario {
   readonly configs: readonly {readonly scope: ConfigScope; readonly limits: readonly Limit[]}[]
   /** Entities that share their charges with a parent. */
   readonly children: Readonly<Record<string, string>>
-  /** Whether all processes use the same slot for their write marks: then a charge may count twice, or a return be dropped (decision 26). */
-  readonly sharedSlots: boolean
+  /**
+   * Whether all processes use the same slot for their write marks: then a charge may count twice, or a return be dropped
+   * (decision 26), unless the outcome of every attempt is decidable all the same.
+   */
+  readonly sharedSlots: boolean | 'decidable'
   /** How many buckets, entities and so on each process caches; of the others it knows nothing any more. */
   readonly cacheSize: number
   /** Write units that one partition takes per second; 1,000 in DynamoDB. */

@@ -87,7 +87,7 @@ export class World {
   constructor(scenario: Scenario, time: VirtualTime) {
     this.scenario = scenario
     this.time = time
-    this.slots = new MarkSlots(OPERATOR_SLOT, scenario.sharedSlots)
+    this.slots = new MarkSlots(OPERATOR_SLOT, scenario.sharedSlots !== false)
     this.#draws = new Draws(scenario.seed ^ 0x5f3759df)
     this.#operations = new MemoryOperations(
       () => time.nowMs,

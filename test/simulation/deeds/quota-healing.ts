@@ -34,9 +34,9 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
   let asked = await askForAll()
-  // Limits that were changed without may be brought in line by this request only: then it was for another allowance, or a
+  // Limits that were changed without may be brought in line by such a request only, shard by shard: then it was for another allowance, or a
   // shard has become another kind of quota with it, whose first period begins with the next reset.
-  if (asked && asked.rules !== rulesOf(world, family)) asked = await askForAll()
+  while (asked && asked.rules !== rulesOf(world, family)) asked = await askForAll()
   if (asked?.refused) oracles.verdicts.report('L1-quota', `${family.join(' + ')} q ${asked.whole}`, asked.refused)
 
   async function askForAll(): Promise<{whole: number; rules: string; refused: string | undefined} | undefined> {

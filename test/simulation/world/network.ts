@@ -126,7 +126,7 @@ export class SimulatedTransport implements Transport {
     const dispatch = this.#options.dispatch()
     const arrive = (): unknown => {
       const {settle, told} = this.#carryOut(exchange, operation, input, kind)
-      // What was refused once may be carried out later: if the refusal was passed on, nobody notices (S6, not covered).
+      // A second delivery may be applied after the first was refused, and nobody notices (S6, not covered).
       const isToldRefused = kind !== 'twice-answered-last' && told instanceof Error
       if (isRepeat(kind) && !isToldRefused)
         time.after(fault?.delayMs ?? 0, () => {

@@ -15,7 +15,7 @@ const daySchema = strictObject({
   complete: z.boolean().describe('False for today, which is not over'),
   admitted: z.number().nullable().describe('One that is charged to a parent too counts once; null: no usage recorded'),
   refused: z.number().nullable().describe('One that both the entity and its parent refuse counts at each of them'),
-  dollars: dollars.nullable().describe('Of its traffic, without fixed costs; null: there are no figures of that day'),
+  dollars: dollars.nullable().describe('Cost of the traffic of this day, without fixed costs; null without figures'),
   source: sourceSchema.nullable(),
   unread: z.boolean().describe('Its usage was not read, because there is too much of it'),
 }).meta({id: 'CostDay'})

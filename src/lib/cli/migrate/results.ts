@@ -157,7 +157,7 @@ export const migrateRunResult = strictObject({
     })
       .nullable()
       .describe('What --limits-from-buckets wrote; null without it'),
-    limitless: limitlessSchema.describe('What is left of them'),
+    limitless: limitlessSchema.describe('Buckets without limits after the migration'),
   })
     .nullable()
     .describe('Null in a dry run'),

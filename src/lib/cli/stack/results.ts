@@ -193,7 +193,7 @@ export const statusResult = strictObject({
     items: z.int(),
     bytes: z.int(),
     createdAt: textOrNull.describe('UTC, ISO 8601'),
-    stream: textOrNull.describe('What the stream tells of each change; null: there is no stream'),
+    stream: textOrNull.describe('View type of the stream; null without a stream'),
     streamArn: textOrNull,
     expiry: z.boolean().nullable().describe('null: could not be asked'),
     pointInTimeRecovery: z.boolean().nullable().describe('null: could not be asked'),

@@ -20,7 +20,7 @@ const findingSchema = strictObject({
       'malformed',
       'unknown',
     ])
-    .describe('What is wrong; docs/verifying.md explains each'),
+    .describe('Kind of problem; docs/verifying.md explains each'),
   key: z.string().describe('Key of the record'),
   namespace: textOrNull.describe('Id of its namespace'),
   entity: textOrNull,

@@ -169,8 +169,11 @@ interface LimitTake {
 /** A full limit may give up what it earns in so many round trips, and at most this part of its capacity. */
 const [MOST_TRIPS_BEHIND, MOST_GIVEN_UP] = [12, 2n]
 
-/** With more limits than this a write has no room to credit all of them: the refill instant stays, for so many ms. */
-const [MANY_LIMITS, LONGEST_BEHIND_MS] = [12, 1000]
+/** Each limit takes 15 of the 300 operators and some 150 of the 4,096 characters of an expression. */
+export const MOST_LIMITS_IN_BOUNDS = 12
+
+/** With more limits a write has no room to credit all of them: the refill instant stays, for so many ms. */
+const LONGEST_BEHIND_MS = 1000
 
 /**
  * A full limit is set below full by what it earns in so many round trips, or by so many times the amount; at most by this
@@ -208,7 +211,7 @@ export function sharedTake(
     const wanted = soon > some ? soon : some
     return earnedMilli(limit, behindMs) + (most < wanted ? most : wanted)
   }
-  const mostBehindMs = limits.length > MANY_LIMITS ? LONGEST_BEHIND_MS : MOST_TRIPS_BEHIND * roundTripMs
+  const mostBehindMs = limits.length > MOST_LIMITS_IN_BOUNDS ? LONGEST_BEHIND_MS : MOST_TRIPS_BEHIND * roundTripMs
   const isTooMuch = (behindMs: number) =>
     limits.some(
       ([name, limit]) =>

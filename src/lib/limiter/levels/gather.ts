@@ -1,4 +1,4 @@
-import {type Amounts, hasKinds, periodsOf, sumAmounts} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketState, hasKinds, periodsOf, sumAmounts} from '../../core/buckets/bucket.js'
 import {type GatherPlan, planGather} from '../../core/buckets/shards.js'
 import {Throttled} from '../../dynamo/errors.js'
 import {pause} from '../../dynamo/retry.js'
@@ -24,7 +24,7 @@ import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import {type Grant, grantOf} from '../request/grant.js'
 import type {AppliedLimits} from '../request/limit-source.js'
-import {knownAmounts, type QueueAnswer, type Refused} from '../request/pending-request.js'
+import {knownAmounts, type Refused} from '../request/pending-request.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 
 const ATTEMPTS = 5
@@ -46,6 +46,8 @@ interface Look {
   /** Epoch ms: before the shards were read, and after. */
   readonly sinceMs: number
   readonly nowMs: number
+  /** The plans by the limits in force, once a request was refused. */
+  inLine?: Promise<ReadonlyMap<number, BucketPlan>>
 }
 
 /** Admits requests that no single shard can: reads all shards and takes a part from each. */
@@ -116,11 +118,8 @@ export class ShardGatherer {
     const asked: Promise<void>[] = []
     for (const [at, gathering] of batch.entries()) {
       const amounts = chargedAmounts(gathering.request, applied)
-      const shares = new Map(
-        [...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan, taken.get(shard)))]),
-      )
       // If bypassed, no shard needs tokens; the shards that refused have not followed the switch yet.
-      const parts = planGather(shares, applied.isBypassed ? new Map() : amounts, nowMs)
+      const parts = planGather(sharesOf(plans, taken), applied.isBypassed ? new Map() : amounts, nowMs)
       if (!parts) {
         gathering.settle(this.#refuse(gathering.request, look, taken))
         continue
@@ -132,19 +131,18 @@ export class ShardGatherer {
         continue
       }
       // Its transaction needs the shards as they were seen.
-      if (asked.length > 0) return this.#after(asked, batch.slice(at))
+      if (asked.length > 0) {
+        await Promise.all(asked)
+        return batch.slice(at)
+      }
       const grant = await this.#takeParts(gathering.request, plans, parts, applied)
       if (grant) this.#settleGrant(gathering, grant)
       else await this.#tryAgain(gathering, look)
       return batch.slice(at + 1)
     }
     // The next look is to show what is left.
-    return this.#after(asked, [])
-  }
-
-  async #after(asked: readonly Promise<void>[], left: readonly Gathering[]): Promise<readonly Gathering[]> {
     await Promise.all(asked)
-    return left
+    return []
   }
 
   /** Through the queue of the shard, which batches requests. Never rejects. */
@@ -155,8 +153,11 @@ export class ShardGatherer {
     taken: ReadonlyMap<number, Amounts>,
   ): Promise<void> {
     const {request, settle, fail} = gathering
+    const queue = this.#queues.at(seen.record)
     try {
-      const answer = await this.#askOne(request, seen, look)
+      queue.learnRecord(seen.record, look.sinceMs)
+      if (!hasLimits(seen, look.applied)) queue.noteDoubt()
+      const answer = await this.#queues.ask(seen.record.shard, request)
       if (answer.admitted) this.#settleGrant(gathering, grantOf(answer))
       else if (this.#isEnoughWithout(answer, request, look, taken)) await this.#tryAgain(gathering, look)
       else settle(this.#refuse(request, look, taken, answer.record))
@@ -185,16 +186,11 @@ export class ShardGatherer {
   ): boolean {
     const {plans, applied, nowMs} = look
     if (applied.isBypassed) return true
-    const shares = new Map(
-      [...plans].map(([shard, plan]) => {
-        const left = shard === record.shard ? record : plannedRecord(plan, taken.get(shard))
-        return [shard, shareOfRecord(left)]
-      }),
-    )
+    const shares = sharesOf(plans, taken).set(record.shard, shareOfRecord(record))
     return planGather(shares, chargedAmounts(request, applied), nowMs) !== undefined
   }
 
-  /** `undefined` if there is no bucket. */
+  /** `undefined` without a bucket. */
   async #look(entity: string, resource: string, expectedCount: number): Promise<Look | undefined> {
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
@@ -250,33 +246,39 @@ export class ShardGatherer {
 
   async #refuse(
     request: BucketRequest,
-    {seen, plans, applied, sinceMs, nowMs}: Look,
+    look: Look,
     taken: ReadonlyMap<number, Amounts>,
     newest?: BucketRecord,
   ): Promise<Refusal> {
-    const {entity, resource, level} = request
+    const {plans, applied, nowMs} = look
     const amounts = chargedAmounts(request, applied)
     // Only all shards together show the top-ups.
     const records = [...plans.values()].map(plan => plannedRecord(plan))
     const tooLarge = impossibility(request, amounts, applied, topUpsOf(records, nowMs))
     if (tooLarge) throw tooLarge
-    for (const {record} of seen.values())
-      this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
-    // The wait is exact only for shards that have the limits in force.
-    const told = await Promise.all(
+    look.inLine ??= this.#bringInLine(look)
+    const told = [...(await look.inLine)].map(([shard, plan]) => {
+      if (shard === newest?.shard) return newest
+      const isUntouched = plan === plans.get(shard) && !taken.has(shard) && hasKinds(plan.seen.record.state)
+      return isUntouched ? plan.seen.record : plannedRecord(plan, taken.get(shard))
+    })
+    // A period that starts with the first use has not started: its schedule may allow more by then.
+    return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, request.level)
+  }
+
+  /** The wait is exact only for shards that have the limits in force. */
+  async #bringInLine({seen, plans, applied, sinceMs, nowMs}: Look): Promise<ReadonlyMap<number, BucketPlan>> {
+    for (const {record} of seen.values()) this.#queues.at(record).learnRecord(record, sinceMs)
+    const inLine = new Map(plans)
+    await Promise.all(
       [...plans].map(async ([shard, plan]) => {
-        if (shard === newest?.shard) return newest
-        const isOutdated = changesLimits(plan) || !hasLimits(plan.seen, applied)
-        const claimed = taken.get(shard)
-        if (!isOutdated)
-          return hasKinds(plan.seen.record.state) && !claimed ? plan.seen.record : plannedRecord(plan, claimed)
-        const inLine = planBucket(plan.seen, nowMs, applied.limits)
-        await this.#bringInLine(inLine, applied)
-        return plannedRecord(inLine, claimed)
+        if (!changesLimits(plan) && hasLimits(plan.seen, applied)) return
+        const changed = planBucket(plan.seen, nowMs, applied.limits)
+        inLine.set(shard, changed)
+        await this.#writeLimits(changed, applied)
       }),
     )
-    // A period that starts with the first use has not started: its schedule may allow more by then.
-    return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, level)
+    return inLine
   }
 
   async #askFirst(request: BucketRequest): Promise<Grant | Refusal> {
@@ -288,17 +290,8 @@ export class ShardGatherer {
     return explainRefusal({records: [record], amounts, nowMs, source}, request.level)
   }
 
-  async #askOne(request: BucketRequest, seen: SeenBucket, {sinceMs, applied}: Look): Promise<QueueAnswer> {
-    const {entity, resource} = request
-    const {record} = seen
-    const queue = this.#queues.at({entity, resource, shard: record.shard})
-    queue.learnRecord(record, sinceMs)
-    if (!hasLimits(seen, applied)) queue.noteDoubt()
-    return this.#queues.ask(record.shard, request)
-  }
-
   /** Writes the limits in force to a shard. Ignores a lost race: the winner did so, or the next request notices. */
-  async #bringInLine(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
+  async #writeLimits(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
     const {table, settings, nextMark} = this.#queues.services
     const mark = nextMark()
     const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, table.clock())
@@ -368,6 +361,14 @@ export class ShardGatherer {
     const record = charged.find(({shard}) => shard === countingShard) as BucketRecord
     return {holdings, record, shards: charged}
   }
+}
+
+/** What each shard holds when the requests before have taken their parts. */
+function sharesOf(
+  plans: ReadonlyMap<number, BucketPlan>,
+  taken: ReadonlyMap<number, Amounts>,
+): Map<number, BucketState> {
+  return new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan, taken.get(shard)))]))
 }
 
 function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: AppliedLimits): Amounts {

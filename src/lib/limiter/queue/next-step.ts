@@ -15,6 +15,7 @@ import {
   boundsOfUnseenRoom,
   type FullnessBounds,
   isOverfull,
+  MOST_LIMITS_IN_BOUNDS,
   sharedTake,
 } from '../../core/buckets/fullness.js'
 import {hasWindowToStart} from '../../core/buckets/kind-refill.js'
@@ -269,9 +270,6 @@ function isScheduled(limits: ReadonlyMap<string, KindedRate>): boolean {
   for (const limit of limits.values()) if (hasCalendar(limit)) return true
   return false
 }
-
-/** Each limit takes 15 of the 300 operators and some 150 of the 4,096 characters of an expression. */
-const MOST_LIMITS_IN_BOUNDS = 12
 
 /** Bounds within which the bucket is full whatever others wrote, if it was full when seen and holds enough. */
 function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {

@@ -1,7 +1,7 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {Denied} from '../../src/lib/dynamo/errors.js'
 import type {Operation} from '../../src/lib/dynamo/transport.js'
-import {EntityCache} from '../../src/lib/limiter/levels/bucket-queues.js'
+import {EntityCache} from '../../src/lib/limiter/queue/queue-services.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
 import {PythonPeer} from '../helpers/python-peer.js'

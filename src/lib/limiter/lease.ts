@@ -381,7 +381,7 @@ interface SoonOptions<Holding> {
   readonly queues: {
     correctSoon(holding: Holding, deltas: Amounts): Promise<void>
     hurry(holdings: readonly Holding[]): void
-    run(work: Promise<unknown>): Promise<void>
+    readonly background: {run(work: Promise<unknown>): Promise<void>}
   }
   readonly closing: AbortSignal
   readonly warning: SettleWarning
@@ -399,7 +399,7 @@ export function soonActions<Holding>({
     hurry: holdings => queues.hurry(holdings),
     accept: async work => {
       if (closing.aborted) await work.catch(handleFailure)
-      else void queues.run(work.catch(error => warning.tell(error)))
+      else void queues.background.run(work.catch(error => warning.tell(error)))
     },
   }
 }

@@ -152,7 +152,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const {table, settings, queues} = await this.#open()
     const {maxShards} = settings
     const learning = learnBucket(table, lesson, {mostShards: maxShards})
-    void queues.run(learning)
+    void queues.background.run(learning)
     const learnt = await learning
     const {entity, resource} = lesson
     // Known balances are too high now: refusals would state waits that are too short.

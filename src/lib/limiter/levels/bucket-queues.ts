@@ -1,17 +1,16 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
-import {grantedForFewer, shouldGrow} from '../../core/buckets/shards.js'
-import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {Limit} from '../../core/limits/limit.js'
-import type {KindedRate} from '../../core/limits/limit-kind.js'
-import {spreadSessions} from '../../repository/buckets/session-spread.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../../repository/buckets/writes.js'
-import {Lru} from '../../repository/table/lru.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import {type Family, isOlderGeneration} from '../../schema/family.js'
 import {BucketQueue} from '../queue/bucket-queue.js'
-import type {SeenLoad} from '../queue/known-bucket.js'
-import {FirstVisits, type QueueServices, ShardRepair} from '../queue/queue-services.js'
+import {
+  Background,
+  type EntityCache,
+  FirstVisits,
+  type QueueServices,
+  ShardRepair,
+  type ShardRepairOptions,
+} from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {RefusalTally} from '../refusal/tally.js'
 import type {Holding} from '../request/grant.js'
@@ -43,64 +42,41 @@ interface BucketQueuesOptions {
   readonly entities: EntityCache
 }
 
+/** Queues that a new one looks at for room: those with work stay, however many they are. */
+const MOST_LOOKS = 8
+
 export class BucketQueues {
   readonly services: QueueServices
   readonly refusals: RefusalTally
-  readonly #options: BucketQueuesOptions
+  readonly background = new Background()
+  readonly #cacheSize: number
+  /** Least recently used first. */
   readonly #queues = new Map<string, BucketQueue>()
-  /** Keys of queues without work, least recently used first. Only these may be dropped. */
-  readonly #idle = new Set<string>()
-  /** The last bucket seen per resource: most entities have the same limits. */
-  readonly #lastOfResource: Lru<BucketRecord>
-  readonly #changing = new Set<string>()
-  readonly #background = new Set<Promise<void>>()
   /** Refunds an abandoned request's charge; `settled` waits for it. */
-  readonly #finish = (abandoned: PendingRequest) => void this.run(abandoned.finished())
+  readonly #finish = (abandoned: PendingRequest) => void this.background.run(abandoned.finished())
 
   constructor(options: BucketQueuesOptions) {
     const {table, settings, limits, entities} = options
-    this.#options = options
-    const {cacheSize} = settings
-    this.#lastOfResource = new Lru({clock: table.clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: cacheSize})
-    const shards = new ShardRepair({
-      table,
-      counts: entities,
-      maxShards: settings.maxShards,
-      onShardsChanged: ({entity, resource}, count) => {
-        for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
-      },
-    })
-    const supposed: QueueServices['supposed'] = (address, last, inForce) => {
-      const {entity, resource} = address
-      const applied = inForce ?? limits.atHand(address)
-      const seen = last ?? this.#lastOfResource.get(resource)
-      const rates = applied
-        ? ratesOf(applied.limits, table.clock())
-        : (seen?.state.limits ?? new Map<string, KindedRate>())
-      return {rates, shardCount: entities.shardCount(entity, resource)}
+    this.#cacheSize = settings.cacheSize
+    const forget: ShardRepairOptions['forget'] = ({entity, resource}, count) => {
+      for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
     }
-    const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
-      void this.run(spreadSessions(table, record, opened, startMs))
     this.refusals = new RefusalTally({
       clock: table.clock,
-      cacheSize,
+      cacheSize: settings.cacheSize,
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
-    const nextMark = markSource(table.randomBytes)
     this.services = {
       table,
       settings,
       limits,
-      shards,
+      entities,
+      shards: new ShardRepair({table, entities, background: this.background, maxShards: settings.maxShards, forget}),
       refusals: this.refusals,
       firstVisits: new FirstVisits(table.clock),
-      nextMark,
-      supposed,
-      onSeen: (address, seen) => this.#onSeen(address, seen),
-      onBusy: key => this.#idle.delete(key),
-      onIdle: key => this.#keep(key),
-      onOpened,
-      giveBack: (address, amounts, charged) => this.run(this.at(address).giveBack(amounts, 0, charged)),
+      background: this.background,
+      nextMark: markSource(table.randomBytes),
+      giveBack: (address, amounts, charged) => this.background.run(this.at(address).giveBack(amounts, 0, charged)),
     }
   }
 
@@ -108,14 +84,11 @@ export class BucketQueues {
   at(address: BucketAddress): BucketQueue {
     const key = queueKey(address)
     const known = this.#queues.get(key)
-    if (known) {
-      if (this.#idle.delete(key)) this.#idle.add(key)
-      return known
-    }
-    const queue = new BucketQueue(this.services, address, key)
-    this.#makeRoom()
+    if (known && !known.isIdle) return known
+    if (known) this.#queues.delete(key)
+    else this.#shrink(this.#cacheSize - 1, MOST_LOOKS)
+    const queue = known ?? new BucketQueue(this.services, address)
     this.#queues.set(key, queue)
-    this.#idle.add(key)
     return queue
   }
 
@@ -135,16 +108,11 @@ export class BucketQueues {
 
   /** Keeps the queues: settlements and refusals may be pending in them. */
   invalidate(): void {
-    this.#lastOfResource.clear()
     for (const queue of this.#queues.values()) queue.invalidate()
   }
 
-  get resources(): number {
-    return this.#lastOfResource.size
-  }
-
   knownRefusals(request: BucketRequest): KnownRefusals {
-    return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
+    return new KnownRefusals(this, request, this.services.entities.shardCount(request.entity, request.resource))
   }
 
   /** No call if the shard is known to refuse. A missing shard falls back to shard 0. Throws after the deadline. */
@@ -183,70 +151,28 @@ export class BucketQueues {
       const {heldMilli, requests} = holding
       holding.heldMilli = new Map()
       holding.requests = 0
-      return this.run(this.at(holding.address).giveBack(heldMilli, requests, holding))
+      return this.background.run(this.at(holding.address).giveBack(heldMilli, requests, holding))
     })
     await Promise.all(returns)
-  }
-
-  /** Tracks background work and ignores its failure; `settled` waits for it. */
-  run(work: Promise<unknown>): Promise<void> {
-    const done: Promise<void> = work.then(
-      () => {},
-      () => {},
-    )
-    this.#background.add(done)
-    return done.finally(() => this.#background.delete(done))
   }
 
   async settled(): Promise<void> {
     for (;;) {
       const running = [...this.#queues.values()].flatMap(queue => queue.running ?? [])
-      if (this.#background.size === 0 && running.length === 0) return
-      await Promise.all([...this.#background, ...running])
+      if (this.background.isIdle && running.length === 0) break
+      await Promise.all([this.background.settled(), ...running])
     }
+    this.#shrink(this.#cacheSize, this.#queues.size)
   }
 
-  #onSeen(address: BucketAddress, {record, unitsPerSecond, isShared, largestRequestMilli}: SeenLoad): void {
-    const {entities, settings} = this.#options
-    const {shards} = this.services
-    const {maxShards} = settings
-    const {shardCount, state} = record
-    if (shardCount > maxShards) {
-      entities.notice({...record, shardCount: 1})
-      this.#changeShards(address, () => shards.repairCount(address))
-      return
-    }
-    entities.notice(record)
-    this.#lastOfResource.set(address.resource, record)
-    const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
-    if (isBehind || grantedForFewer(record, this.#options.table.clock()).length > 0)
-      this.#changeShards(address, () => shards.fill(address))
-    if (unitsPerSecond === undefined) return
-    const load = {unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}
-    if (shouldGrow(load).grow) this.#changeShards(address, () => shards.grow(address, shardCount))
-  }
-
-  /** At most one repair or split of a bucket runs at a time; further ones are triggered again later. */
-  #changeShards({entity, resource}: BucketAddress, work: () => Promise<unknown>): void {
-    const key = JSON.stringify([entity, resource])
-    if (this.#changing.has(key)) return
-    this.#changing.add(key)
-    void this.run(work().finally(() => this.#changing.delete(key)))
-  }
-
-  /** Drops idle queues only: more queues than the cache size may have work at once. */
-  #makeRoom(): void {
-    for (const key of this.#idle) {
-      if (this.#queues.size < this.#options.settings.cacheSize) return
+  /** Drops idle queues. One with work counts as used just now: an item must never have two. */
+  #shrink(size: number, mostLooks: number): void {
+    let looks = 0
+    for (const [key, queue] of this.#queues) {
+      if (this.#queues.size <= size || looks++ === mostLooks) return
       this.#queues.delete(key)
-      this.#idle.delete(key)
+      if (!queue.isIdle) this.#queues.set(key, queue)
     }
-  }
-
-  #keep(key: string): void {
-    if (!this.#queues.has(key)) return
-    if (this.#queues.size > this.#options.settings.cacheSize) this.#queues.delete(key)
-    else this.#idle.add(key)
   }
 }
 
@@ -299,71 +225,6 @@ export class KnownRefusals implements Demand {
   }
 }
 
-export class EntityCache {
-  readonly #families: Lru<Family>
-  /** Cascade by entity and resource, if it differs from the entity's other buckets. Every response shows it again. */
-  readonly #policies: Lru<boolean>
-  /** By entity and resource, unless 1. Never expires: the states of refusing shards are remembered as well. */
-  readonly #shardCounts: Lru<number>
-
-  constructor(options: {clock: () => number; ttlMs: number; maxEntries: number}) {
-    this.#families = new Lru(options)
-    this.#policies = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
-    this.#shardCounts = new Lru({...options, ttlMs: Number.POSITIVE_INFINITY})
-  }
-
-  get size(): number {
-    return Math.max(this.#families.size, this.#policies.size, this.#shardCounts.size)
-  }
-
-  clear(): void {
-    for (const cache of [this.#families, this.#policies, this.#shardCounts]) cache.clear()
-  }
-
-  /** Assumes that an unseen resource has the family of the entity's other buckets. */
-  family(entity: string, resource: string): Family | undefined {
-    const family = this.#families.get(entity)
-    const cascade = family && this.#policies.get(`${entity}#${resource}`)
-    return cascade === undefined ? family : {...family, parent: family?.parent, cascade}
-  }
-
-  /** A shard that a move has not reached yet still names the previous parent. */
-  familyOf(record: BucketRecord): Family {
-    const known = this.#families.get(record.entity)
-    const isOutdated = known && isOlderGeneration(record.parentGeneration, known.parentGeneration)
-    return isOutdated ? {...known, cascade: record.cascade} : record
-  }
-
-  shardCount(entity: string, resource: string): number {
-    return this.#shardCounts.get(`${entity}#${resource}`) ?? 1
-  }
-
-  notice(record: BucketRecord): void {
-    const {entity, resource, shardCount} = record
-    this.noticeFamily(record)
-    // Only shard 0 proves that there are fewer shards; the others may be behind.
-    const before = this.shardCount(entity, resource)
-    const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
-    if (count !== before) this.setShardCount(entity, resource, count)
-  }
-
-  noticeFamily({entity, resource, cascade, parent, parentGeneration}: BucketRecord): void {
-    const known = this.#families.get(entity)
-    if (isOlderGeneration(parentGeneration, known?.parentGeneration)) return
-    const isKnown = known?.parent === parent && !isOlderGeneration(known?.parentGeneration, parentGeneration)
-    if (!known || !isKnown) this.#families.set(entity, {cascade, parent, parentGeneration})
-    const key = `${entity}#${resource}`
-    if (!known || !isKnown || known.cascade === cascade) this.#policies.delete(key)
-    else if (this.#policies.get(key) !== cascade) this.#policies.set(key, cascade)
-  }
-
-  setShardCount(entity: string, resource: string, count: number): void {
-    const key = `${entity}#${resource}`
-    if (count === 1) this.#shardCounts.delete(key)
-    else this.#shardCounts.set(key, count)
-  }
-}
-
 /** Marks unique across processes: a random stem and a counter. */
 export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
   const stem = Buffer.from(randomBytes(6)).toString('base64url')
@@ -376,9 +237,6 @@ export function markSource(randomBytes: (count: number) => Uint8Array): () => Wr
     return {slot, nonce: `${stem}${digits.length.toString(36)}${digits}`, upTo}
   }
 }
-
-const ratesOf = (limits: readonly Limit[], nowMs: number): Map<string, KindedRate> =>
-  new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
 
 function queueKey({entity, resource, shard}: BucketAddress): string {
   return `${entity}#${resource}#${shard}`

@@ -12,7 +12,7 @@ import {
   type SeenBucket,
 } from '../../repository/buckets/plan.js'
 import {plannedRecord} from '../../repository/buckets/rewrite.js'
-import {sessionsOpenedAt} from '../../repository/buckets/session-spread.js'
+import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
 import {readSeenShards} from '../../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {TransactItem} from '../../repository/table/transact.js'
@@ -356,7 +356,7 @@ export class ShardGatherer {
     const [opener] = charged.filter(({shard}) => parts.has(shard))
     const {nowMs: openedMs} = [...plans.values()][0] as BucketPlan
     const opened = opener && sessionsOpenedAt(opener, openedMs)
-    if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
+    if (opened?.size) void this.#queues.background.run(spreadSessions(table, opener as BucketRecord, opened, openedMs))
     // Soft limits are charged at the shard that counts the request.
     const record = charged.find(({shard}) => shard === countingShard) as BucketRecord
     return {holdings, record, shards: charged}

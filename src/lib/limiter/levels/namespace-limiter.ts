@@ -10,13 +10,14 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent} from '../../schema/family.js'
 import {impossibility, topUpsOf} from '../queue/apply-limits.js'
 import {needsLimits} from '../queue/known-bucket.js'
+import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../refusal/errors.js'
 import {type Grant, grantOf} from '../request/grant.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {Deadline, Refused} from '../request/pending-request.js'
-import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
+import {BucketQueues, type BucketRequest, type KnownRefusals} from './bucket-queues.js'
 import {ShardGatherer} from './gather.js'
 
 const ONLY_SHARD = [0] as const
@@ -108,8 +109,8 @@ export class NamespaceLimiter {
   }
 
   get cacheEntries(): CacheEntries {
-    const {size: queues, resources, refusals} = this.queues
-    const {size: seen} = this.#entities
+    const {size: queues, refusals} = this.queues
+    const {size: seen, resources} = this.#entities
     const {size: configs} = this.#configs.statistics
     return {queues, resources, seen, entities: this.limits.size, configs, refusals: refusals.waiting}
   }
@@ -234,7 +235,7 @@ export class NamespaceLimiter {
       return await deadline.until(gathering)
     } finally {
       // An abandoned gather continues and refunds what it takes; closing waits for it.
-      if (deadline.isOver) void this.queues.run(gathering)
+      if (deadline.isOver) void this.queues.background.run(gathering)
     }
   }
 

@@ -2,7 +2,7 @@ import {type Amounts, negateAmounts, periodsOf} from '../../core/buckets/bucket.
 import {isRetryable, isUnavailability, Throttled} from '../../dynamo/errors.js'
 import {type Backoff, pause, retrying} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
-import {sessionsOpenedAt} from '../../repository/buckets/session-spread.js'
+import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
 import type {BucketAddress, WriteMark} from '../../repository/buckets/writes.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -76,11 +76,7 @@ export class BucketQueue {
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
 
-  constructor(
-    services: QueueServices,
-    address: BucketAddress,
-    readonly key: string,
-  ) {
+  constructor(services: QueueServices, address: BucketAddress) {
     this.#services = services
     this.#address = address
     this.#bucket = new KnownBucket(services.settings)
@@ -90,6 +86,11 @@ export class BucketQueue {
 
   get running(): Promise<void> | undefined {
     return this.#running
+  }
+
+  /** Nothing is written or waits to be. */
+  get isIdle(): boolean {
+    return !this.#running && this.#corrections.isEmpty
   }
 
   get recentState(): KnownState | undefined {
@@ -120,8 +121,6 @@ export class BucketQueue {
 
   /** Like `correct`, but batched with others for a moment, and retried if it certainly failed. */
   correctSoon(deltas: Amounts, charged: ChargedItem): Promise<void> {
-    // Pending settlements keep the queue while it is idle.
-    this.#services.onBusy(this.key)
     let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, charged)
     const attempt = () => {
       const first = written
@@ -199,7 +198,6 @@ export class BucketQueue {
 
   #start(): void {
     if (this.#running) return
-    this.#services.onBusy(this.key)
     this.#running = this.#run()
   }
 
@@ -216,7 +214,6 @@ export class BucketQueue {
       this.#isInvalidated = false
     } while (this.#corrections.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
-    if (this.#corrections.isEmpty) this.#services.onIdle(this.key)
   }
 
   async #writeApart(): Promise<void> {
@@ -352,10 +349,10 @@ export class BucketQueue {
     {isCertain, isContended}: Pick<StepInput, 'isCertain' | 'isContended'>,
     inForce?: LimitsInForce,
   ): StepInput {
-    const {table, settings} = this.#services
+    const {table, settings, entities, limits} = this.#services
     const [address, bucket, roundTripMs] = [this.#address, this.#bucket, this.#roundTripMs]
     const nowMs = bucket.timeAt(clockMs)
-    const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
+    const supposed = () => entities.suppose(address, bucket.lastRecord, inForce?.applied ?? limits.atHand(address))
     return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, roundTripMs}
   }
 
@@ -449,7 +446,8 @@ export class BucketQueue {
   #noteOpened(record: BucketRecord, {kind, nowMs}: WriteStep): void {
     if (record.shardCount === 1 || kind === 'consume' || kind === 'bypass') return
     const opened = sessionsOpenedAt(record, nowMs)
-    if (opened.size > 0) this.#services.onOpened(record, opened, nowMs)
+    const {table, background} = this.#services
+    if (opened.size > 0) void background.run(spreadSessions(table, record, opened, nowMs))
   }
 
   #admit({admits, isBypassed = false}: WriteStep, record: BucketRecord, chargedAtMs: number | undefined): void {

@@ -54,7 +54,7 @@ export class BucketWrites {
       const outcome = await sendGuarded(table, ride ?? write, mark, options)
       ride?.settle(outcome)
       const seen = bucket.learn(outcome.item, mark, table.clock())
-      if (seen) this.#services.onSeen(address, seen)
+      if (seen) this.#services.shards.notice(address, seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
       const isFound = outcome.applied && outcome.isFound
       return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
-import {AnswerReader, type HttpAnswer, NotHttp} from '../../../src/lib/dynamo/transports/http-answer.js'
+import {AnswerReader, type HttpAnswer, NotHttp} from '../../../src/lib/dynamo/transports/http-connection.js'
 
 /** Feeds the pieces one after the other; the answer must be whole with the last one, not before. */
 function read(pieces: readonly Buffer[]): HttpAnswer | undefined {

@@ -1,6 +1,6 @@
 import type {Socket} from 'node:net'
-import {AnswerReader, NotHttp} from './http-answer.js'
-import type {Exchange} from './http-exchange.js'
+import {TimeoutError} from '../abort.js'
+import type {SignedHeaders} from './signature.js'
 
 interface ConnectionEvents {
   onConnected(): void
@@ -91,4 +91,223 @@ export class HttpConnection {
 
 function cutOff(): Error {
   return Object.assign(new Error('the connection ended before the answer'), {code: 'ECONNRESET'})
+}
+
+export function postMessage(headers: SignedHeaders, body: string): string {
+  let message = `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\nuser-agent: zael\r\n`
+  for (const [name, value] of headers) message += `${name}: ${value}\r\n`
+  return `${message}\r\n${body}`
+}
+
+export class Exchange {
+  readonly answer: Promise<HttpAnswer>
+  /** Epoch ms; undefined if nothing was sent. */
+  sentAtMs: number | undefined
+  isSettled = false
+  onFailure: (() => void) | undefined
+  #timer: NodeJS.Timeout | undefined
+  #timeout: readonly [ms: number, what: string] | undefined
+  #resolve!: (answer: HttpAnswer) => void
+  #reject!: (error: unknown) => void
+
+  constructor(
+    readonly message: string,
+    /** Monotonic clock. Bounds the whole exchange, even if a peer keeps sending single bytes. */
+    readonly deadlineMs: number,
+  ) {
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  succeed(answer: HttpAnswer): void {
+    if (this.isSettled) return
+    this.#settle()
+    this.#resolve(answer)
+  }
+
+  fail(error: unknown): void {
+    if (this.isSettled) return
+    this.#settle()
+    this.#reject(error)
+    this.onFailure?.()
+  }
+
+  failAfter(ms: number, what: string): void {
+    clearTimeout(this.#timer)
+    this.#timeout = [ms, what]
+    const leftMs = Math.min(ms, Math.ceil(this.deadlineMs - performance.now()))
+    const giveUp = () => this.fail(new TimeoutError(`${what} in time`))
+    if (leftMs <= 0) giveUp()
+    else this.#timer = setTimeout(giveUp, leftMs)
+  }
+
+  notePart(): void {
+    if (this.#timeout && !this.isSettled) this.failAfter(...this.#timeout)
+  }
+
+  #settle(): void {
+    this.isSettled = true
+    clearTimeout(this.#timer)
+  }
+}
+
+/** Header names are in lower case. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+  readonly body: Buffer
+  readonly isReusable: boolean
+}
+
+export class NotHttp extends Error {
+  readonly code = 'ERR_NOT_HTTP'
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: Map<string, string>
+  /** Undefined: until the connection ends. */
+  readonly length: number | 'chunked' | undefined
+  readonly keepsAlive: boolean
+}
+
+const HEAD_END = '\r\n\r\n'
+const LARGEST_HEAD = 65_536
+const LARGEST_CHUNK_LINE = 1024
+// DynamoDB responds with at most 16 MB of items; as JSON they are a few times as long.
+const LARGEST_BODY = 64 * 1024 * 1024
+const NOTHING = Buffer.alloc(0)
+
+/** Strict: ambiguous or invalid input is an error, and after anything unusual the connection is not reused. */
+export class AnswerReader {
+  #rest: Buffer = NOTHING
+  #head: Head | undefined
+  #parts: Buffer[] = []
+  #size = 0
+  /** Missing bytes of the current chunk; -1: a size line is next, -2: the trailer. */
+  #chunkLeft = -1
+
+  get hasHead(): boolean {
+    return this.#head !== undefined
+  }
+
+  push(bytes: Buffer): HttpAnswer | undefined {
+    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
+    while (this.#head === undefined) {
+      const end = this.#rest.indexOf(HEAD_END)
+      if (end > LARGEST_HEAD || (end < 0 && this.#rest.length > LARGEST_HEAD)) throw new NotHttp('the head has no end')
+      if (end < 0) {
+        if (!startsLikeHttp(this.#rest)) throw new NotHttp('not an HTTP answer')
+        return undefined
+      }
+      const head = parseHead(this.#rest.toString('latin1', 0, end))
+      this.#rest = this.#rest.subarray(end + HEAD_END.length)
+      // 1xx responses precede the final one.
+      if (head.status >= 200) this.#head = head
+    }
+    const {length} = this.#head
+    if (typeof length === 'number' && length > LARGEST_BODY) throw new NotHttp('the answer is too long')
+    return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
+  }
+
+  /** Returns the response if the end of the connection marks its end. */
+  end(): HttpAnswer | undefined {
+    const head = this.#head
+    return head !== undefined && head.length === undefined ? this.#answer(head, false) : undefined
+  }
+
+  #readLength(head: Head, length: number | undefined): HttpAnswer | undefined {
+    if (length !== undefined && this.#size + this.#rest.length >= length) {
+      const last = this.#rest.subarray(0, length - this.#size)
+      const isClean = this.#rest.length === last.length
+      this.#keep(last)
+      return this.#answer(head, isClean)
+    }
+    this.#keep(this.#rest)
+    this.#rest = NOTHING
+    return undefined
+  }
+
+  #readChunks(head: Head): HttpAnswer | undefined {
+    for (;;) {
+      if (this.#chunkLeft > 0) {
+        const part = this.#rest.subarray(0, this.#chunkLeft)
+        this.#keep(part)
+        this.#rest = this.#rest.subarray(part.length)
+        this.#chunkLeft -= part.length
+        if (this.#chunkLeft > 0) return undefined
+      }
+      const line = this.#takeLine()
+      if (line === undefined) return undefined
+      if (this.#chunkLeft === 0) {
+        if (line !== '') throw new NotHttp('a chunk is longer than announced')
+        this.#chunkLeft = -1
+      } else if (this.#chunkLeft === -1) {
+        const size = /^([0-9a-f]{1,8})[ \t]*(;.*)?$/i.exec(line)?.[1]
+        if (size === undefined) throw new NotHttp('a chunk without a size')
+        this.#chunkLeft = Number.parseInt(size, 16) || -2
+      } else if (line === '') return this.#answer(head, this.#rest.length === 0)
+    }
+  }
+
+  #takeLine(): string | undefined {
+    const end = this.#rest.indexOf('\r\n')
+    if (end > LARGEST_CHUNK_LINE || (end < 0 && this.#rest.length > LARGEST_CHUNK_LINE)) {
+      throw new NotHttp('a line without an end')
+    }
+    if (end < 0) return undefined
+    const line = this.#rest.toString('latin1', 0, end)
+    this.#rest = this.#rest.subarray(end + 2)
+    return line
+  }
+
+  #keep(part: Buffer): void {
+    this.#size += part.length
+    if (this.#size > LARGEST_BODY) throw new NotHttp('the answer is too long')
+    if (part.length > 0) this.#parts.push(part)
+  }
+
+  #answer({status, headers, keepsAlive}: Head, isClean: boolean): HttpAnswer {
+    const [first = NOTHING] = this.#parts
+    const body = this.#parts.length > 1 ? Buffer.concat(this.#parts) : first
+    return {status, headers, body, isReusable: keepsAlive && isClean}
+  }
+}
+
+function startsLikeHttp(bytes: Buffer): boolean {
+  return 'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))
+}
+
+function parseHead(text: string): Head {
+  const [first = '', ...lines] = text.split('\r\n')
+  const found = /^HTTP\/1\.([01]) (\d{3})(?: |$)/.exec(first)
+  const status = Number(found?.[2])
+  if (found === null || status === 101) throw new NotHttp('not an HTTP answer')
+  const headers = new Map<string, string>()
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    if (colon < 1 || line.startsWith(' ') || line[colon - 1] === ' ') throw new NotHttp('a header without a name')
+    const name = line.slice(0, colon).toLowerCase()
+    const value = line.slice(colon + 1).trim()
+    const before = headers.get(name)
+    headers.set(name, before === undefined ? value : `${before}, ${value}`)
+  }
+  const keepsAlive = found[1] === '1' && !/\bclose\b/i.test(headers.get('connection') ?? '')
+  return {status, headers, length: lengthOf(status, headers), keepsAlive}
+}
+
+/** Accepts only an unambiguous length, against response splitting. */
+function lengthOf(status: number, headers: ReadonlyMap<string, string>): Head['length'] {
+  const coding = headers.get('transfer-encoding')
+  const length = headers.get('content-length')
+  if (coding !== undefined) {
+    if (coding.toLowerCase() !== 'chunked' || length !== undefined) throw new NotHttp('an answer of unclear length')
+    return 'chunked'
+  }
+  if (status < 200 || status === 204 || status === 304) return 0
+  if (length === undefined) return undefined
+  if (!/^\d{1,12}$/.test(length)) throw new NotHttp('an answer of unclear length')
+  return Number(length)
 }

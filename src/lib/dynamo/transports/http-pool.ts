@@ -1,8 +1,7 @@
 import {connect, isIP, type Socket} from 'node:net'
 import {connect as connectSecurely} from 'node:tls'
 import {connectionsClosed} from '../abort.js'
-import {HttpConnection} from './http-connection.js'
-import type {Exchange} from './http-exchange.js'
+import {type Exchange, HttpConnection} from './http-connection.js'
 
 interface HttpPoolOptions {
   readonly origin: URL

@@ -14,8 +14,7 @@ import {
   type SendOptions,
 } from '../transport.js'
 import type {Access} from './access.js'
-import type {HttpAnswer} from './http-answer.js'
-import {Exchange, postMessage} from './http-exchange.js'
+import {Exchange, type HttpAnswer, postMessage} from './http-connection.js'
 import {HttpPool} from './http-pool.js'
 import {leftMs, longestExchangeMs, type Timeouts, type TransportOptions, timeoutsOf} from './sdk.js'
 import {Signer} from './signature.js'

@@ -1,5 +1,5 @@
 import {withoutStack} from '../../core/errors.js'
-import type {HttpAnswer} from './http-answer.js'
+import type {HttpAnswer} from './http-connection.js'
 
 /** In the shape of the SDK's errors, for `classifyError`. */
 export class ServiceError extends Error {

@@ -1,7 +1,6 @@
 import {isRetryable} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
-import {type GuardedWrite, sendGuarded} from '../../repository/buckets/guarded-write.js'
-import type {WriteOutcome} from '../../repository/buckets/marked-write.js'
+import {type GuardedWrite, sendGuarded, type WriteOutcome} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {Item} from '../../schema/attribute-value.js'

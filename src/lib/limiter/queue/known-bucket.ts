@@ -2,7 +2,7 @@ import {type Amounts, type BucketState, nextBoundary, sumAmounts, wouldAdmit} fr
 import {boughtMilli} from '../../core/buckets/kind-refill.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
-import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
+import type {WriteBasis} from '../../repository/buckets/marked-write.js'
 import {PressureGauge, type SeenBucket} from '../../repository/buckets/plan.js'
 import {markIn, type WriteMark} from '../../repository/buckets/writes.js'
 import type {Item} from '../../schema/attribute-value.js'

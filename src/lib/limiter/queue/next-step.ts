@@ -21,10 +21,14 @@ import {
 import {hasWindowToStart} from '../../core/buckets/kind-refill.js'
 import {shareOfRateAt} from '../../core/buckets/shards.js'
 import {hasCalendar, isRenewalDue, type KindedRate} from '../../core/limits/limit-kind.js'
-import {bypassUpdate} from '../../repository/buckets/bypass-write.js'
-import {consumeUpdate, type RoomDemand} from '../../repository/buckets/consume-write.js'
-import {fullBucketUpdate, sharedTakeUpdate} from '../../repository/buckets/full-bucket-write.js'
-import type {WriteBasis} from '../../repository/buckets/guarded-write.js'
+import {
+  bypassUpdate,
+  consumeUpdate,
+  fullBucketUpdate,
+  type RoomDemand,
+  sharedTakeUpdate,
+} from '../../repository/buckets/consume-write.js'
+import type {WriteBasis} from '../../repository/buckets/marked-write.js'
 import {
   givableMilli,
   isFirstOfSeveral,

@@ -10,7 +10,7 @@ import {
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../../core/buckets/shards.js'
 import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
-import type {GuardedWrite} from '../../repository/buckets/guarded-write.js'
+import type {GuardedWrite} from '../../repository/buckets/marked-write.js'
 import {type BucketAddress, stampUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'

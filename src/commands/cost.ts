@@ -1,8 +1,7 @@
-import {integer, string} from '@oclif/core/flags'
+import {integer} from '@oclif/core/flags'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import {readPrices} from '../lib/cli/cost/presenter.js'
 import type {CostResult} from '../lib/cli/cost/results.js'
 
 export default class Cost extends StackCommand<typeof Cost> {
@@ -13,8 +12,8 @@ export default class Cost extends StackCommand<typeof Cost> {
   static override description =
     'Adds up admissions, refusals and usage from the counters of the table, all namespaces, and what CloudWatch has measured ' +
     'where there is one: units of table and indexes, runs of the function. Every figure says whether it is measured or ' +
-    'estimated, and a day without figures says so. Also shows what options of `zael deploy` would save. Writes nothing; ' +
-    'reads at most about 50,000 units of the table, and says how many it has read.'
+    'estimated, and a day without figures says so. Writes nothing; reads at most about 50,000 units of the table, and says ' +
+    'how many it has read.'
 
   static override flags = {
     days: integer({
@@ -24,22 +23,14 @@ export default class Cost extends StackCommand<typeof Cost> {
       max: 90,
       helpValue: 'N',
     }),
-    prices: string({
-      description:
-        'File with prices in US dollars, YAML or JSON, such as those of another region; what it does not name is as listed ' +
-        'for us-east-1. - reads standard input.',
-      helpValue: 'FILE',
-    }),
   }
 
   static override examples = [
     {command: 'zael cost --stack prod', description: 'The last seven days and today'},
     {command: 'zael cost --stack prod --days 30 --json', description: 'A month, as JSON'},
-    {command: 'zael cost --stack prod --prices frankfurt.yaml', description: 'With prices of another region'},
   ]
 
   protected async work({stack, endpoint, table, awsServices}: StackContext): Promise<CostResult> {
-    const prices = await readPrices(this.flags.prices)
     const [{reportCost}, {costJson, costLines}, {supervisorOf}] = await Promise.all([
       import('../lib/insight/cost/report.js'),
       import('../lib/cli/cost/presenter.js'),
@@ -48,7 +39,7 @@ export default class Cost extends StackCommand<typeof Cost> {
     using aws = await awsServices()
     const local = await supervisorOf({stack, endpoint})
     const runsAggregator = local ? local.aggregator !== null : undefined
-    const found = await reportCost({table, aws, dayCount: this.flags.days, prices, runsAggregator})
+    const found = await reportCost({table, aws, dayCount: this.flags.days, runsAggregator})
     const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
       note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
     const report = {...found, notes: found.notes.map(withFlags)}

@@ -4,7 +4,6 @@ import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {populate} from './populate.js'
 import {tableCli} from './table-cli.js'
-import {zael} from './zael.js'
 
 const DAY_MS = 86_400_000
 
@@ -25,13 +24,12 @@ describeOnEngine('zael cost', () => {
     }
   })
 
-  it('tells parts, days and options; each figure says where it comes from', async () => {
+  it('shows parts and days; each figure says where it comes from', async () => {
     const lines = (await cli.show('cost --days 1', 100)).split('\n')
     expect(lines[0]).toBe(`Cost of stack ${table.name}, on this machine: ${lines[0]?.slice(-16, -6)} (UTC)`)
     expect(lines).toContainEqual(expect.stringMatching(/^admissions +<0.01 +0\.63 +1,000 +write units +estimated$/))
     expect(lines).toContainEqual(expect.stringMatching(/^20\d\d-\d\d-\d\d +1,000 +0 +<?0\.\d\d +estimated$/))
     expect(lines).toContainEqual(expect.stringMatching(/^20\d\d-\d\d-\d\d +1,000 +0 +<?0\.\d\d +estimated, so far$/))
-    expect(lines).toContainEqual(expect.stringMatching(/^--no-dashboard +0\.10 /))
     expect(lines).toContain('Prices: US dollars, list prices of us-east-1 (2026-11) without the free tier')
     expect(lines).toContainEqual(
       expect.stringMatching(/^This report has read [\d.,]+ units of the table; nothing was written\.$/),
@@ -47,26 +45,13 @@ describeOnEngine('zael cost', () => {
 
   it('--json fits its schema, and a day without figures has none', async () => {
     const told = await cli.tell('cost --days 9')
-    expect(told).toMatchObject({region: null, decisionsPerDay: 1000, indexWrites: null, prices: {file: null}})
+    expect(told).toMatchObject({region: null, decisionsPerDay: 1000, indexWrites: null, prices: {region: 'us-east-1'}})
     expect(told.days).toHaveLength(10)
     expect(told.days[0]).toMatchObject({admitted: null, refused: null, dollars: null, source: null, complete: true})
     expect(told.days.at(-1)).toMatchObject({complete: false})
   })
 
-  it('takes prices from standard input, and says so', async () => {
-    const words = ['cost', '--days', '1', '--prices', '-', ...cli.flags]
-    const {code, stdout} = await zael(words, {env: {NO_COLOR: '1'}, stdin: 'writesPerMillion: 8\n'})
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/^admissions +0\.01 +8\.00 /m)
-    expect(stdout).toMatch(/^Prices: standard input; what it does not name: /m)
-  })
-
   it('refuses what it cannot use', async () => {
     for (const days of ['0', '91', 'x', '1.5']) expect(await cli.fail(`cost --days ${days}`)).toMatchObject({code: 2})
-    expect(await cli.fail('cost --prices no-such-file.yaml')).toMatchObject({code: 3, error: {code: 'cost.prices'}})
-    expect(await cli.fail('cost --prices src')).toMatchObject({
-      code: 2,
-      error: {code: 'cost.prices', message: 'cannot read src: it is a folder'},
-    })
   })
 })

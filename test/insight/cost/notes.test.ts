@@ -2,7 +2,6 @@ import {expect, it} from 'vitest'
 import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {type NoteSources, notesOn} from '../../../src/lib/insight/cost/notes.js'
 import {costSettings} from '../../../src/lib/insight/cost/priced-table.js'
-import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
 
 const DAYS = daysUntil(Date.UTC(2026, 10, 15, 12), 1)
 
@@ -28,7 +27,6 @@ const SOURCES: NoteSources = {
     unread: [],
   },
   counted: {days: new Map(), unread: [], hasAllResources: true},
-  prices: {prices: LIST_PRICES, file: null},
   averaged: [],
   runsAggregator: undefined,
 }
@@ -54,4 +52,16 @@ it('says what estimates leave out, and that today is not over', () => {
   const messages = notesOn({...SOURCES, averaged: DAYS.slice(1)}).map(({message}) => message)
   expect(messages).toContainEqual(expect.stringMatching(/^Estimates count .* usage by month, .* are not in them\.$/))
   expect(messages).toContain('No day that is over has figures: this is today so far, not a whole day.')
+})
+
+it('says whose prices are used for another region and table class', () => {
+  const notes = notesOn({
+    ...SOURCES,
+    facts: {...SOURCES.facts, isInfrequentAccess: true},
+    stack: {...SOURCES.stack, region: 'eu-central-1'},
+  })
+  expect(notes.slice(-2)).toEqual([
+    {message: 'The stack is in eu-central-1, the prices are those of us-east-1.', fix: null},
+    {message: 'The table class is Standard-IA, the prices are those of Standard.', fix: null},
+  ])
 })

@@ -1,7 +1,6 @@
 import {beforeAll, expect, it} from 'vitest'
 import {createAggregator} from '../../../src/lib/aggregator/aggregator.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
-import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
 import {type CostReport, reportCost} from '../../../src/lib/insight/cost/report.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
@@ -14,7 +13,6 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** Noon of the day before the report. */
 const YESTERDAY_MS = Date.UTC(2026, 10, 14, 12)
-const PRICES = {prices: LIST_PRICES, file: null}
 
 const quantities = ({parts}: CostReport) => Object.fromEntries(parts.map(({name, quantity}) => [name, quantity]))
 
@@ -26,7 +24,6 @@ describeOnEngine('what a stack costs', () => {
       table: tableOver(table.transport, table.name, () => nowMs),
       aws: responses && fakeAws(responses).aws,
       dayCount,
-      prices: PRICES,
     })
 
   // Yesterday: 5 requests of "single", 3 of "child" that cascade to "team", 2 refused; all counted by the aggregator.

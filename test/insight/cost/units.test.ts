@@ -2,7 +2,6 @@ import {expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {embeddedMetrics} from '../../../src/lib/aggregator/metrics.js'
 import {loadStackTemplate} from '../../../src/lib/infra/stack/artifacts.js'
-import {cheaperOptions} from '../../../src/lib/insight/cost/changes.js'
 import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {
   ALARM_METRICS,
@@ -11,17 +10,15 @@ import {
   fixedParts,
   trafficParts,
 } from '../../../src/lib/insight/cost/parts.js'
-import {parsePrices} from '../../../src/lib/insight/cost/price-file.js'
 import {costSettings, type PricedTable} from '../../../src/lib/insight/cost/priced-table.js'
-import {LIST_PRICES} from '../../../src/lib/insight/cost/prices.js'
-import {estimateDay, estimateUsage} from '../../../src/lib/insight/cost/units.js'
+import {estimateDay} from '../../../src/lib/insight/cost/units.js'
 
 interface Resource {
   readonly Type: string
   readonly Properties: {readonly Metrics?: readonly {readonly MetricStat?: object}[]}
 }
 
-const SETTINGS = costSettings({})
+const SETTINGS = {...costSettings({}), copiesToIndex: false}
 const DAY_SECONDS = 86_400
 const TABLE: PricedTable = {
   tableBytes: 2_000_000_000,
@@ -41,29 +38,29 @@ const BUSY = {admitted: 8_640_000, refused: 432_000, perBucket: Array.from({leng
 
 it('usage costs what docs/deploying.md says: 394 writes of a batch of 5 s, 920 of one of 25.3 s', () => {
   const perBatch = (batchSeconds: number, batchRecords: number) => {
-    const {writes} = estimateUsage(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds, batchRecords})
+    const {usage} = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds, batchRecords})
     // Days that are rolled up are one write per bucket.
-    return (writes - 1000) / (DAY_SECONDS / batchSeconds)
+    return ((usage ?? 0) - 1000) / (DAY_SECONDS / batchSeconds)
   }
   expect(Math.abs(perBatch(5, 1000) - 394)).toBeLessThan(1)
   expect(Math.abs(perBatch(25.3, 2600) - 920)).toBeLessThan(1)
 })
 
 it('a full batch does not wait for its time', () => {
-  const {writes, runs} = estimateUsage(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 60, batchRecords: 1000})
-  const tenSeconds = estimateUsage(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 10, batchRecords: 1000})
-  expect({writes, runs}).toEqual({writes: tenSeconds.writes, runs: tenSeconds.runs})
+  const {usage, runs} = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 60, batchRecords: 1000})
+  const tenSeconds = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 10, batchRecords: 1000})
+  expect({usage, runs}).toEqual({usage: tenSeconds.usage, runs: tenSeconds.runs})
 })
 
 it('a single request is one usage record, however short the day is so far', () => {
   const once = {admitted: 1, refused: 0, perBucket: [1]}
-  expect(estimateUsage(once, 60, SETTINGS)).toEqual({
-    ...{writes: expect.closeTo(2, 9), indexes: expect.closeTo(4, 9)},
+  expect(estimateDay(once, 60, SETTINGS)).toMatchObject({
+    ...{usage: expect.closeTo(2, 9), indexes: expect.closeTo(4, 9)},
     ...{reads: 4, runs: expect.closeTo(1, 9)},
   })
   // Nothing is rolled up without hours: each window is counted with every batch.
-  expect(estimateUsage(once, 60, {...SETTINGS, usageWindows: ['daily', 'monthly']})).toMatchObject({
-    writes: expect.closeTo(2, 9),
+  expect(estimateDay(once, 60, {...SETTINGS, usageWindows: ['daily', 'monthly']})).toMatchObject({
+    usage: expect.closeTo(2, 9),
     reads: 0,
   })
 })
@@ -75,9 +72,7 @@ it('an index with whole records repeats every admission and usage record', () =>
 })
 
 it('fixed parts have the prices of docs/deploying.md, by the day', () => {
-  const dollars = Object.fromEntries(
-    fixedParts(TABLE, MONITORING, LIST_PRICES).map(part => [part.name, part.dollars * 30]),
-  )
+  const dollars = Object.fromEntries(fixedParts(TABLE, MONITORING).map(part => [part.name, part.dollars * 30]))
   expect(dollars).toEqual({
     stored: expect.closeTo(3 * 0.25 + 2 * 0.2, 9),
     monitoring: expect.closeTo(1.8 + 3 + 3.6, 9),
@@ -86,10 +81,10 @@ it('fixed parts have the prices of docs/deploying.md, by the day', () => {
 
 it('units of provisioned capacity are paid for by the hour only', () => {
   const provisioned = {reads: 10, writes: 20}
-  const units = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, copiesToIndex: false})
-  const traffic = trafficParts(units, LIST_PRICES, {...SETTINGS, provisioned})
+  const units = estimateDay(BUSY, DAY_SECONDS, SETTINGS)
+  const traffic = trafficParts(units, {...SETTINGS, provisioned})
   expect(traffic.filter(({dollars}) => dollars > 0).map(({name}) => name)).toEqual(['function'])
-  const [first] = fixedParts({...TABLE, provisioned}, MONITORING, LIST_PRICES)
+  const [first] = fixedParts({...TABLE, provisioned}, MONITORING)
   expect(first).toMatchObject({name: 'provisioned', dollars: expect.closeTo(24 * (10 * 0.00013 + 20 * 0.00065), 9)})
 })
 
@@ -100,52 +95,6 @@ it('an average is no better than its worst day', () => {
     [{...part, quantity: 5, source: 'estimated' as const}],
   ]
   expect(averageParts(days)).toEqual([{...part, quantity: 4, source: 'estimated'}])
-})
-
-it('options are told that save something, the largest first, with what they save', () => {
-  const options = (table: PricedTable, settings = SETTINGS) => {
-    const units = estimateDay(BUSY, DAY_SECONDS, {...settings, copiesToIndex: table.copiesToIndex})
-    const parts = trafficParts(units, LIST_PRICES, {...settings, provisioned: null})
-    const days = [{seconds: DAY_SECONDS, units, counts: BUSY, measured: undefined}]
-    const found = cheaperOptions({days, parts, settings, table, monitoring: MONITORING, prices: LIST_PRICES})
-    return new Map(found.map(({option, saves}) => [option, saves]))
-  }
-  const found = options(TABLE, {...SETTINGS, batchSeconds: 5, batchRecords: 1000})
-  // docs/deploying.md: 127.66 a month with these batches, 58.91 with the defaults; runs cost a little as well.
-  expect((found.get('--batch-window 30 --batch-size 2600') ?? 0) * 30).toBeCloseTo(127.66 - 58.91 + 0.35, 0)
-  expect([...options(TABLE).keys()]).not.toContain('--batch-window 30 --batch-size 2600')
-  expect(found.get('--no-dashboard')).toBeCloseTo(0.1, 9)
-  expect([...found.values()]).toEqual([...found.values()].toSorted((a, b) => b - a))
-  // Two windows with every batch instead of one, and no index that could be smaller.
-  expect([...found.keys()]).not.toContain('--usage-windows daily,monthly')
-  expect([...found.keys()]).not.toContain('--resource-index keys-only')
-  const copied = options({...TABLE, copiesToIndex: true}).get('--resource-index keys-only') ?? 0
-  expect(copied).toBeGreaterThan((8_640_000 / 1_000_000) * 0.625)
-  expect([...options(TABLE, {...SETTINGS, hasAggregator: false}).keys()]).toEqual(['--no-dashboard', '--no-alarms'])
-})
-
-it('capacity of the busiest hour is compared only where every day is measured', () => {
-  const units = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, copiesToIndex: false})
-  const parts = trafficParts(units, LIST_PRICES, {...SETTINGS, provisioned: null})
-  const busiestHour = {reads: 0, writes: 349 * 3600}
-  const measured = {
-    writes: 0,
-    reads: 0,
-    indexWrites: {},
-    indexReads: 0,
-    runs: 0,
-    runMs: 0,
-    usageWrites: null,
-    busiestHour,
-  }
-  const options = (days: readonly (typeof measured | undefined)[]) =>
-    cheaperOptions({
-      days: days.map(each => ({seconds: DAY_SECONDS, units, counts: undefined, measured: each})),
-      parts: parts.map(part => (part.name === 'admissions' ? {...part, dollars: 30} : part)),
-      ...{settings: SETTINGS, table: TABLE, monitoring: MONITORING, prices: LIST_PRICES},
-    }).filter(({option}) => option === 'provisioned capacity')
-  expect(options([measured])[0]?.effect).toMatch(/^0 read and 499 write units a second for the busiest hour/)
-  expect(options([measured, undefined])).toEqual([])
 })
 
 it('the template has as many metrics under alarms, the function as many of its own, as is assumed', async () => {
@@ -164,12 +113,4 @@ it('days are days in UTC; today ends now', () => {
     ['2026-02-28', true, 86_400_000],
     ['2026-03-01', false, 6 * 3_600_000 + 1],
   ])
-})
-
-it('prices of a file replace those that it names; all mistakes are told at once', () => {
-  expect(parsePrices('writesPerMillion: 0.7', 'p.yaml')).toEqual({...LIST_PRICES, writesPerMillion: 0.7})
-  expect(() => parsePrices('writesPerMilion: 1\nreadsPerMillion: -4\nlogsPerGb: x', 'p.yaml')).toThrow(
-    /p\.yaml:1:1 .*did you mean "writesPerMillion"\?\n.*p\.yaml:2:18 .*between 0 and 1000[\s\S]*p\.yaml:3:12 .*not the text "x"/,
-  )
-  expect(() => parsePrices('', 'p.yaml')).toThrow('the file is empty')
 })

@@ -1,8 +1,6 @@
-import {ZaelError} from '../../core/errors.js'
 import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../core/text/text.js'
 import {wrapped} from '../../core/text/wrap.js'
-import type {CostChange} from '../../insight/cost/changes.js'
-import {LIST_DATE, LIST_REGION, type UsedPrices} from '../../insight/cost/prices.js'
+import {LIST_DATE, LIST_PRICES, LIST_REGION} from '../../insight/cost/parts.js'
 import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
 import {paint} from '../output/paint.js'
 import type {Cell, TextColumn} from '../output/table-layout.js'
@@ -31,9 +29,8 @@ export function costJson(report: CostReport): CostResult {
     dollarsPerDay,
     dollarsPerMillion,
     indexWrites,
-    changes: report.changes.map(({option, saves, effect}) => ({option, savesPerDay: saves, effect})),
     notes,
-    prices: {region: LIST_REGION, asOf: LIST_DATE, file: report.prices.file, used: report.prices.prices},
+    prices: {region: LIST_REGION, asOf: LIST_DATE, used: LIST_PRICES},
     read,
   }
 }
@@ -51,8 +48,6 @@ export async function costLines(report: CostReport, width: number | undefined): 
     ...text([decisionsText(report)]),
     '',
     ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
-    ...(report.changes.length === 0 ? [] : ['', 'What options of zael deploy would save']),
-    ...(report.changes.length === 0 ? [] : await table(CHANGE_COLUMNS, report.changes.map(changeRow))),
     ...text(noteLines(report)),
     '',
     ...text(footer(report)),
@@ -105,14 +100,6 @@ function dayRow({date, isComplete, counts, dollars, isMeasured, isUnread}: DayCo
   return [date, decisions[0], decisions[1], money(dollars), isComplete ? source : `${source}, so far`]
 }
 
-const CHANGE_COLUMNS: readonly TextColumn[] = [
-  {name: 'option', header: 'OPTION', fit: 'whole'},
-  {name: 'saves', header: '$ A DAY', fit: 'whole', ...right},
-  {name: 'effect', header: 'EFFECT'},
-]
-
-const changeRow = ({option, saves, effect}: CostChange): Cell[] => [option, money(saves), effect]
-
 function noteLines({notes}: CostReport): string[] {
   const lines = notes.flatMap(({message, fix}) => [
     `  ${message}`,
@@ -121,13 +108,10 @@ function noteLines({notes}: CostReport): string[] {
   return lines.length === 0 ? [] : ['', 'Notes', ...lines]
 }
 
-function footer({prices: {file}, read: {units, metrics}}: CostReport): string[] {
-  const listed = `US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`
+function footer({read: {units, metrics}}: CostReport): string[] {
   const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'metric')} of CloudWatch`
   return [
-    file === null
-      ? `Prices: ${listed}`
-      : `Prices: ${file === '-' ? 'standard input' : file}; what it does not name: ${listed}`,
+    `Prices: US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`,
     `This report has read ${formatNumber(units, 'nearest', 1)} units of the table${asked}; nothing was written.`,
   ]
 }
@@ -142,19 +126,4 @@ function money(dollars: number | null): string | undefined {
 function amount(quantity: number | null): string | undefined {
   if (quantity === null) return undefined
   return quantity >= 10 ? formatCount(Math.round(quantity)) : formatShortNumber(quantity)
-}
-
-const MAX_BYTES = 64 * 2 ** 10
-
-export async function readPrices(file: string | undefined): Promise<UsedPrices> {
-  if (file === undefined) return {prices: (await import('../../insight/cost/prices.js')).LIST_PRICES, file: null}
-  const [{readText}, {parsePrices}] = await Promise.all([
-    import('../../files/read-document.js'),
-    import('../../insight/cost/price-file.js'),
-  ])
-  const code = 'cost.prices'
-  const hint = 'Write a YAML or JSON file with lines such as "writesPerMillion: 0.7"; docs/cost.md lists the names.'
-  const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
-  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
-  return {prices: parsePrices(text, file), file}
 }

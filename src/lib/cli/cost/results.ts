@@ -62,22 +62,12 @@ export const costResult = strictObject({
     .record(z.string(), z.number())
     .nullable()
     .describe('Write units of an average day by index; null: not measured'),
-  changes: z
-    .array(
-      strictObject({
-        option: z.string().describe('Flags of zael deploy, or a name where it has none'),
-        savesPerDay: dollars,
-        effect: z.string(),
-      }).meta({id: 'CostChange'}),
-    )
-    .describe('Options that would have been cheaper, the largest saving first'),
   notes: z.array(
     strictObject({message: z.string(), fix: textOrNull.describe('What to do, often a command')}).meta({id: 'CostNote'}),
   ),
   prices: strictObject({
     region: z.string().describe('Of the list prices'),
     asOf: z.string().describe('Month of the list prices'),
-    file: textOrNull.describe('File with other prices, - for standard input; null: list prices only'),
     used: pricesSchema,
   }),
   read: strictObject({

@@ -3,7 +3,7 @@ import {groupBy} from '../../core/group-by.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** Hourly data shows the busiest hour, and CloudWatch keeps it for 15 months. */
+/** CloudWatch keeps hourly data for 15 months. */
 const PERIOD_SECONDS = 3600
 
 /** One day (UTC), or a part of it. */
@@ -17,8 +17,6 @@ export interface MeasuredDay {
   readonly runMs: number
   /** Usage records written; `null`: the function does not report it, as another tool's. */
   readonly usageWrites: number | null
-  /** Capacity units of table and indexes. */
-  readonly busiestHour: {readonly reads: number; readonly writes: number}
 }
 
 export interface MeasuredDays {
@@ -87,14 +85,7 @@ function dayOf(points: readonly Hour[]): MeasuredDay {
     runs: sum('runs'),
     runMs: sum('runMs'),
     usageWrites: points.some(({kind}) => kind === 'usageWrites') ? sum('usageWrites') : null,
-    busiestHour: {reads: most(points, 'reads', 'indexReads'), writes: most(points, 'writes', 'indexWrites')},
   }
-}
-
-function most(points: readonly Hour[], ...kinds: Kind[]): number {
-  const perHour = new Map<string, number>()
-  for (const {kind, at, value} of points) if (kinds.includes(kind)) perHour.set(at, (perHour.get(at) ?? 0) + value)
-  return Math.max(0, ...perHour.values())
 }
 
 /** A table's metrics do not include those of its indexes. */

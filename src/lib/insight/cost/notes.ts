@@ -1,8 +1,8 @@
 import {formatList} from '../../core/text/text.js'
 import type {CountedDays, Day} from './daily-counts.js'
 import type {MeasuredStack, UnreadSource} from './measured.js'
+import {LIST_REGION} from './parts.js'
 import type {PricedTable} from './priced-table.js'
-import {LIST_REGION, type UsedPrices} from './prices.js'
 
 export interface CostNote {
   readonly message: string
@@ -13,7 +13,6 @@ export interface NoteSources {
   readonly facts: PricedTable
   readonly stack: MeasuredStack
   readonly counted: CountedDays
-  readonly prices: UsedPrices
   readonly averaged: readonly Day[]
   readonly runsAggregator: boolean | undefined
 }
@@ -80,17 +79,15 @@ function basisNotes({stack, averaged}: NoteSources): CostNote[] {
   return notes
 }
 
-function priceNotes({stack: {region}, prices: {file}}: NoteSources): CostNote[] {
-  if (file !== null || region === null || region === LIST_REGION) return []
-  return [note(`The stack is in ${region}, the prices are those of ${LIST_REGION}.`, 'zael cost --prices FILE')]
+function priceNotes({stack: {region}}: NoteSources): CostNote[] {
+  if (region === null || region === LIST_REGION) return []
+  return [note(`The stack is in ${region}, the prices are those of ${LIST_REGION}.`)]
 }
 
 function tableNotes({provisioned, isInfrequentAccess, replicas}: PricedTable): CostNote[] {
   return [
     ...(provisioned ? [note('The capacity is provisioned: units are paid for by the hour, whether used or not.')] : []),
-    ...(isInfrequentAccess
-      ? [note('The table class is Standard-IA, whose prices are not listed here: give them with --prices.')]
-      : []),
+    ...(isInfrequentAccess ? [note('The table class is Standard-IA, the prices are those of Standard.')] : []),
     ...(replicas.length > 0
       ? [note(`The copies in ${formatList(replicas)} have bills of their own; use --region.`)]
       : []),

@@ -1,5 +1,4 @@
 import type {CostSettings, PricedTable} from './priced-table.js'
-import type {Prices} from './prices.js'
 import type {DayUnits} from './units.js'
 
 /** Parts that depend on traffic first, then fixed parts. */
@@ -30,6 +29,31 @@ export interface CostPart {
   readonly source: CostSource
 }
 
+export const LIST_REGION = 'us-east-1'
+export const LIST_DATE = '2026-11'
+
+/**
+ * In US dollars, without the free tier, also in docs/deploying.md: https://aws.amazon.com/dynamodb/pricing/,
+ * https://aws.amazon.com/lambda/pricing/, https://aws.amazon.com/cloudwatch/pricing/.
+ */
+export const LIST_PRICES = {
+  writesPerMillion: 0.625,
+  readsPerMillion: 0.125,
+  /** For one unit per second. */
+  provisionedWritePerHour: 0.00065,
+  provisionedReadPerHour: 0.00013,
+  /** Storage of table and indexes. Recovery covers the table only. */
+  storedPerGbMonth: 0.25,
+  recoveryPerGbMonth: 0.2,
+  runsPerMillion: 0.2,
+  armPerGbSecond: 0.0000133334,
+  x86PerGbSecond: 0.0000166667,
+  logsPerGb: 0.5,
+  alarmMetricPerMonth: 0.1,
+  dashboardPerMonth: 3,
+  metricPerMonth: 0.3,
+}
+
 const MILLION = 1_000_000
 const GB = 1_000_000_000
 const DAYS_PER_MONTH = 30
@@ -41,22 +65,13 @@ const LOG_BYTES = 1200
 export const ALARM_METRICS = 18
 export const FUNCTION_METRICS = 12
 
-/** Dollars per unit. 0 with provisioned capacity, which is billed by the hour. */
-export function unitPrices(prices: Prices, {provisioned}: Pick<PricedTable, 'provisioned'>) {
-  const {writesPerMillion, readsPerMillion} = prices
-  return provisioned ? {write: 0, read: 0} : {write: writesPerMillion / MILLION, read: readsPerMillion / MILLION}
-}
-
-/** Dollars, without the charge for duration. */
-export const runsCost = (runs: number, {runsPerMillion, logsPerGb}: Prices): number =>
-  runs * (runsPerMillion / MILLION + (LOG_BYTES / GB) * logsPerGb)
-
-export function trafficParts(
-  units: DayUnits,
-  prices: Prices,
-  stack: Pick<PricedTable, 'provisioned'> & CostSettings,
-): CostPart[] {
-  const {write, read} = unitPrices(prices, stack)
+export function trafficParts(units: DayUnits, stack: Pick<PricedTable, 'provisioned'> & CostSettings): CostPart[] {
+  const prices = LIST_PRICES
+  // Provisioned capacity is billed by the hour.
+  const [write, read] = stack.provisioned
+    ? [0, 0]
+    : [prices.writesPerMillion / MILLION, prices.readsPerMillion / MILLION]
+  const perRun = prices.runsPerMillion / MILLION + (LOG_BYTES / GB) * prices.logsPerGb
   const total: CostSource = units.isMeasured ? 'measured' : 'estimated'
   const share: CostSource = units.isMeasured ? 'divided' : 'estimated'
   const writes = (name: CostPartName, quantity: number | null, source: CostSource): CostPart => {
@@ -77,7 +92,7 @@ export function trafficParts(
       name: 'function',
       quantity: units.runs,
       unit: 'runs',
-      dollars: runsCost(units.runs, prices) + units.gbSeconds * perGbSecond,
+      dollars: units.runs * perRun + units.gbSeconds * perGbSecond,
       source: total,
     },
   ]
@@ -90,21 +105,16 @@ export interface Monitoring {
   readonly isMeasured: boolean
 }
 
-/** Dollars per day. */
-export function monitoringCost(monitoring: Monitoring, prices: Prices): number {
-  const {alarmMetrics, dashboards, functionMetrics} = monitoring
-  const perMonth =
-    alarmMetrics * prices.alarmMetricPerMonth +
-    dashboards * prices.dashboardPerMonth +
-    functionMetrics * prices.metricPerMonth
-  return perMonth / DAYS_PER_MONTH
-}
-
-export function fixedParts(table: PricedTable, monitoring: Monitoring, prices: Prices): CostPart[] {
+export function fixedParts(table: PricedTable, monitoring: Monitoring): CostPart[] {
+  const prices = LIST_PRICES
   const {tableBytes, indexBytes, hasRecovery, provisioned} = table
   const {alarmMetrics, dashboards, functionMetrics, isMeasured} = monitoring
   const storedGb = (tableBytes + indexBytes) / GB
   const recovered = hasRecovery ? (tableBytes / GB) * prices.recoveryPerGbMonth : 0
+  const monitoringPerMonth =
+    alarmMetrics * prices.alarmMetricPerMonth +
+    dashboards * prices.dashboardPerMonth +
+    functionMetrics * prices.metricPerMonth
   const parts: CostPart[] = [
     {
       name: 'stored',
@@ -117,7 +127,7 @@ export function fixedParts(table: PricedTable, monitoring: Monitoring, prices: P
       name: 'monitoring',
       quantity: alarmMetrics + dashboards + functionMetrics,
       unit: 'metrics and dashboards',
-      dollars: monitoringCost(monitoring, prices),
+      dollars: monitoringPerMonth / DAYS_PER_MONTH,
       source: isMeasured ? 'measured' : 'estimated',
     },
   ]

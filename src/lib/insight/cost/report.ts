@@ -2,14 +2,12 @@ import {CapacityMeter, meteredTransport} from '../../dynamo/capacity.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import {Repository} from '../../repository/repository.js'
 import type {Table} from '../../repository/table/table.js'
-import {type CostChange, cheaperOptions, type KnownDay} from './changes.js'
 import {type CountedDays, countDays, type Day, type DayCounts, daysUntil} from './daily-counts.js'
 import {type MeasuredStack, readMeasured} from './measured.js'
 import {type CostNote, notesOn} from './notes.js'
 import {averageParts, type CostPart, fixedParts, trafficParts} from './parts.js'
 import {type PricedTable, readPricedTable} from './priced-table.js'
-import type {UsedPrices} from './prices.js'
-import {estimateDay, measuredDay, sum} from './units.js'
+import {type DayUnits, estimateDay, measuredDay, sum} from './units.js'
 
 /** Reading stops after about this many units, which cost less than a cent. */
 const MOST_READ_UNITS = 50_000
@@ -20,7 +18,6 @@ export interface CostSources {
   readonly aws: Aws | undefined
   /** Complete days. Today so far is added. */
   readonly dayCount: number
-  readonly prices: UsedPrices
   readonly runsAggregator?: boolean | undefined
 }
 
@@ -42,7 +39,6 @@ export interface CostReport {
   readonly stack: string
   /** `null`: a local engine. */
   readonly region: string | null
-  readonly prices: UsedPrices
   readonly days: readonly DayCost[]
   /** Complete days with figures, or today if there are none. */
   readonly averaged: readonly string[]
@@ -54,18 +50,19 @@ export interface CostReport {
   readonly dollarsPerMillion: number | null
   /** Write units per average day, by index. `null`: not measured. */
   readonly indexWrites: Readonly<Record<string, number>> | null
-  readonly changes: readonly CostChange[]
   readonly notes: readonly CostNote[]
   readonly read: {readonly units: number; readonly metrics: number}
 }
 
-interface FoundDay extends KnownDay {
+interface FoundDay {
   readonly day: Day
+  readonly counts: DayCounts | undefined
+  readonly units: DayUnits
   readonly parts: readonly CostPart[]
 }
 
 /** Read-only. Throws if the table does not exist. */
-export async function reportCost({table, aws, dayCount, prices, runsAggregator}: CostSources): Promise<CostReport> {
+export async function reportCost({table, aws, dayCount, runsAggregator}: CostSources): Promise<CostReport> {
   const facts = await readPricedTable(table)
   const meter = new CapacityMeter()
   const transport = meteredTransport(table.transport, meter, table.clock)
@@ -75,17 +72,16 @@ export async function reportCost({table, aws, dayCount, prices, runsAggregator}:
     countDays(repository, days, () => meter.read < MOST_READ_UNITS),
     readMeasured(aws, {table: table.name, facts, days}),
   ])
-  const found = days.flatMap(day => foundDay(day, {counted, stack, facts, prices}))
+  const found = days.flatMap(day => foundDay(day, {counted, stack, facts}))
   const over = found.filter(({day}) => day.isComplete)
   const averaged = over.length > 0 ? over : found
   const traffic = averageParts(averaged.map(({parts}) => parts))
-  const fixed = fixedParts(facts, stack.monitoring, prices.prices)
+  const fixed = fixedParts(facts, stack.monitoring)
   const perMillion = perMillionOf(averaged)
   const indexWrites = averaged.flatMap(({units: {byIndex}}) => (byIndex ? [byIndex] : []))
   return {
     stack: table.name,
     region: stack.region,
-    prices,
     days: days.map(day => dayCost(day, found, counted)),
     averaged: averaged.map(({day}) => day.date),
     decisionsPerDay: meanDecisions(averaged),
@@ -96,15 +92,7 @@ export async function reportCost({table, aws, dayCount, prices, runsAggregator}:
     dollarsPerDay: averaged.length === 0 ? null : sum([...traffic, ...fixed].map(({dollars}) => dollars)),
     dollarsPerMillion: perMillion === null ? null : sum([...perMillion.values()]),
     indexWrites: indexWrites.length === 0 ? null : meanByName(indexWrites, averaged.length),
-    changes: cheaperOptions({
-      days: averaged,
-      parts: traffic,
-      settings: stack.settings,
-      table: facts,
-      monitoring: stack.monitoring,
-      prices: prices.prices,
-    }),
-    notes: notesOn({facts, stack, counted, prices, averaged: averaged.map(({day}) => day), runsAggregator}),
+    notes: notesOn({facts, stack, counted, averaged: averaged.map(({day}) => day), runsAggregator}),
     read: {units: meter.read, metrics: stack.metrics},
   }
 }
@@ -113,17 +101,17 @@ interface Found {
   readonly counted: CountedDays
   readonly stack: MeasuredStack
   readonly facts: PricedTable
-  readonly prices: UsedPrices
 }
 
-function foundDay(day: Day, {counted, stack, facts, prices}: Found): FoundDay[] {
+function foundDay(day: Day, {counted, stack, facts}: Found): FoundDay[] {
   const counts = counted.days.get(day.date)
   const measured = stack.days.get(day.date)
-  const seconds = (day.endMs - day.startMs) / 1000
   const settings = {...stack.settings, copiesToIndex: facts.copiesToIndex, provisioned: facts.provisioned}
-  const units = measured ? measuredDay(measured, counts, settings) : counts && estimateDay(counts, seconds, settings)
+  const units = measured
+    ? measuredDay(measured, counts, settings)
+    : counts && estimateDay(counts, (day.endMs - day.startMs) / 1000, settings)
   if (!units) return []
-  return [{day, seconds, counts, measured, units, parts: trafficParts(units, prices.prices, settings)}]
+  return [{day, counts, units, parts: trafficParts(units, settings)}]
 }
 
 function dayCost(day: Day, found: readonly FoundDay[], {unread}: CountedDays): DayCost {

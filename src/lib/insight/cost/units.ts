@@ -40,7 +40,7 @@ function occupied(events: number, slots: number): number {
 }
 
 /** Assumes that the requests of a bucket are spread over the day. */
-export function estimateUsage({perBucket}: DayCounts, seconds: number, settings: CostSettings) {
+function estimateUsage({perBucket}: DayCounts, seconds: number, settings: CostSettings) {
   const {batchSeconds, batchRecords, usageWindows} = settings
   const bucketWrites = sum(perBucket)
   // A batch ends when its time is over or when it is full.

@@ -1,6 +1,6 @@
-// Writes templates/resource-handlers.json: which actions the handlers of CloudFormation call for each resource type of the
-// template, and which kinds of resources IAM can restrict each action to. Both come from the data of the Python package
-// cfn-lint (.ci/python.js installs it): the schemas of CloudFormation's registry, and AWS's service authorization
+// Writes test/infra/permissions/resource-handlers.json: which actions the handlers of CloudFormation call for each resource
+// type of the template, and which kinds of resources IAM can restrict each action to. Both come from the data of the Python
+// package cfn-lint (.ci/python.js installs it): the schemas of CloudFormation's registry, and AWS's service authorization
 // reference. With --check only says whether the committed file is current.
 import {spawnSync} from 'node:child_process'
 import {existsSync, readdirSync, readFileSync, writeFileSync} from 'node:fs'
@@ -15,7 +15,7 @@ const HANDLERS = ['create', 'read', 'update', 'delete', 'list']
 const REGION = 'us-east-1'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const file = join(root, 'templates', 'resource-handlers.json')
+const file = join(root, 'test', 'infra', 'permissions', 'resource-handlers.json')
 const data = join(packages(), 'cfnlint', 'data')
 
 const template = parseDocument(readFileSync(join(root, 'templates', 'stack.yaml'), 'utf8'), {logLevel: 'silent'}).toJS()
@@ -35,11 +35,11 @@ const fresh = `${JSON.stringify(facts, null, 2)}\n`
 
 if (!existsSync(file) || readFileSync(file, 'utf8') !== fresh) {
   if (process.argv.includes('--check')) {
-    console.error('templates/resource-handlers.json is not what cfn-lint says: run "node .ci/resource-handlers.js"')
+    console.error('resource-handlers.json is not what cfn-lint says: run "node .ci/resource-handlers.js"')
     process.exit(1)
   }
   writeFileSync(file, fresh)
-  console.log(`templates/resource-handlers.json: ${types.length} resource types, ${actions.length} actions`)
+  console.log(`resource-handlers.json: ${types.length} resource types, ${actions.length} actions`)
 }
 
 /** Actions by handler, and those for tags, which CloudFormation copies from the stack to its resources. */

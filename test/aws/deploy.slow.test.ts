@@ -5,7 +5,7 @@ import {ListChangeSetsCommand} from '@aws-sdk/client-cloudformation'
 import {GetFunctionCommand} from '@aws-sdk/client-lambda'
 import {HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
-import {ownGrants} from '../../src/lib/infra/permissions/own-grants.js'
+import {commandGrants} from '../../src/lib/infra/permissions/permissions.js'
 import {lambdaPackage} from '../../src/lib/infra/stack/artifacts.js'
 import {readStack, readStackResources} from '../../src/lib/infra/stack/reader.js'
 import {openTable} from '../../src/lib/repository/table/open-table.js'
@@ -336,7 +336,9 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   it('everything that was called is allowed by the exported policy', async () => {
     called.push(...proxy.takeActions())
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
-    const own = ownGrants({...place, archiveBucket: '*', cloudFormationRole: null, key: null, templateBucket: null})
+    const own = commandGrants('deploy', {
+      ...{place, parameters: {}, archiveBucket: '*', cloudFormationRole: null, templateBucket: null},
+    })
     const allowed = new Set(own.flatMap(({actions}) => actions))
     const used = new Set(
       called.flatMap(action => (action === 'dynamodb:TransactWriteItems' ? ['dynamodb:PutItem'] : action)),

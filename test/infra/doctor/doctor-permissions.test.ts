@@ -7,15 +7,12 @@ import {
   simulationChecks,
 } from '../../../src/lib/infra/doctor/permission-checks.js'
 import {parameterDrift} from '../../../src/lib/infra/health/findings.js'
-import {loadPermissionFacts} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
 import {bucketPattern, likelyBucketName} from '../../../src/lib/infra/stack/option-rules.js'
 
 const PLACE = {partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'}
 
-const facts = await loadPermissionFacts()
-
 describe('permissions', () => {
-  const needed = neededActions(facts, PLACE)
+  const needed = neededActions(PLACE)
 
   it('name resources by partition, region and account', () => {
     const resources = new Set(needed.flatMap(each => each.resources))
@@ -27,7 +24,7 @@ describe('permissions', () => {
   it('name roles, policies and the archive by the options of the stack', () => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'Prod'}
     const resourcesOf = (action: string, deployed?: DeployedFacts) => {
-      const all = neededActions(facts, place, deployed).filter(({actions}) => actions.includes(action))
+      const all = neededActions(place, deployed).filter(({actions}) => actions.includes(action))
       return [...new Set(all.flatMap(({resources}) => resources))]
     }
     expect(resourcesOf('s3:CreateBucket')).toEqual(['arn:aws:s3:::prod-auditarchivebucket-0123456789ab'])
@@ -48,7 +45,7 @@ describe('permissions', () => {
 
   it('are divided between the caller and the service role of the stack', () => {
     const role = 'arn:aws:iam::123456789012:role/cloudformation'
-    const divided = neededActions(facts, PLACE, {...NOT_DEPLOYED, role})
+    const divided = neededActions(PLACE, {...NOT_DEPLOYED, role})
     const actions = (purpose: string) => divided.flatMap(each => (each.purpose === purpose ? each.actions : []))
     expect(actions('role')).toEqual(
       expect.arrayContaining(['dynamodb:CreateTable', 'iam:CreateRole', 's3:GetBucketPolicy']),

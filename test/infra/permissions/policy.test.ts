@@ -1,6 +1,5 @@
 import {describe, expect, it} from 'vitest'
 import {deployPolicies, type PolicyRequest} from '../../../src/lib/infra/deploy/export.js'
-import {cloudFormationGrants, loadPermissionFacts} from '../../../src/lib/infra/permissions/cloudformation-grants.js'
 import {
   MAX_POLICY_LENGTH,
   type PolicyGrant,
@@ -8,6 +7,7 @@ import {
   policyLength,
 } from '../../../src/lib/infra/permissions/policy.js'
 import {isAllowed, type PolicyDocument} from '../template/iam.js'
+import {deriveGrants} from './derivation.js'
 
 const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
 const REQUEST: PolicyRequest = {place, options: {}, cloudFormationRole: undefined, templateBucket: undefined}
@@ -23,16 +23,17 @@ function refused(policies: readonly PolicyDocument[], grants: readonly PolicyGra
 }
 
 describe('exported policies', () => {
-  it('allow everything that CloudFormation calls, each within the length that IAM allows', async () => {
-    const {template, handlers} = await loadPermissionFacts()
+  it('allow everything that CloudFormation calls, each within the length that IAM allows', () => {
     for (const stack of ['prod', 'x'.repeat(53)]) {
       const there = {...place, stack}
-      const files = await deployPolicies({...REQUEST, place: there, options: {iamRoles: true}})
+      const files = deployPolicies({...REQUEST, place: there, options: {iamRoles: true}})
       for (const {name, policy} of files)
         expect([name, policyLength(policy) <= MAX_POLICY_LENGTH]).toEqual([name, true])
       const archiveBucket = `${stack.slice(0, 20)}-auditarchivebucket-0123456789ab`
-      const description = {place: there, parameters: {EnableIAMRoles: 'true'}, unnamed: {archiveBucket}}
-      const grants = cloudFormationGrants(template, handlers, description).flatMap(each => each.grants)
+      const parameters = {EnableIAMRoles: 'true'}
+      const grants = deriveGrants({
+        ...{place: there, parameters, archiveBucket, cloudFormationRole: null, templateBucket: null},
+      }).flatMap(each => each.grants)
       const policies = files.filter(({name}) => name.startsWith('cloudformation')).map(({policy}) => policy)
       expect(refused(policies, grants)).toEqual([])
       // Without one of them something is missing.
@@ -46,15 +47,15 @@ describe('exported policies', () => {
     }
   })
 
-  it('name their purpose; with a service role the caller may only pass it on', async () => {
+  it('name their purpose; with a service role the caller may only pass it on', () => {
     const role = 'arn:aws:iam::123456789012:role/cloudformation'
-    const plain = await deployPolicies(REQUEST)
+    const plain = deployPolicies(REQUEST)
     expect(plain.map(({name, purpose}) => [name, purpose])).toEqual([
       ['zael.json', 'what zael calls: for whoever deploys'],
       ['cloudformation-1.json', 'what CloudFormation calls: also for whoever deploys'],
       ['cloudformation-2.json', 'what CloudFormation calls: also for whoever deploys'],
     ])
-    const [own, ofRole] = await deployPolicies({...REQUEST, cloudFormationRole: role, templateBucket: 'templates'})
+    const [own, ofRole] = deployPolicies({...REQUEST, cloudFormationRole: role, templateBucket: 'templates'})
     expect(ofRole?.purpose).toBe(`what CloudFormation calls: for the role ${role}`)
     const policies = own ? [own.policy] : []
     const pass = (resource: string, service: string) =>
@@ -66,7 +67,7 @@ describe('exported policies', () => {
     expect(may('s3:PutObject', 'arn:aws:s3:::templates/zael/prod/0123.yaml')).toBe(true)
     expect(may('s3:PutObject', 'arn:aws:s3:::templates/zael/other/0123.yaml')).toBe(false)
     const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd'
-    const [withKey] = await deployPolicies({...REQUEST, options: {encryptionKey: key}})
+    const [withKey] = deployPolicies({...REQUEST, options: {encryptionKey: key}})
     const uses = (service: string) =>
       isAllowed(withKey ? [withKey.policy] : [], {
         ...{action: 'kms:Decrypt', resource: key, context: {'kms:ViaService': [`${service}.eu-west-1.amazonaws.com`]}},

@@ -68,7 +68,7 @@ export async function exportPolicyWithConsent(
   const {stack, options, cloudFormationRole, templateBucket} = request
   checkCombination(stack, parametersOf(options))
   const place = await policyPlace(aws, stack, account)
-  const files = await deployPolicies({place, options, cloudFormationRole, templateBucket})
+  const files = deployPolicies({place, options, cloudFormationRole, templateBucket})
   const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
   if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, consent)
   const isOpen = place.account === UNKNOWN_ACCOUNT

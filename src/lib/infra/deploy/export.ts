@@ -5,10 +5,8 @@ import {describePathError, makeFolder} from '../../files/folder.js'
 import {compactTemplate} from '../../files/template-yaml.js'
 import {type Aws, readCallerIdentity} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {cloudFormationGrants, loadPermissionFacts} from '../permissions/cloudformation-grants.js'
-import {ownGrants, ownKey} from '../permissions/own-grants.js'
+import {cloudFormationGrants, commandGrants, type StackPlace} from '../permissions/permissions.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
-import type {StackPlace} from '../permissions/template-resources.js'
 import {lambdaPackage, loadStackTemplate} from '../stack/artifacts.js'
 import {parameterText} from '../stack/option.js'
 import {bucketPattern} from '../stack/option-rules.js'
@@ -141,22 +139,19 @@ interface PolicyFile {
   readonly purpose: string
 }
 
-export async function deployPolicies(request: PolicyRequest): Promise<PolicyFile[]> {
+export function deployPolicies(request: PolicyRequest): PolicyFile[] {
   const {place, options, cloudFormationRole, templateBucket} = request
-  const {template, handlers} = await loadPermissionFacts()
-  const unnamed = {archiveBucket: bucketPattern(place.stack)}
-  const description = {place, parameters: parametersOf(options), unnamed}
-  const indirect = cloudFormationGrants(template, handlers, description).flatMap(({grants}) => grants)
-  const own = ownGrants({
-    ...place,
-    ...unnamed,
+  const stack = {
+    place,
+    parameters: parametersOf(options),
+    archiveBucket: bucketPattern(place.stack),
     cloudFormationRole: cloudFormationRole ?? null,
-    key: ownKey(description.parameters),
     templateBucket: templateBucket ?? null,
-  })
+  }
+  const indirect = cloudFormationGrants(stack).flatMap(({grants}) => grants)
   const holder = cloudFormationRole === undefined ? 'also for whoever deploys' : `for the role ${cloudFormationRole}`
   return [
-    ...numbered('zael', policiesOf(own), 'what zael calls: for whoever deploys'),
+    ...numbered('zael', policiesOf(commandGrants('deploy', stack)), 'what zael calls: for whoever deploys'),
     ...numbered('cloudformation', policiesOf(indirect), `what CloudFormation calls: ${holder}`),
   ]
 }

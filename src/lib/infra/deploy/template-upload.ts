@@ -4,7 +4,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {compactTemplate, withoutItemsOf} from '../../files/template-yaml.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {ownKey} from '../permissions/own-grants.js'
+import {ownKey} from '../permissions/permissions.js'
 import {loadStackTemplate} from '../stack/artifacts.js'
 
 interface HttpRequest {

@@ -6,14 +6,11 @@ import {
 } from '@aws-sdk/client-iam'
 import {ZaelError} from '../../core/errors.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
-import {indexes} from '../../schema/attributes.js'
 import type {Aws, CallerIdentity} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import type {HealthParts, StackPart, UnknownPart} from '../health/parts.js'
-import {cloudFormationGrants, loadPermissionFacts, type PermissionFacts} from '../permissions/cloudformation-grants.js'
-import {ownGrants, ownKey} from '../permissions/own-grants.js'
+import {cloudFormationGrants, commandGrants, type StackPlace} from '../permissions/permissions.js'
 import type {GrantConditions, PolicyGrant} from '../permissions/policy.js'
-import type {StackPlace} from '../permissions/template-resources.js'
 import {likelyBucketName} from '../stack/option-rules.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './machine-checks.js'
 
@@ -44,7 +41,7 @@ export async function permissionChecks(
   }
   try {
     const deployed = cloudFormation === null ? NOT_DEPLOYED : deployedFacts(cloudFormation)
-    const needed = neededActions(await loadPermissionFacts(), {partition, account, ...place}, deployed)
+    const needed = neededActions({partition, account, ...place}, deployed)
     const own = needed.filter(({purpose}) => purpose !== 'role')
     const ofRole = needed.filter(({purpose}) => purpose === 'role')
     const checks = simulationChecks(own, await simulate(aws, await policySource(aws, caller.arn), own))
@@ -217,37 +214,18 @@ export const NOT_DEPLOYED: DeployedFacts = {parameters: {}, archiveBucket: null,
 
 /** Actions of the commands, and those CloudFormation calls with the permissions of the user or its service role. */
 export function neededActions(
-  {template, handlers}: PermissionFacts,
   place: StackPlace,
   {parameters, archiveBucket, role}: DeployedFacts = NOT_DEPLOYED,
 ): NeededActions[] {
-  const unnamed = {archiveBucket: archiveBucket ?? likelyBucketName(place.stack)}
-  const own = ownGrants({...place, ...unnamed, cloudFormationRole: role, key: ownKey(parameters), templateBucket: null})
-  const indirect = cloudFormationGrants(template, handlers, {place, parameters, unnamed}).flatMap(({grants}) => grants)
-  const since = (purpose: Purpose, grants: readonly PolicyGrant[]) => grants.map(grant => ({purpose, ...grant}))
-  return [...commandActions(place), ...since('deploy', own), ...since(role === null ? 'deploy' : 'role', indirect)]
-}
-
-function commandActions({partition, region, account, stack}: StackPlace): NeededActions[] {
-  const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
-  const table = [arn('dynamodb', `table/${stack}`)]
-  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/${indexes.parent}`)]
-  const anything = ['*']
-  const need = (purpose: Purpose, service: string, names: string, resources: readonly string[]): NeededActions => {
-    return {purpose, actions: names.split(/\s+/).map(name => `${service}:${name}`), resources}
+  const stack = {
+    place,
+    parameters,
+    archiveBucket: archiveBucket ?? likelyBucketName(place.stack),
+    cloudFormationRole: role,
+    templateBucket: null,
   }
-  return [
-    need('look', 'dynamodb', 'Query', tableAndIndex),
-    need('look', 'dynamodb', 'GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups', table),
-    need('look', 'cloudformation', 'DescribeStacks', [arn('cloudformation', `stack/${stack}/*`)]),
-    need('look', 'lambda', 'GetFunction', [arn('lambda', `function:${stack}-aggregator`)]),
-    need('look', 'lambda', 'ListEventSourceMappings', anything),
-    need('look', 'cloudwatch', 'GetMetricData DescribeAlarms', anything),
-    need('look', 'sqs', 'GetQueueUrl GetQueueAttributes', [arn('sqs', `${stack}-aggregator-dlq`)]),
-    need('operate', 'dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', table),
-    need('operate', 'dynamodb', 'GetShardIterator GetRecords', [arn('dynamodb', `table/${stack}/stream/*`)]),
-    need('operate', 'sqs', 'ReceiveMessage ChangeMessageVisibility DeleteMessage', [
-      arn('sqs', `${stack}-aggregator-dlq`),
-    ]),
-  ]
+  const since = (purpose: Purpose, grants: readonly PolicyGrant[]) => grants.map(grant => ({purpose, ...grant}))
+  const direct = (['look', 'operate', 'deploy'] as const).flatMap(each => since(each, commandGrants(each, stack)))
+  const indirect = cloudFormationGrants(stack).flatMap(({grants}) => grants)
+  return [...direct, ...since(role === null ? 'deploy' : 'role', indirect)]
 }

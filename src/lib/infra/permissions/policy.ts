@@ -62,7 +62,3 @@ export interface PolicyGrant {
   readonly resources: readonly string[]
   readonly conditions?: GrantConditions
 }
-
-export function passedTo(service: 'lambda' | 'cloudformation'): GrantConditions {
-  return {StringEquals: {'iam:PassedToService': `${service}.amazonaws.com`}}
-}

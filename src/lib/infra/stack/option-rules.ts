@@ -1,7 +1,6 @@
 import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
-import {parameterText} from './option.js'
-import {STACK_OPTIONS} from './options.js'
+import {DEFAULT_PARAMETERS} from './options.js'
 
 // Characters; limits of IAM and Lambda.
 const MAX_ROLE_NAME_LENGTH = 64
@@ -57,8 +56,7 @@ const combinationSchema = z
   })
 
 export function checkCombination(stack: string, given: Readonly<Record<string, string>>): void {
-  const defaults = STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)])
-  const {error} = combinationSchema.safeParse({...Object.fromEntries(defaults), ...given, stack})
+  const {error} = combinationSchema.safeParse({...DEFAULT_PARAMETERS, ...given, stack})
   if (!error) return
   const hints = error.issues.map(issue => String((issue.code === 'custom' && issue.params?.hint) || ''))
   throw new InvalidInput('deploy.options', error.issues.map(({message}) => message).join('\n'), {

@@ -194,6 +194,10 @@ export const STACK_OPTIONS: readonly StackOption[] = [
 /** Parameters of the template for other tools, all empty by default. `deploy` has no flags for them and keeps their values. */
 export const OTHER_PARAMETERS: readonly string[] = ['TableName', 'CodeBucket', 'CodeKey']
 
+export const DEFAULT_PARAMETERS: Readonly<Record<string, string>> = Object.fromEntries(
+  STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)]),
+)
+
 /** Options by name; absent ones keep their deployed value, or get their default on a new stack. */
 export type StackOptionValues = Readonly<Record<string, OptionValue>>
 

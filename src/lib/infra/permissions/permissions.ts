@@ -1,0 +1,365 @@
+import {indexes} from '../../schema/attributes.js'
+import {DEFAULT_PARAMETERS} from '../stack/options.js'
+import type {GrantConditions, PolicyGrant} from './policy.js'
+
+/*
+ * Who needs which permissions, as data. `{name}` in an ARN is a value of `valuesOf`. Tests derive the same lists: those of
+ * CloudFormation from the template and CloudFormation's schemas, the others from observed calls. The policies for users of
+ * the table and for the aggregator are in templates/stack.yaml.
+ */
+
+interface Statement {
+  readonly actions: readonly string[]
+  readonly on: readonly string[]
+  /** Default: always. */
+  readonly when?: StackFeature
+  readonly conditions?: GrantConditions
+}
+
+const TABLE = regional('dynamodb', 'table/{stack}')
+const STACK = regional('cloudformation', 'stack/{stack}/*')
+const FUNCTION = regional('lambda', 'function:{stack}-aggregator')
+const EVENT_SOURCE_MAPPINGS = regional('lambda', 'event-source-mapping:*')
+const QUEUE = regional('sqs', '{stack}-aggregator-dlq')
+const BUCKET = 'arn:{partition}:s3:::{archiveBucket}'
+
+/** `look` and `operate`: the commands. `deploy`: the calls of `deploy` and `delete` themselves. */
+const COMMANDS: Readonly<Record<'look' | 'operate' | 'deploy', readonly Statement[]>> = {
+  look: [
+    allow('dynamodb', 'Query', TABLE, `${TABLE}/index/${indexes.parent}`),
+    allow('dynamodb', 'GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups', TABLE),
+    allow('cloudformation', 'DescribeStacks', STACK),
+    allow('lambda', 'GetFunction', FUNCTION),
+    allow('lambda', 'ListEventSourceMappings', '*'),
+    allow('cloudwatch', 'GetMetricData DescribeAlarms', '*'),
+    allow('sqs', 'GetQueueUrl GetQueueAttributes', QUEUE),
+  ],
+  operate: [
+    allow('dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', TABLE),
+    allow('dynamodb', 'GetShardIterator GetRecords', `${TABLE}/stream/*`),
+    allow('sqs', 'ReceiveMessage ChangeMessageVisibility DeleteMessage', QUEUE),
+  ],
+  deploy: [
+    allow(
+      'cloudformation',
+      `CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeEvents DescribeStackEvents
+      DescribeStackResourceDrifts DescribeStacks DetectStackDrift DetectStackResourceDrift ExecuteChangeSet GetTemplate
+      ListChangeSets ListStackResources TagResource UntagResource UpdateTerminationProtection`,
+      STACK,
+    ),
+    // CloudFormation calls BatchDescribeTypeConfigurations to read existing resources.
+    allow('cloudformation', 'BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks', '*'),
+    // For the version record, the namespace "default", the roll-up, and the checks before a table is adopted.
+    allow(
+      'dynamodb',
+      `BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem PutItem Scan
+      UpdateItem`,
+      TABLE,
+    ),
+    allow('lambda', 'GetFunctionConfiguration UpdateFunctionCode', FUNCTION),
+    allow('lambda', 'GetEventSourceMapping', EVENT_SOURCE_MAPPINGS),
+    // delete --empty-archive
+    allow('s3', 'DeleteBucket ListBucket ListBucketVersions', BUCKET),
+    allow('s3', 'DeleteObject DeleteObjectVersion', `${BUCKET}/*`),
+    // DynamoDB uses the key with the permissions of its caller.
+    {
+      ...allow('kms', 'Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*', '{key}'),
+      when: 'ownKey',
+      conditions: {StringLike: {'kms:ViaService': 'dynamodb.*'}},
+    },
+    {
+      ...allow('s3', 'GetObject PutObject', 'arn:{partition}:s3:::{templateBucket}/zael/{stack}/*'),
+      when: 'templateBucket',
+    },
+    {
+      ...allow('iam', 'PassRole', '{cloudFormationRole}'),
+      when: 'cloudFormationRole',
+      conditions: {StringEquals: {'iam:PassedToService': 'cloudformation.amazonaws.com'}},
+    },
+  ],
+}
+
+/** Calls of CloudFormation for one resource of a type, whose ARN is `{arn}`. */
+const RESOURCE_CALLS: Readonly<Record<string, readonly Statement[]>> = {
+  'AWS::DynamoDB::Table': [
+    allow(
+      'dynamodb',
+      `CreateTable DeleteTable DescribeContinuousBackups DescribeKinesisStreamingDestination DescribeTable
+      DescribeTimeToLive GetResourcePolicy ListTagsOfResource TagResource UntagResource UpdateContinuousBackups
+      UpdateTable UpdateTimeToLive`,
+      '{arn}',
+    ),
+    allow('dynamodb', 'DescribeContributorInsights', '{arn}/index/*', '{arn}'),
+    allow('dynamodb', 'ListTables', '*'),
+    {...allow('kms', 'CreateGrant Decrypt DescribeKey Encrypt RevokeGrant', '{key}'), when: 'ownKey'},
+    {...allow('kms', 'ListAliases', '*'), when: 'ownKey'},
+  ],
+  'AWS::S3::Bucket': [
+    allow(
+      's3',
+      `CreateBucket DeleteBucket GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAbac GetBucketCORS
+      GetBucketLogging GetBucketMetadataTableConfiguration GetBucketNotification GetBucketObjectLockConfiguration
+      GetBucketOwnershipControls GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning GetBucketWebsite
+      GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration
+      GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration ListBucket ListTagsForResource
+      PutBucketOwnershipControls PutBucketPublicAccessBlock PutBucketTagging PutEncryptionConfiguration
+      PutLifecycleConfiguration TagResource UntagResource`,
+      '{arn}',
+    ),
+    allow('s3', 'ListAllMyBuckets', '*'),
+  ],
+  'AWS::S3::BucketPolicy': [
+    allow('s3', 'DeleteBucketPolicy GetBucketPolicy PutBucketPolicy', '{arn}'),
+    allow('s3', 'ListAllMyBuckets', '*'),
+  ],
+  'AWS::SQS::Queue': [
+    allow(
+      'sqs',
+      `CreateQueue DeleteQueue GetQueueAttributes GetQueueUrl ListQueueTags SetQueueAttributes TagQueue UntagQueue`,
+      '{arn}',
+    ),
+    allow('sqs', 'ListQueues', '*'),
+  ],
+  'AWS::Logs::LogGroup': [
+    // IAM checks some actions against the first form, and some against the second.
+    allow(
+      'logs',
+      `CreateLogGroup DeleteDataProtectionPolicy DeleteLogGroup DeleteRetentionPolicy GetDataProtectionPolicy
+      ListTagsForResource PutRetentionPolicy TagResource UntagResource`,
+      '{arn}',
+      '{arn}:*',
+    ),
+    allow('logs', 'DescribeIndexPolicies DescribeLogGroups DescribeResourcePolicies', '*'),
+  ],
+  'AWS::IAM::Role': [
+    allow(
+      'iam',
+      `AttachRolePolicy CreateRole DeleteRole DeleteRolePermissionsBoundary DeleteRolePolicy DetachRolePolicy GetRole
+      GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags PutRolePermissionsBoundary PutRolePolicy
+      TagRole UntagRole UpdateAssumeRolePolicy UpdateRole UpdateRoleDescription`,
+      '{arn}',
+    ),
+    allow('iam', 'ListRoles', '*'),
+  ],
+  'AWS::IAM::Policy': [allow('iam', 'DeleteRolePolicy GetRolePolicy PutRolePolicy', '{arn}')],
+  'AWS::Lambda::Function': [
+    {
+      ...allow('iam', 'PassRole', '{functionRole}'),
+      conditions: {StringEquals: {'iam:PassedToService': 'lambda.amazonaws.com'}},
+    },
+    allow(
+      'lambda',
+      `CreateFunction DeleteFunction DeleteFunctionConcurrency GetFunction GetFunctionCodeSigningConfig
+      GetFunctionRecursionConfig GetFunctionScalingConfig GetRuntimeManagementConfig ListTags PutFunctionConcurrency
+      TagResource UntagResource UpdateFunctionCode UpdateFunctionConfiguration`,
+      '{arn}',
+    ),
+    allow('lambda', 'ListFunctions', '*'),
+  ],
+  'AWS::Lambda::EventSourceMapping': [
+    allow('lambda', 'CreateEventSourceMapping ListEventSourceMappings', '*'),
+    allow(
+      'lambda',
+      `DeleteEventSourceMapping GetEventSourceMapping ListTags TagResource UntagResource UpdateEventSourceMapping`,
+      '{arn}',
+    ),
+  ],
+  'AWS::CloudWatch::Alarm': [
+    allow(
+      'cloudwatch',
+      'DeleteAlarms DescribeAlarms ListTagsForResource PutMetricAlarm TagResource UntagResource',
+      '{arn}',
+    ),
+  ],
+  'AWS::CloudWatch::Dashboard': [
+    allow(
+      'cloudwatch',
+      'DeleteDashboards GetDashboard ListTagsForResource PutDashboard TagResource UntagResource',
+      '{arn}',
+    ),
+    allow('cloudwatch', 'ListDashboards', '*'),
+  ],
+  'AWS::IAM::ManagedPolicy': [
+    allow(
+      'iam',
+      `CreatePolicy CreatePolicyVersion DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion
+      ListEntitiesForPolicy ListPolicyVersions`,
+      '{arn}',
+    ),
+    allow('iam', 'ListPolicies', '*'),
+  ],
+}
+
+interface TemplateResources {
+  readonly type: string
+  readonly arns: readonly string[]
+  /** Default: always. */
+  readonly when?: StackFeature
+}
+
+/** In the order of the template. */
+const RESOURCES: readonly TemplateResources[] = [
+  {type: 'AWS::DynamoDB::Table', arns: [regional('dynamodb', 'table/{table}')]},
+  {type: 'AWS::S3::Bucket', arns: [BUCKET], when: 'archive'},
+  {type: 'AWS::S3::BucketPolicy', arns: [BUCKET], when: 'archive'},
+  {type: 'AWS::SQS::Queue', arns: [QUEUE], when: 'aggregator'},
+  {
+    type: 'AWS::Logs::LogGroup',
+    arns: [regional('logs', 'log-group:/aws/lambda/{stack}-aggregator')],
+    when: 'aggregator',
+  },
+  {type: 'AWS::IAM::Role', arns: [role('aggr')], when: 'aggregatorRole'},
+  {type: 'AWS::IAM::Policy', arns: [role('aggr')], when: 'archivePolicy'},
+  {type: 'AWS::Lambda::Function', arns: [FUNCTION], when: 'aggregator'},
+  // Lambda generates their ids.
+  {type: 'AWS::Lambda::EventSourceMapping', arns: [EVENT_SOURCE_MAPPINGS], when: 'aggregator'},
+  {
+    type: 'AWS::CloudWatch::Alarm',
+    arns: [
+      ...['aggregator-errors', 'aggregator-failed-records', 'aggregator-uncounted-records', 'aggregator-archive'],
+      ...['aggregator-duration', 'stream-iterator-age', 'aggregator-dlq'],
+    ].map(alarm),
+    when: 'aggregatorAlarms',
+  },
+  {type: 'AWS::CloudWatch::Alarm', arns: ['read-throttle', 'write-throttle'].map(alarm), when: 'alarms'},
+  {
+    type: 'AWS::CloudWatch::Dashboard',
+    arns: ['arn:{partition}:cloudwatch::{account}:dashboard/{stack}-{region}'],
+    when: 'dashboard',
+  },
+  {
+    type: 'AWS::IAM::ManagedPolicy',
+    arns: ['acq', 'full', 'read', 'ns-acq', 'ns-full', 'ns-read'].map(
+      name => `arn:{partition}:iam::{account}:policy/{policyPrefix}{stack}-${name}{policySuffix}`,
+    ),
+    when: 'iam',
+  },
+  {type: 'AWS::IAM::Role', arns: ['app', 'admin', 'read'].map(role), when: 'roles'},
+]
+
+function regional(service: string, name: string): string {
+  return `arn:{partition}:${service}:{region}:{account}:${name}`
+}
+
+function role(name: string): string {
+  return `arn:{partition}:iam::{account}:role{rolePath}{rolePrefix}{stack}-${name}{roleSuffix}`
+}
+
+function alarm(name: string): string {
+  return regional('cloudwatch', `alarm:{stack}-${name}`)
+}
+
+function allow(service: string, names: string, ...on: string[]): Statement {
+  return {actions: names.split(/\s+/).map(name => `${service}:${name}`), on}
+}
+
+export interface StackPlace {
+  readonly partition: string
+  readonly region: string
+  readonly account: string
+  readonly stack: string
+}
+
+export interface StackDescription {
+  readonly place: StackPlace
+  /** Only parameters that differ from the template's defaults. */
+  readonly parameters: Readonly<Record<string, string>>
+  /** A name or a pattern: CloudFormation generates the name. */
+  readonly archiveBucket: string
+  /** ARN of CloudFormation's service role; `null`: it uses its caller's permissions. */
+  readonly cloudFormationRole: string | null
+  /** `null`: the template is sent in the request. */
+  readonly templateBucket: string | null
+}
+
+export function commandGrants(purpose: keyof typeof COMMANDS, stack: StackDescription): PolicyGrant[] {
+  return grantsOf(COMMANDS[purpose], featuresOf(stack), valuesOf(stack))
+}
+
+export interface ResourceGrants {
+  readonly type: string
+  /** One per action, by name. */
+  readonly grants: readonly PolicyGrant[]
+}
+
+/** CloudFormation makes these calls with the permissions of its caller or of its service role. */
+export function cloudFormationGrants(stack: StackDescription): ResourceGrants[] {
+  const features = featuresOf(stack)
+  const values = valuesOf(stack)
+  const made = RESOURCES.filter(({when}) => when === undefined || features[when])
+  return made.flatMap(({type, arns}) =>
+    arns.map(arn => {
+      const grants = grantsOf(RESOURCE_CALLS[type] ?? [], features, {...values, arn: filledIn(arn, values)})
+      const single = grants.flatMap(grant => grant.actions.map(action => ({...grant, actions: [action]})))
+      return {type, grants: single.sort((a, b) => (`${a.actions}` < `${b.actions}` ? -1 : 1))}
+    }),
+  )
+}
+
+function grantsOf(statements: readonly Statement[], features: StackFeatures, values: StackValues): PolicyGrant[] {
+  return statements
+    .filter(({when}) => when === undefined || features[when])
+    .map(({actions, on, conditions}) => {
+      return {actions, resources: on.map(arn => filledIn(arn, values)), ...(conditions ? {conditions} : {})}
+    })
+}
+
+type StackFeatures = ReturnType<typeof featuresOf>
+type StackFeature = keyof StackFeatures
+
+/** Like the conditions of the template. */
+function featuresOf({parameters, cloudFormationRole, templateBucket}: StackDescription) {
+  const given = {...DEFAULT_PARAMETERS, ...parameters}
+  const has = (parameter: string) => given[parameter] === 'true'
+  const hasGivenRole = given.AggregatorRoleArn !== ''
+  const aggregator = has('EnableAggregator') && (has('EnableIAM') || hasGivenRole)
+  const archive = aggregator && has('EnableAuditArchival')
+  return {
+    aggregator,
+    aggregatorRole: aggregator && !hasGivenRole,
+    archive,
+    archivePolicy: archive && !hasGivenRole,
+    alarms: has('EnableAlarms'),
+    aggregatorAlarms: aggregator && has('EnableAlarms'),
+    dashboard: has('EnableDashboard'),
+    iam: has('EnableIAM'),
+    roles: has('EnableIAM') && has('EnableIAMRoles'),
+    ownKey: ownKey(parameters) !== null,
+    templateBucket: templateBucket !== null,
+    cloudFormationRole: cloudFormationRole !== null,
+  }
+}
+
+type StackValues = Readonly<Record<string, string>>
+
+function valuesOf({place, parameters, archiveBucket, ...own}: StackDescription): StackValues {
+  const given: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
+  const [rolePrefix = '', roleSuffix = ''] = given.RoleNameFormat?.split('{}') ?? []
+  const [policyPrefix = '', policySuffix = ''] = given.PolicyNameFormat?.split('{}') ?? []
+  const roles = {rolePath: given.RolePath ?? '', rolePrefix, roleSuffix}
+  return {
+    ...place,
+    ...roles,
+    policyPrefix,
+    policySuffix,
+    archiveBucket,
+    table: given.TableName || place.stack,
+    functionRole: given.AggregatorRoleArn || filledIn(role('aggr'), {...place, ...roles}),
+    key: ownKey(parameters) ?? '',
+    cloudFormationRole: own.cloudFormationRole ?? '',
+    templateBucket: own.templateBucket ?? '',
+  }
+}
+
+function filledIn(text: string, values: StackValues): string {
+  return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name]
+    if (value === undefined) throw new Error(`a permission names {${name}}, which has no value`)
+    return value
+  })
+}
+
+/** `null`: AWS owns or manages the key. */
+export function ownKey({TableEncryptionKey: key}: Readonly<Record<string, string>>): string | null {
+  return key?.startsWith('arn:') ? key : null
+}

@@ -8,9 +8,8 @@ import {callAws} from '../aws/errors.js'
 import {cloudFormationGrants, commandGrants, type StackPlace} from '../permissions/permissions.js'
 import {type PolicyDocument, policiesOf} from '../permissions/policy.js'
 import {lambdaPackage, loadStackTemplate} from '../stack/artifacts.js'
-import {parameterText} from '../stack/option.js'
 import {bucketPattern} from '../stack/option-rules.js'
-import {OTHER_PARAMETERS, parametersOf, STACK_OPTIONS, type StackOptionValues} from '../stack/options.js'
+import {DEFAULT_PARAMETERS, OTHER_PARAMETERS, parametersOf, type StackOptionValues} from '../stack/options.js'
 
 export interface ExportedFile {
   readonly path: string
@@ -64,15 +63,11 @@ function allParameters(
   options: StackOptionValues,
   others: Readonly<Record<string, string>>,
 ): Array<{ParameterKey: string; ParameterValue: string}> {
-  const given = parametersOf(options)
   const values = [
-    ...STACK_OPTIONS.map(option => [
-      option.parameter,
-      given[option.parameter] ?? parameterText(option, option.default),
-    ]),
-    ...OTHER_PARAMETERS.map(parameter => [parameter, others[parameter] ?? '']),
+    ...Object.entries({...DEFAULT_PARAMETERS, ...parametersOf(options)}),
+    ...OTHER_PARAMETERS.map(parameter => [parameter, others[parameter] ?? ''] as const),
   ]
-  return values.map(([ParameterKey = '', ParameterValue = '']) => ({ParameterKey, ParameterValue}))
+  return values.map(([ParameterKey, ParameterValue]) => ({ParameterKey, ParameterValue}))
 }
 
 export interface PolicyRequest {

@@ -11,8 +11,7 @@ import {
   repairCommand,
   restreamCommand,
 } from '../stack/fixes.js'
-import {parameterText} from '../stack/option.js'
-import {OTHER_PARAMETERS, STACK_OPTIONS} from '../stack/options.js'
+import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
 import {type DeployedStack, deploymentOf} from '../stack/reader.js'
 import {
   type AggregatorPart,
@@ -233,14 +232,13 @@ export function stackPart(stack: DeployedStack): StackPart {
 }
 
 function batchWindowMs(stack: StackPart | null): number {
-  const option = STACK_OPTIONS.find(({name}) => name === 'batchWindow')
-  const chosen = stack?.parameters.chosen.find(({name}) => name === option?.parameter)?.value
-  return Number(chosen ?? option?.default) * 1000
+  const chosen = stack?.parameters.chosen.find(({name}) => name === 'StreamBatchWindow')?.value
+  return Number(chosen ?? DEFAULT_PARAMETERS.StreamBatchWindow) * 1000
 }
 
 export function parameterDrift(parameters: Readonly<Record<string, string>>): ParameterDrift {
   const defaults = new Map([
-    ...STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)] as const),
+    ...Object.entries(DEFAULT_PARAMETERS),
     ...OTHER_PARAMETERS.map(parameter => [parameter, ''] as const),
   ])
   const chosen = Object.entries(parameters).flatMap(([name, value]) => {

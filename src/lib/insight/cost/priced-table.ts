@@ -1,7 +1,6 @@
 import {WINDOWS, type Window} from '../../core/window.js'
 import {unlessRefused} from '../../infra/aws/errors.js'
-import {parameterText} from '../../infra/stack/option.js'
-import {STACK_OPTIONS} from '../../infra/stack/options.js'
+import {DEFAULT_PARAMETERS} from '../../infra/stack/options.js'
 import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {indexes} from '../../schema/attributes.js'
 
@@ -73,20 +72,16 @@ export interface CostSettings {
 
 /** Missing parameters, as on a local engine, take the template's defaults. */
 export function costSettings(parameters: Readonly<Record<string, string>>): CostSettings {
-  const text = (name: string): string => {
-    const option = STACK_OPTIONS.find(each => each.name === name)
-    if (!option) throw new Error(`A stack has no option ${name}`)
-    return parameters[option.parameter] ?? parameterText(option, option.default)
-  }
-  const windows = text('usageWindows').split(',')
+  const all: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
+  const windows = all.SnapshotWindows?.split(',')
   return {
-    hasAggregator: text('aggregator') === 'true',
-    batchSeconds: Number(text('batchWindow')),
-    batchRecords: Number(text('batchSize')),
-    usageWindows: WINDOWS.filter(window => windows.includes(window)),
-    memoryMb: Number(text('lambdaMemory')),
-    architecture: text('lambdaArchitecture') === 'x86_64' ? 'x86_64' : 'arm64',
-    hasAlarms: text('alarms') === 'true',
-    hasDashboard: text('dashboard') === 'true',
+    hasAggregator: all.EnableAggregator === 'true',
+    batchSeconds: Number(all.StreamBatchWindow),
+    batchRecords: Number(all.StreamBatchSize),
+    usageWindows: WINDOWS.filter(window => windows?.includes(window)),
+    memoryMb: Number(all.LambdaMemorySize),
+    architecture: all.LambdaArchitecture === 'x86_64' ? 'x86_64' : 'arm64',
+    hasAlarms: all.EnableAlarms === 'true',
+    hasDashboard: all.EnableDashboard === 'true',
   }
 }

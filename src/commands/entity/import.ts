@@ -7,9 +7,9 @@ import {
   importJson,
   importPlanLines,
   importQuestion,
-  importReach,
   importWithProgress,
   planWithProgress,
+  previewImport,
   readEntityFile,
 } from '../../lib/cli/entity/import.js'
 import type {EntityImportResult} from '../../lib/cli/entity/results.js'
@@ -50,14 +50,14 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     const listed = await readEntityFile(file, format)
     const namespace = await stack.namespace()
     const plan = await planWithProgress(namespace, listed)
-    const reach = await importReach(namespace, plan, stack.table.clock())
-    this.print(importPlanLines(file, plan, reach))
-    if (dryRun) return importJson(file, plan, reach, undefined)
-    const question = importQuestion(plan, reach)
+    const preview = await previewImport(namespace, plan, stack.table.clock())
+    this.print(importPlanLines(file, plan, preview))
+    if (dryRun) return importJson(file, plan, preview, undefined)
+    const question = importQuestion(plan, preview)
     if (question !== undefined) await confirm(question, {yes})
     const run = await importWithProgress(namespace, plan)
     this.print(importedLines(plan, run))
     process.exitCode = run.exitCode
-    return importJson(file, plan, reach, run)
+    return importJson(file, plan, preview, run)
   }
 }

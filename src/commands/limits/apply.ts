@@ -9,7 +9,7 @@ import {
   manifestPlanLines,
 } from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsApplyResult} from '../../lib/cli/limits/manifest-results.js'
-import {applyWithProgress, confirmPlan, planWithLoss} from '../../lib/cli/limits/run.js'
+import {applyWithProgress, confirmPlan, planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest: set and delete limits so that the table matches it'
@@ -33,14 +33,14 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   protected async work(stack: StackContext): Promise<LimitsApplyResult> {
     const {file, 'dry-run': dryRun = false, yes = false} = this.flags
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
-    const judged = await planWithLoss(namespace, manifest, stack.table.clock())
-    const {plan, loss} = judged
-    this.print(manifestPlanLines(plan, loss))
-    if (dryRun) return {dryRun, ...manifestPlanJson(plan, loss), result: null}
-    await confirmPlan(judged, yes)
+    const previewed = await planWithPreview(namespace, manifest, stack.table.clock())
+    const {plan, preview} = previewed
+    this.print(manifestPlanLines(plan, preview))
+    if (dryRun) return {dryRun, ...manifestPlanJson(plan, preview), result: null}
+    await confirmPlan(previewed, yes)
     const {result, exitCode} = await applyWithProgress(namespace, plan)
     this.print(applyLines(plan, result))
     process.exitCode = exitCode
-    return {dryRun, ...manifestPlanJson(plan, loss), result: applyResultJson(result)}
+    return {dryRun, ...manifestPlanJson(plan, preview), result: applyResultJson(result)}
   }
 }

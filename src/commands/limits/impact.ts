@@ -4,8 +4,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
-import {newNameLines, newNamesJson} from '../../lib/cli/limits/effect.js'
 import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
+import {newNamesJson, newNamesText} from '../../lib/cli/limits/preview.js'
 import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
@@ -52,12 +52,13 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const preview = await namespace.configs.preview(scope, limits, {replace})
     const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
     const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)
-    const {newNames} = await import('../../lib/insight/preview/new-names.js')
+    const {newNames} = await import('../../lib/insight/lookup/known-names.js')
     const known = new Set(preview.before.map(({name}) => name))
     const added = limits.flatMap(({name}) => (known.has(name) ? [] : [name]))
     const names = await newNames(namespace, scope, added)
     await this.list(impactListing(impact))
-    this.print(['', ...impactLines(impact, range), ...newNameLines(names)])
+    const unknown = newNamesText(names)
+    this.print(['', ...impactLines(impact, range), ...(unknown ? [`Nothing has used before: ${unknown}`] : [])])
     return {...impactJson(impact, range), new: newNamesJson(names)}
   }
 }

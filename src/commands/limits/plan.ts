@@ -5,7 +5,7 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsPlanResult} from '../../lib/cli/limits/manifest-results.js'
-import {planWithLoss} from '../../lib/cli/limits/run.js'
+import {planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'
@@ -23,11 +23,11 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
 
   protected async work(stack: StackContext): Promise<LimitsPlanResult> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
-    const {plan, loss} = await planWithLoss(namespace, manifest, stack.table.clock())
-    this.print(manifestPlanLines(plan, loss))
+    const {plan, preview} = await planWithPreview(namespace, manifest, stack.table.clock())
+    this.print(manifestPlanLines(plan, preview))
     const changes = plan.changes.filter(change => change.kind === 'limits')
     const seen = this.flags.impact ? await readImpact(namespace, changes, stack.table.clock()) : undefined
     if (seen) this.print(await impactText(seen, lineWidth()))
-    return {...manifestPlanJson(plan, loss), impact: seen ? impactJson(seen.impact, seen.range) : null}
+    return {...manifestPlanJson(plan, preview), impact: seen ? impactJson(seen.impact, seen.range) : null}
   }
 }

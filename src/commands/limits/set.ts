@@ -7,10 +7,9 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {untilFlags, untilOf} from '../../lib/cli/flags/until.js'
 import {asBoosted} from '../../lib/cli/limits/boost.js'
-import {appliedJson, effectJson} from '../../lib/cli/limits/effect.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
-import {changeJson} from '../../lib/cli/limits/json.js'
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
+import {previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsSetResult} from '../../lib/cli/limits/results.js'
 import {previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
@@ -72,21 +71,19 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const where = typedFlags(this.settings)
     const namespace = await stack.namespace()
     const previewed = await previewSet(namespace, request, stack.table.clock())
-    const {preview, effect} = previewed
-    const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(preview)], stack.table.clock()) : undefined
+    const {planned, preview} = previewed
+    const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], stack.table.clock()) : undefined
     if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const asked = setQuestion(request, previewed, where)
     if (asked && !dryRun) await confirm(asked.question, {yes, instead: asked.instead})
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
-      ? {change: preview, made: effect}
+      ? {change: planned, made: preview}
       : await setAsPreviewed(namespace, request, previewed)
-    const {copied} = change
     this.print(setLines(change, made, request, {dryRun, where, nowMs: stack.table.clock()}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
-    const result = {...changeJson(change), copied: copied ? appliedJson(copied) : null, ...effectJson(made)}
     const impact = seen ? impactJson(seen.impact, seen.range) : null
-    return {dryRun, ...result, buckets: change.buckets ?? null, impact}
+    return {dryRun, ...previewJson(change, made), buckets: change.buckets ?? null, impact}
   }
 
   private words(): string[] {

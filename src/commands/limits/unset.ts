@@ -5,10 +5,8 @@ import {scopeArguments} from '../../lib/cli/base/scope-text.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {consentQuestion, joinQuestions, keptQuestion} from '../../lib/cli/limits/consent.js'
-import {appliedJson, changeLines, copyLines, effectJson, effectMade, effectOf} from '../../lib/cli/limits/effect.js'
-import {changeJson} from '../../lib/cli/limits/json.js'
 import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
+import {changeLines, changeQuestion, copyLines, previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsUnsetResult} from '../../lib/cli/limits/results.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
@@ -58,35 +56,31 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       })
     }
     const namespace = await stack.namespace()
-    const {getRemovable} = await import('../../lib/repository/limits/limit-pages.js')
+    const [{getRemovable}, {previewChange, previewMade}] = await Promise.all([
+      import('../../lib/repository/limits/limit-pages.js'),
+      import('../../lib/insight/preview/preview.js'),
+    ])
     const removed = name === undefined ? await getRemovable(namespace.configs, scope) : undefined
     const {limits: before = [], copiedUntilMs} = removed ?? (await namespace.configs.get(scope)) ?? {}
     const after = before.filter(limit => removed === undefined && limit.name !== name)
-    const effect = await effectOf(
-      namespace,
-      {scope, before, after, named: name === undefined ? [] : [name]},
-      stack.table.clock(),
-    )
-    const consent = consentQuestion(scope, effect.reach)
+    const planned = {scope, before, after, named: name === undefined ? [] : [name]}
+    const preview = await previewChange(namespace, planned, stack.table.clock())
     const where = typedFlags(this.settings)
-    if (removed) await confirm(unsetQuestion(removed, consent), {yes})
-    const isSet = after.length < before.length
-    const question = removed
-      ? undefined
-      : joinQuestions(consent, keptQuestion(scope, copiedUntilMs, isSet ? after : []))
+    const kept = after.length < before.length ? after : []
+    const question = changeQuestion(scope, preview, {untilMs: copiedUntilMs, limits: kept})
     const isBoosted = before.some(limit => limit.name === name && limit.boost)
     const ending = `To end only its boost: zael limits unset --boost ${name} ${scopeArguments(scope)}${where}`
-    if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
+    if (removed) await confirm(unsetQuestion(removed, question), {yes})
+    else if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
     const change = await changeWithProgress(sync =>
       // Remove only the confirmed limits, not those that others added since.
       name === undefined
         ? namespace.deleteLimits(scope, {...sync, mayRemove: before.map(limit => limit.name)})
         : namespace.unsetLimit(scope, name, sync),
     )
-    const made = await effectMade(namespace, effect, {before, after}, change)
+    const made = await previewMade(namespace, preview, planned, change)
     this.print([...changeLines(change, made, false), ...copyLines(change.copied, scope, where)])
-    const copied = change.copied ? appliedJson(change.copied) : null
-    return {...changeJson(change), copied, ...effectJson(made), buckets: change.buckets}
+    return {...previewJson(change, made), buckets: change.buckets}
   }
 
   private async endBoosts(
@@ -96,18 +90,18 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   ): Promise<LimitsUnsetResult> {
     const namespace = await stack.namespace()
     const {limits = [], copiedUntilMs} = (await namespace.configs.get(scope)) ?? {}
-    const {withoutBoosts} = await import('../../lib/repository/limits/boosted-limits.js')
+    const [{withoutBoosts}, {previewChange}] = await Promise.all([
+      import('../../lib/repository/limits/boosted-limits.js'),
+      import('../../lib/insight/preview/preview.js'),
+    ])
     const isEnded = ({name, boost}: Limit) => boost !== undefined && (names?.includes(name) ?? true)
     const {limits: after} = withoutBoosts({scope, limits, copiedUntilMs}, isEnded)
-    const effect = await effectOf(
-      namespace,
-      {scope, before: limits, after, named: limits.filter(isEnded).map(({name}) => name)},
-      stack.table.clock(),
-    )
-    const question = consentQuestion(scope, effect.reach)
+    const planned = {scope, before: limits, after, named: limits.filter(isEnded).map(({name}) => name)}
+    const preview = await previewChange(namespace, planned, stack.table.clock())
+    const question = changeQuestion(scope, preview)
     if (question !== undefined) await confirm(question, {yes: this.flags.yes ?? false})
     const change = await changeWithProgress(sync => namespace.endBoosts(scope, names, sync))
-    this.print(changeLines(change, effect, false))
-    return {...changeJson(change), copied: null, ...effectJson(effect), buckets: change.buckets}
+    this.print(changeLines(change, preview, false))
+    return {...previewJson(change, preview), buckets: change.buckets}
   }
 }

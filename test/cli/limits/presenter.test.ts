@@ -1,12 +1,13 @@
 import {describe, expect, it} from 'vitest'
 import {scopeWords} from '../../../src/lib/cli/base/scope-text.js'
 import {checkedNames, scopeOf} from '../../../src/lib/cli/flags/scope.js'
-import {type ChangeEffect, changeLines, copyLines} from '../../../src/lib/cli/limits/effect.js'
 import {type ChangeOutcome, changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
 import {configLines, configListing, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
+import {changeLines, copyLines} from '../../../src/lib/cli/limits/preview.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {parseLimit, parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import type {ScopePreview} from '../../../src/lib/insight/preview/preview.js'
 import type {Resolution} from '../../../src/lib/repository/limits/resolver.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {listed} from '../../helpers/lines.js'
@@ -32,11 +33,12 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
   record: now,
 })
 
-/** A change of which nothing is known but the limits. */
-const lines = (made: ChangeOutcome, dryRun: boolean, effect: Partial<ChangeEffect> = {}) => {
+/** A change that reaches no live bucket. */
+const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
-  const level = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
-  return changeLines(made, {level, reach: undefined, names: [], ...effect}, dryRun)
+  const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
+  const live = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
+  return changeLines(made, {...effect, ...live, names: [], ...preview}, dryRun)
 }
 
 describe('the scope of limits', () => {
@@ -89,10 +91,13 @@ describe('a change of limits', () => {
     ])
   })
 
-  it('is marked as a dry run and then has no live buckets', () => {
-    expect(lines(change(undefined, after), true).slice(0, 2)).toEqual([
+  it('is marked as a dry run and then shows whom it concerns, not how many were updated', () => {
+    expect(lines(change(undefined, after), true)).toEqual([
       'Limits of resource gpt-4 (dry run, nothing is written)',
-      '  rpm  (none) → 200/min:400',
+      '  rpm       (none) → 200/min:400',
+      '  tpd       (none) → 1M/day',
+      '  tpm       (none) → 20k/min',
+      '  concerns  no live bucket',
     ])
   })
 
@@ -108,17 +113,9 @@ describe('a change of limits', () => {
     const [batch, own] = [record(resource, 'rpm=100/min', 'tpd=1/day'), record(entity, 'rpm=100/min', 'tpd=2/day')]
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     const level = {before: batch, after: own, hides: [batch], uncovers: []}
-    const reach = {
-      entities: 1,
-      buckets: 1200,
-      isComplete: false,
-      lost: ['xpm'],
-      losing: 2,
-      unconfigured: 1,
-      altered: [],
-    }
+    const live = {entities: 1, buckets: 1200, isComplete: false, lost: ['xpm'], losing: 2, unconfigured: 1}
     const names = [{kind: 'limit', name: 'tpd', nearest: ['tpm', 'rpd']}] as const
-    expect(lines({...change(undefined, own), copied}, false, {level, reach, names})).toEqual([
+    expect(lines({...change(undefined, own), copied}, false, {...level, ...live, names})).toEqual([
       'Limits of entity user-1 for gpt-4',
       '  rpm       100/min, unchanged, copied from resource gpt-4',
       '  tpd       1/day → 2/day',
@@ -128,8 +125,8 @@ describe('a change of limits', () => {
       '  new       limit tpd (did you mean tpm or rpd?)',
     ])
     const many = Array.from({length: 7}, () => batch)
-    const wide = lines(change(own, undefined), false, {level: {...level, hides: [], uncovers: many}})
-    expect(wide.at(-1)).toMatch(/^ {2}uncovers {2}resource gpt-4: rpm=100\/min tpd=1\/day; .*; and 2 more$/)
+    const wide = lines(change(own, undefined), false, {...level, hides: [], uncovers: many})
+    expect(wide.at(-2)).toMatch(/^ {2}uncovers {2}resource gpt-4: rpm=100\/min tpd=1\/day; .*; and 2 more$/)
   })
 
   it('says how to end a copy', () => {

@@ -1,14 +1,14 @@
 import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
-import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope-text.js'
-import {alteredJson, alteredLive, alteredText, lossText, lostJson} from '../limits/consent.js'
 import {limitJson, scopeJson} from '../limits/json.js'
+import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
 import type {EntityImportResult} from './results.js'
@@ -80,8 +80,7 @@ const limitsText = (count: number, rest = ''): string =>
 const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
   entities.filter(change => change.action === action)
 
-export function importPlanLines(file: string, plan: ImportPlan, reach: ChangeReach): string[] {
-  const [lost, altered] = [lossText(reach), alteredText(reach.altered)]
+export function importPlanLines(file: string, plan: ImportPlan, preview: Preview): string[] {
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
   const shown = update.slice(0, MOST_SHOWN).map(({entity, before, after}) => {
     const fields = Object.keys(after).map(name => `${name} ${valueText(before, name)} → ${valueText(after, name)}`)
@@ -94,8 +93,7 @@ export function importPlanLines(file: string, plan: ImportPlan, reach: ChangeRea
     ...shown,
     ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
     ...keptLines('Would end with a boost, and would stay for good with this', plannedKept(plan)),
-    ...(lost === undefined ? [] : [`Loses ${lost}`]),
-    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+    ...sideEffectLines(preview),
   ]
 }
 
@@ -120,18 +118,18 @@ function valueText(fields: object, name: string): string {
 }
 
 /** `undefined` when the import only adds. */
-export function importQuestion(plan: ImportPlan, reach: ChangeReach): string | undefined {
+export function importQuestion(plan: ImportPlan, preview: Preview): string | undefined {
   const updates = actions(plan, 'update').length
   const limits = plan.limits.filter(({before}) => before.length > 0).length
   const kept = plannedKept(plan).length
-  const [lost, altered] = [lossText(reach), alteredText(alteredLive(reach))]
+  const {lost, altered} = sideEffects(preview)
   const parts = [
     ...(updates + limits > 0
       ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' that are there')}`]
       : []),
     ...(kept > 0 ? [`makes ${formatPlural(kept, 'copy', 'copies')} of limits for a boost stay for good`] : []),
-    ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
-    ...(altered === undefined ? [] : [`also changes ${altered}`]),
+    ...lost,
+    ...altered,
   ]
   return parts.length === 0 ? undefined : `This ${formatList(parts)}`
 }
@@ -159,7 +157,7 @@ export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportR
 export function importJson(
   file: string,
   plan: ImportPlan,
-  reach: ChangeReach,
+  preview: Preview,
   run: ImportRun | undefined,
 ): EntityImportResult {
   const result = run?.result
@@ -172,8 +170,7 @@ export function importJson(
     limits: plan.limits.length,
     unchanged: plan.unchanged,
     kept: plannedKept(plan).map(keptJson),
-    lost: {...lostJson(reach), complete: reach.isComplete},
-    altered: alteredJson(reach.altered),
+    ...sideEffectsJson(preview),
     result: result
       ? {
           outcome: run?.isInterrupted ? 'interrupted' : run?.exitCode === EXIT.ok ? 'complete' : 'failed',
@@ -191,12 +188,12 @@ const keptJson = ({scope, limits}: KeptCopy): EntityImportResult['kept'][number]
 })
 
 /** An entity's first default limits start from the system's and hide resource limits. Read-only, bounded. */
-export async function importReach(
+export async function previewImport(
   namespace: NamespaceRepository,
   {limits}: ImportPlan,
   nowMs: number,
-): Promise<ChangeReach> {
-  const {lossReach} = await import('../../insight/preview/change-reach.js')
+): Promise<Preview> {
+  const {previewChanges} = await import('../../insight/preview/preview.js')
   const hiding = limits.filter(({scope, before}) => levelOf(scope) === 'entity_default' && before.length === 0)
   const [system] = hiding.length === 0 ? [] : await namespace.configs.readableLimits([{level: 'system'}])
   const changes = hiding.map(({scope, limits: listed, before}) => {
@@ -204,5 +201,5 @@ export async function importReach(
     const copied = system?.limits.filter(({name}) => !named.includes(name)) ?? []
     return {scope, before, after: [...copied, ...listed], named}
   })
-  return lossReach(namespace, changes, nowMs)
+  return previewChanges(namespace, changes, nowMs)
 }

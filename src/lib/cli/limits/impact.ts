@@ -2,7 +2,7 @@ import {boolean} from '@oclif/core/flags'
 import {rateText} from '../../core/limits/boost-text.js'
 import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text/text.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../insight/preview/impact.js'
-import type {ScopeLimits} from '../../insight/preview/level-limits.js'
+import type {ProposedChange} from '../../insight/preview/level-limits.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type Listing, listingLines} from '../output/listing.js'
 import type {ImpactJson} from './results.js'
@@ -18,7 +18,7 @@ const MOST_ROWS = 10
 
 export async function readImpact(
   namespace: NamespaceRepository,
-  changes: readonly ScopeLimits[],
+  changes: readonly ProposedChange[],
   nowMs: number,
   range: ImpactRange = {window: 'hourly', sinceMs: Math.max(0, nowMs - IMPACT_MS), untilMs: Math.floor(nowMs) + 1},
 ): Promise<{impact: Impact; range: ImpactRange}> {

@@ -1,6 +1,6 @@
 import {boostField} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
-import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../output/results.js'
@@ -68,22 +68,11 @@ export function changeJson({
 }
 
 export function limitChangesJson(before: readonly Limit[], after: readonly Limit[]): LimitChangeJson[] {
-  return limitChanges(before, after).map(({name, was, is}) => ({
-    name,
-    before: was ? limitJson(was) : null,
-    after: is ? limitJson(is) : null,
-  }))
+  return limitChanges(before, after).map(limitChangeJson)
 }
 
-/** At least one of the two exists. */
-export interface LimitChange {
-  readonly name: string
-  readonly was: Limit | undefined
-  readonly is: Limit | undefined
-}
-
-export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
-  const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
-  const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)
-  return names.map(name => ({name, was: find(before, name), is: find(after, name)}))
-}
+export const limitChangeJson = ({name, before, after}: LimitChange): LimitChangeJson => ({
+  name,
+  before: before ? limitJson(before) : null,
+  after: after ? limitJson(after) : null,
+})

@@ -1,17 +1,16 @@
 import type {ZaelError} from '../../core/errors.js'
 import {rateText} from '../../core/limits/boost-text.js'
 import type {Limit} from '../../core/limits/limit.js'
-import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatLimit, hasSameText, limitChanges} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
-import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import {adoptedScopes, type ManifestDrift, type Plan, type PlanCounts, type PlannedChange} from '../../manifest/plan.js'
 import {scopeWords} from '../base/scope-text.js'
 import {paint} from '../output/paint.js'
 import {factLines} from '../output/text-table.js'
-import {alteredJson, alteredLive, alteredText, lossText, lostJson} from './consent.js'
-import {limitChanges, limitChangesJson, limitJson, scopeJson} from './json.js'
+import {limitChangesJson, limitJson, scopeJson} from './json.js'
 import type {
   LimitsApplyResult,
   LimitsDiffResult,
@@ -20,20 +19,19 @@ import type {
   PlannedChangeJson,
 } from './manifest-results.js'
 import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
+import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
 const MOST_FAILURES = 10
 
-export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, loss: ChangeReach): string[] {
-  const [lost, altered] = [lossText(loss), alteredText(loss.altered)]
+export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, preview: Preview): string[] {
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
-    ...(lost === undefined ? [] : [`Loses ${lost}`]),
-    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+    ...sideEffectLines(preview),
     ...boostLines(boosts),
   ]
 }
@@ -55,15 +53,15 @@ function boostLines(boosts: Plan['boosts']): string[] {
 const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({isEnded}) => isEnded)
 
 /** `undefined` when the plan only adds and has no side effects on live buckets. */
-export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, loss: ChangeReach): string | undefined {
+export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, preview: Preview): string | undefined {
   const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
-  const [lost, altered] = [lossText(loss), alteredText(alteredLive(loss))]
+  const {lost, altered} = sideEffects(preview)
   const parts = [
     ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
     ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
-    ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
+    ...lost,
     ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'boost')} (${formatList(ended)})`]),
-    ...(altered === undefined ? [] : [`also changes ${altered}`]),
+    ...altered,
   ]
   return parts.length === 0 ? undefined : `This ${formatList(parts)}`
 }
@@ -94,7 +92,7 @@ function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; v
     cascade: cascade && policyText(cascadeText(cascade.before), cascadeText(cascade.after)),
   }
   const changedSettings = Object.entries(settings).flatMap(([name, text]) => (text ? [`${name} ${text}`] : []))
-  const changed = limitChanges(before, after).filter(each => !isSame(each.was, each.is))
+  const changed = limitChanges(before, after).filter(each => !hasSameText(each.before, each.after))
   const values =
     action === 'update' ? changed.map(each => `${each.name} ${changeText(each)}`) : rates(action, before, after)
   return {
@@ -105,10 +103,6 @@ function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; v
 
 function rates(action: 'create' | 'delete', before: readonly Limit[], after: readonly Limit[]): string[] {
   return (action === 'create' ? after : before).map(formatLimit)
-}
-
-function isSame(was: Limit | undefined, is: Limit | undefined): boolean {
-  return was !== undefined && is !== undefined && formatLimit(was) === formatLimit(is)
 }
 
 function entityWords(change: PlannedChange & {kind: 'entity'}): {what: string; values: string[]} {
@@ -216,7 +210,7 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
   }
 }
 
-export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlanResult, 'impact'> {
+export function manifestPlanJson(plan: Plan, preview: Preview): Omit<LimitsPlanResult, 'impact'> {
   const {manifest, changes, counts, boosts} = plan
   return {
     namespace: manifest.namespace,
@@ -224,8 +218,7 @@ export function manifestPlanJson(plan: Plan, loss: ChangeReach): Omit<LimitsPlan
     adopted: Array.from(adoptedScopes(plan), scopeJson),
     counts,
     boosts: boostsJson(boosts),
-    lost: {...lostJson(loss), complete: loss.isComplete},
-    altered: alteredJson(loss.altered),
+    ...sideEffectsJson(preview),
   }
 }
 

@@ -1,6 +1,6 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {limitText, rateText} from '../../core/limits/boost-text.js'
-import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatLimit, type LimitChange} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
 import {formatCount, formatList} from '../../core/text/text.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
@@ -8,7 +8,7 @@ import type {ConfigRecord} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope-text.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
-import {type ChangeOutcome, type LimitChange, scopeJson} from './json.js'
+import {type ChangeOutcome, scopeJson} from './json.js'
 
 const NONE = '(none)'
 
@@ -19,9 +19,9 @@ export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' 
   return `clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
 }
 
-export function changeText({was, is}: LimitChange): string {
-  const [before, after] = [was ? rateText(was) : NONE, is ? rateText(is) : NONE]
-  return before === after ? `${after}, unchanged` : `${before} → ${after}`
+export function changeText({before, after}: LimitChange): string {
+  const [was, is] = [before ? rateText(before) : NONE, after ? rateText(after) : NONE]
+  return was === is ? `${is}, unchanged` : `${was} → ${is}`
 }
 
 export function policyText(was: string | undefined, is: string | undefined): string | undefined {

@@ -1,6 +1,6 @@
 import {EXIT, ZaelError} from '../../core/errors.js'
 import {formatCount} from '../../core/text/text.js'
-import type {ChangeReach} from '../../insight/preview/change-reach.js'
+import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {Plan} from '../../manifest/plan.js'
@@ -35,19 +35,19 @@ export async function changeWithProgress(
   )
 }
 
-export interface JudgedPlan {
+export interface PreviewedPlan {
   readonly plan: Plan
-  readonly loss: ChangeReach
+  readonly preview: Preview
 }
 
-export async function planWithLoss(
+export async function planWithPreview(
   namespace: NamespaceRepository,
   manifest: Manifest,
   nowMs: number,
-): Promise<JudgedPlan> {
-  const [{planManifest}, {lossReach}] = await Promise.all([
+): Promise<PreviewedPlan> {
+  const [{planManifest}, {previewChanges}] = await Promise.all([
     import('../../manifest/plan.js'),
-    import('../../insight/preview/change-reach.js'),
+    import('../../insight/preview/preview.js'),
   ])
   return withProgress(
     async (line, signal) => {
@@ -56,9 +56,9 @@ export async function planWithLoss(
       const meant = plan.changes.flatMap(change => {
         return change.kind === 'limits' ? [{...change, named: change.after.map(({name}) => name)}] : []
       })
-      const loss = await lossReach(namespace, meant, nowMs, signal)
+      const preview = await previewChanges(namespace, meant, nowMs, signal)
       if (signal.aborted) throw nothingChanged(INTERRUPTED)
-      return {plan, loss}
+      return {plan, preview}
     },
     () => nothingChanged(INTERRUPTED),
   )
@@ -66,8 +66,8 @@ export async function planWithLoss(
 
 const INTERRUPTED = 'manifest.interrupted'
 
-export async function confirmPlan({plan, loss}: JudgedPlan, yes: boolean): Promise<void> {
-  const question = applyQuestion(plan, loss)
+export async function confirmPlan({plan, preview}: PreviewedPlan, yes: boolean): Promise<void> {
+  const question = applyQuestion(plan, preview)
   if (question === undefined) return
   await interruptible(
     signal => confirm(question, {yes, signal}),

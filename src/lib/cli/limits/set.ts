@@ -1,15 +1,15 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {shellWord} from '../../core/text/text.js'
+import type {ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import {scopeArguments} from '../base/scope-text.js'
 import type {ProgressStream} from '../output/progress.js'
 import {endLines} from './boost.js'
-import {alteredLive, consentQuestion, joinQuestions, keptQuestion} from './consent.js'
-import {type ChangeEffect, changeLines, copyLines, effectMade, effectOf} from './effect.js'
 import type {ChangeOutcome} from './json.js'
+import {alteredLive, changeLines, changeQuestion, copyLines} from './preview.js'
 import {changeWithProgress} from './run.js'
 
 export interface SetRequest {
@@ -21,8 +21,8 @@ export interface SetRequest {
 }
 
 export interface PreviewedSet {
-  readonly preview: ConfigChange
-  readonly effect: ChangeEffect
+  readonly planned: ConfigChange
+  readonly preview: ScopePreview
 }
 
 export async function previewSet(
@@ -30,61 +30,63 @@ export async function previewSet(
   {scope, limits, options}: SetRequest,
   nowMs: number,
 ): Promise<PreviewedSet> {
-  const preview = await namespace.configs.preview(scope, limits, options)
+  const {previewChange} = await import('../../insight/preview/preview.js')
+  const planned = await namespace.configs.preview(scope, limits, options)
   const named = limits.map(({name}) => name)
-  return {preview, effect: await effectOf(namespace, {...preview, named}, nowMs)}
+  return {planned, preview: await previewChange(namespace, {...planned, named}, nowMs)}
 }
 
 /** Keeps limits that others added since the preview. */
 export async function setAsPreviewed(
   namespace: NamespaceRepository,
   {scope, limits, options}: SetRequest,
-  {preview, effect}: PreviewedSet,
+  {planned, preview}: PreviewedSet,
   progress?: ProgressStream,
-): Promise<{readonly change: ChangeOutcome; readonly made: ChangeEffect}> {
-  const mayRemove = preview.before.map(({name}) => name)
+): Promise<{readonly change: ChangeOutcome; readonly made: ScopePreview}> {
+  const {previewMade} = await import('../../insight/preview/preview.js')
+  const mayRemove = planned.before.map(({name}) => name)
   const change = await changeWithProgress(
     sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}),
     progress,
   )
-  return {change, made: await effectMade(namespace, effect, preview, change)}
+  return {change, made: await previewMade(namespace, preview, planned, change)}
 }
 
 /** `where`: flags for suggested commands. */
 export function setLines(
   change: ChangeOutcome,
-  effect: ChangeEffect,
+  preview: ScopePreview,
   request: SetRequest,
   {dryRun, where, nowMs}: {readonly dryRun: boolean; readonly where: string; readonly nowMs: number},
 ): string[] {
   const {scope, limits, options} = request
   const {until} = options
   const notes = until ? endLines(change, {given: limits, until, nowMs}, where) : copyLines(change.copied, scope, where)
-  const narrower = narrowerText(request, effect, where)
-  return [...changeLines(change, effect, dryRun), ...notes, ...(narrower === undefined ? [] : ['', narrower])]
+  const narrower = narrowerText(request, preview, where)
+  return [...changeLines(change, preview, dryRun), ...notes, ...(narrower === undefined ? [] : ['', narrower])]
 }
 
 /** `instead`: a suggested alternative. `undefined` when no confirmation is needed. */
 export function setQuestion(
   request: SetRequest,
-  {preview, effect}: PreviewedSet,
+  {planned, preview}: PreviewedSet,
   where: string,
 ): {readonly question: string; readonly instead: string | undefined} | undefined {
   const {scope} = request
-  const {previous, record, copied} = preview
+  const {previous, record, copied} = planned
   const untilMs = record?.copiedUntilMs === undefined ? previous?.copiedUntilMs : undefined
-  const kept = keptQuestion(scope, untilMs, copied?.limits ?? [])
-  const question = joinQuestions(consentQuestion(scope, effect.reach), kept)
+  const limits = copied?.limits ?? []
+  const question = changeQuestion(scope, preview, {untilMs, limits})
   if (question === undefined) return undefined
-  const ending = untilMs === undefined || !kept ? undefined : untilCommand(request, untilMs, where)
-  return {question, instead: ending ?? narrowerText(request, effect, where)}
+  const ending = untilMs === undefined || limits.length === 0 ? undefined : untilCommand(request, untilMs, where)
+  return {question, instead: ending ?? narrowerText(request, preview, where)}
 }
 
 /** Suggests one command per resource: an entity's default limits hide those of resources. */
-function narrowerText(request: SetRequest, {reach}: ChangeEffect, where: string): string | undefined {
+function narrowerText(request: SetRequest, preview: ScopePreview, where: string): string | undefined {
   const {scope, words} = request
-  if (scope.level !== 'entity' || levelOf(scope) !== 'entity_default' || !reach) return undefined
-  const resources = [...new Set(alteredLive(reach).map(({resource}) => resource))]
+  if (scope.level !== 'entity' || levelOf(scope) !== 'entity_default') return undefined
+  const resources = [...new Set(alteredLive(preview).map(({resource}) => resource))]
   if (resources.length === 0) return undefined
   const commands = resources.slice(0, MOST_PROPOSED).map(resource => setCommand({...scope, resource}, words, where))
   return `To leave the others as they are: ${commands.join('; ')}`

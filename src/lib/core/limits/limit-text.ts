@@ -117,6 +117,24 @@ export function formatLimit(of: Limit): string {
   return [`${name}=${formatMain(limit)}`, ...windows, ...(soft ? [SOFT] : [])].join(',')
 }
 
+/** At least one of the two exists. */
+export interface LimitChange {
+  readonly name: string
+  readonly before: Limit | undefined
+  readonly after: Limit | undefined
+}
+
+/** Every limit of either side, changed or not, by name. */
+export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
+  const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
+  const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)
+  return names.map(name => ({name, before: find(before, name), after: find(after, name)}))
+}
+
+/** Ignores boosts. */
+export const hasSameText = (a: Limit | undefined, b: Limit | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && formatLimit(a) === formatLimit(b))
+
 function formatMain({capacity, refillAmount, refillPeriodSeconds, reset, timeZone, unit}: Limit): string {
   const amount = formatAmount(capacity, unit)
   if (isSessionReset(reset)) return `${amount}/${formatPeriod(reset.afterSeconds)}!`

@@ -4,22 +4,40 @@ import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {entityMissing} from '../../repository/entities/errors.js'
 import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
+import type {ConfigScope} from '../../schema/config-record.js'
 
 /** Throws if the namespace holds nothing of the entity. Limits and buckets count without a record. */
 export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
-  if (await repository.entities.get(entity)) return
-  if ((await repository.configs.ofEntity(entity)).length > 0) return
-  if ((await repository.usage.ofEntity(entity, {limit: 1})).records.length > 0) return
-  for await (const _ of repository.buckets.ofEntity(entity)) return
-  throw entityMissing(entity)
+  if (!(await isKnownEntity(repository, entity))) throw entityMissing(entity)
 }
 
 export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
   const configured = await configuredResources(repository)
-  if (configured.includes(resource)) return
-  if ((await repository.usage.ofResource(resource, {limit: 1})).records.length > 0) return
-  for await (const _ of repository.buckets.ofResource(resource, {wanted: 1})) return
-  throw resourceMissing(resource, configured)
+  if (await isKnownResource(repository, resource, configured)) return
+  const nearest = nearestNames(resource, configured)
+  throw new ZaelError('notFound', 'resource.missing', `There is no resource ${JSON.stringify(resource)}.`, {
+    hint: didYouMean(nearest) ?? 'zael limits list',
+    details: {resource, nearest},
+  })
+}
+
+async function isKnownEntity(repository: NamespaceRepository, entity: string): Promise<boolean> {
+  if (await repository.entities.get(entity)) return true
+  if ((await repository.configs.ofEntity(entity)).length > 0) return true
+  if ((await repository.usage.ofEntity(entity, {limit: 1})).records.length > 0) return true
+  for await (const _ of repository.buckets.ofEntity(entity)) return true
+  return false
+}
+
+async function isKnownResource(
+  repository: NamespaceRepository,
+  resource: string,
+  configured: readonly string[],
+): Promise<boolean> {
+  if (configured.includes(resource)) return true
+  if ((await repository.usage.ofResource(resource, {limit: 1})).records.length > 0) return true
+  for await (const _ of repository.buckets.ofResource(resource, {wanted: 1})) return true
+  return false
 }
 
 export async function configuredResources({configs}: NamespaceRepository): Promise<string[]> {
@@ -28,29 +46,69 @@ export async function configuredResources({configs}: NamespaceRepository): Promi
   return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
 }
 
-export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
-  const {resource} = scope
-  try {
-    if (scope.level === 'entity') await needEntity(repository, scope.entity)
-    if (resource !== DEFAULT_RESOURCE) await needResource(repository, resource)
-    return undefined
-  } catch (error) {
-    // Never fail: switching access off matters more than a spelling hint.
-    if (!(error instanceof ZaelError) || error.kind !== 'notFound') return undefined
-    const isResource = error.code === RESOURCE_MISSING
-    const name = isResource || scope.level === 'resource' ? resource : scope.entity
-    const known = isResource ? await configuredResources(repository) : await repository.entities.similar(name)
-    const notice = `nothing has used ${isResource ? 'resource' : 'entity'} ${JSON.stringify(name)} before`
-    return [`${notice}.`, didYouMean(nearestNames(name, known)) ?? ''].join(' ').trimEnd()
-  }
+/** Not used before: perhaps new, perhaps misspelled. */
+export interface NewName {
+  readonly kind: 'entity' | 'resource' | 'limit'
+  readonly name: string
+  /** Existing names that it may stand for, at most three. */
+  readonly nearest: readonly string[]
 }
 
-const RESOURCE_MISSING = 'resource.missing'
+/** Read-only. Reports no limits if the search for them would take too long. */
+export async function newNames(
+  repository: NamespaceRepository,
+  scope: ConfigScope,
+  limits: readonly string[],
+): Promise<NewName[]> {
+  const found: NewName[] = []
+  for await (const name of newNamesOfScope(repository, scope)) found.push(name)
+  return [...found, ...(await newLimits(repository, limits))]
+}
 
-function resourceMissing(resource: string, known: readonly string[]): ZaelError {
-  const nearest = nearestNames(resource, known)
-  return new ZaelError('notFound', RESOURCE_MISSING, `There is no resource ${JSON.stringify(resource)}.`, {
-    hint: didYouMean(nearest) ?? 'zael limits list',
-    details: {resource, nearest},
-  })
+/** Names the first unknown part of the scope. */
+export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
+  try {
+    for await (const {kind, name, nearest} of newNamesOfScope(repository, scope)) {
+      const notice = `nothing has used ${kind} ${JSON.stringify(name)} before.`
+      return [notice, didYouMean(nearest) ?? ''].join(' ').trimEnd()
+    }
+  } catch {
+    // Never fail: switching access off matters more than a spelling hint.
+  }
+  return undefined
+}
+
+async function* newNamesOfScope(repository: NamespaceRepository, scope: ConfigScope): AsyncGenerator<NewName, void> {
+  if (scope.level === 'entity' && !(await isKnownEntity(repository, scope.entity))) {
+    const nearest = nearestNames(scope.entity, await repository.entities.similar(scope.entity))
+    yield {kind: 'entity', name: scope.entity, nearest}
+  }
+  if (scope.level === 'system' || scope.resource === DEFAULT_RESOURCE) return
+  const {resource} = scope
+  const configured = await configuredResources(repository)
+  if (await isKnownResource(repository, resource, configured)) return
+  yield {kind: 'resource', name: resource, nearest: nearestNames(resource, configured)}
+}
+
+const MOST_CONFIGS = 500
+
+/** Reads configurations of entities only for names that the system and resources lack. */
+async function newLimits({configs}: NamespaceRepository, asked: readonly string[]): Promise<NewName[]> {
+  const known = new Set<string>()
+  const note = (records: readonly {limits: readonly {name: string}[]}[]): boolean => {
+    for (const {limits} of records) for (const {name} of limits) known.add(name)
+    return asked.every(name => known.has(name))
+  }
+  const system = await configs.get({level: 'system'})
+  if (note(system ? [system] : []) || note(await configs.resources())) return []
+  let left = MOST_CONFIGS
+  for (const resource of await configs.resourcesOfEntities()) {
+    const {records, next} = await configs.entities(resource, {limit: Math.max(1, left)})
+    if (note(records)) return []
+    left -= records.length
+    if (next !== undefined || left <= 0) return []
+  }
+  return asked
+    .filter(name => !known.has(name))
+    .map(name => ({kind: 'limit', name, nearest: nearestNames(name, [...known])}))
 }

@@ -7,7 +7,7 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import {walkUsage} from '../usage/usage-report.js'
 import {resourcesInUse} from '../usage/usage-top.js'
 import {type LimitImpact, limitImpact, type RecordedWindow} from './judge-limit.js'
-import {LevelLimits, type ScopeLimits} from './level-limits.js'
+import {LevelLimits, type ProposedChange} from './level-limits.js'
 
 /** In total. The newest of each resource or entity are read first. */
 const MOST_WINDOWS = 100_000
@@ -48,12 +48,12 @@ interface UsedPair {
 /** Read-only. Requests refused at the time are not in consumption records, so they do not count as refused again. */
 export async function impactOf(
   namespace: NamespaceRepository,
-  changes: readonly ScopeLimits[],
+  changes: readonly ProposedChange[],
   range: ImpactRange,
 ): Promise<Impact> {
   const {pairs, isComplete} = await usedPairs(namespace, changes, range)
   const levels = new LevelLimits(namespace, changes)
-  await levels.load([...pairs.values()].flatMap(pair => levels.scopesOf(pair)))
+  await levels.loadFor([...pairs.values()])
   const concerned = [...pairs.values()].flatMap(pair => {
     const brought = levels.broughtTo(pair)
     return brought ? [{pair, ...brought}] : []
@@ -99,7 +99,7 @@ function windowsOf(records: readonly UsageRecord[], limit: string): RecordedWind
   }))
 }
 
-async function usedPairs(namespace: NamespaceRepository, changes: readonly ScopeLimits[], range: ImpactRange) {
+async function usedPairs(namespace: NamespaceRepository, changes: readonly ProposedChange[], range: ImpactRange) {
   const pairs = new Map<string, UsedPair>()
   let windows = 0
   let isComplete = true

@@ -38,18 +38,18 @@ export async function askBoost(
     words: [...limits, ...end],
   }
   const previewed = await previewSet(namespace, request, nowMs)
-  const {preview, effect} = previewed
+  const {planned, preview} = previewed
   const loss = setQuestion(request, previewed, where)?.question
   return {
     command: ['limits', 'set', '--entity', entity, '--resource', resource, ...request.words],
     lines: [
       `This changes the limits of ${scopeWords(request.scope)}:`,
-      ...setLines(preview, effect, request, {dryRun: true, where, nowMs}).slice(1),
+      ...setLines(planned, preview, request, {dryRun: true, where, nowMs}).slice(1),
       ...(loss === undefined ? [] : ['', loss]),
     ],
     perform: async () => {
       const now = await namespace.configs.preview(request.scope, request.limits, request.options)
-      if (!isDeepStrictEqual(shownIn(now), shownIn(preview))) throw changedMeanwhile(target)
+      if (!isDeepStrictEqual(shownIn(now), shownIn(planned))) throw changedMeanwhile(target)
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
       return setLines(change, made, request, {dryRun: false, where, nowMs})
     },

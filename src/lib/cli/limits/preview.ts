@@ -1,0 +1,175 @@
+import {plainRate} from '../../core/limits/boost-text.js'
+import {baseOf, type Limit} from '../../core/limits/limit.js'
+import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
+import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
+import type {NewName} from '../../insight/lookup/known-names.js'
+import type {AppliedScope} from '../../insight/preview/level-limits.js'
+import type {AlteredLimit, Preview, ScopePreview} from '../../insight/preview/preview.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {scopeArguments, scopeWords} from '../base/scope-text.js'
+import {factLines} from '../output/text-table.js'
+import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} from './json.js'
+import type {LimitsPlanResult} from './manifest-results.js'
+import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
+import type {ChangeEffectJson, LimitsUnsetResult} from './results.js'
+
+const MOST_SHOWN = 5
+
+export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun: boolean): string[] {
+  const {scope, previous, record, buckets, copied} = change
+  const {before, after, hides, uncovers, altered, names} = preview
+  const copies = new Set(copied?.limits.map(({name}) => name))
+  const origin = copied ? `, copied from ${scopeWords(copied.scope)}` : ''
+  const changesLimits = change.before.length > 0 || change.after.length > 0
+  // After the change, "live buckets" already says that there are none.
+  const isCounted = changesLimits && !(buckets && preview.buckets === 0)
+  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
+    ...Object.fromEntries(
+      limitChanges(before.limits, after.limits).map(each => {
+        return [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]
+      }),
+    ),
+    hides: levelsText(hides),
+    uncovers: levelsText(uncovers),
+    'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
+    concerns: isCounted ? concernedText(preview) : undefined,
+    loses: lossText(preview),
+    new: newNamesText(names),
+    'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
+    'audit retention': policyText(retentionText(previous), retentionText(record)),
+    'live buckets': buckets && bucketsText(buckets),
+  })
+}
+
+/** Asked before a change with side effects, and before limits copied for a boost (until epoch ms) become permanent. */
+export function changeQuestion(
+  scope: ConfigScope,
+  preview: Preview,
+  kept: {readonly untilMs: number | undefined; readonly limits: readonly Limit[]} = {untilMs: undefined, limits: []},
+): string | undefined {
+  const {lost, altered} = sideEffects(preview)
+  const effects = [...lost, ...altered]
+  const questions = [
+    ...(effects.length === 0 ? [] : [`Changing ${scopeWords(scope)} ${effects.join(', and ')}`]),
+    ...(kept.untilMs === undefined || kept.limits.length === 0 ? [] : [keptText(scope, kept.untilMs, kept.limits)]),
+  ]
+  return questions.length === 0 ? undefined : questions.join('. ')
+}
+
+function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): string {
+  const words = formatList(kept.map(limit => formatLimit(baseOf(limit))))
+  const end = `The limits of ${scopeWords(scope)} are a copy for a boost, until ${formatMinute(untilMs)}`
+  return `${end}; with this ${words} ${kept.length === 1 ? 'stays' : 'stay'} for good`
+}
+
+/** Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. */
+export function sideEffects(preview: Preview): Record<'lost' | 'altered', string[]> {
+  const [lost, altered] = [lossText(preview), alteredText(alteredLive(preview))]
+  return {
+    lost: lost === undefined ? [] : [`takes limits away: ${lost}`],
+    altered: altered === undefined ? [] : [`also changes ${altered}`],
+  }
+}
+
+export function sideEffectLines(preview: Preview): string[] {
+  const [lost, altered] = [lossText(preview), alteredText(preview.altered)]
+  return [
+    ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+  ]
+}
+
+/** Changes that need confirmation: live buckets get other values. Limits that are gone count as lost. */
+export function alteredLive({altered}: Preview): AlteredLimit[] {
+  return altered.filter(({after, buckets}) => after !== undefined && buckets > 0)
+}
+
+function lossText({lost, losing, unconfigured, isComplete}: Preview): string | undefined {
+  const least = isComplete ? '' : 'at least '
+  return listText([
+    ...(losing > 0 ? [`${formatList(lost)}, charged by ${least}${formatPlural(losing, 'live bucket')}`] : []),
+    ...(unconfigured > 0
+      ? [`${least}${formatPlural(unconfigured, 'live bucket')} then without limits at any level: requests fail`]
+      : []),
+  ])
+}
+
+function alteredText(altered: readonly AlteredLimit[]): string | undefined {
+  const texts = altered.map(({resource, name, before, after, buckets}) => {
+    const [from, to] = [before, after].map(limit => (limit ? plainRate(limit) : '(none)'))
+    return `${name} for ${resource} from ${from} to ${to}${buckets > 0 ? ` (${formatPlural(buckets, 'live bucket')})` : ''}`
+  })
+  return listText(texts)
+}
+
+function levelsText(levels: readonly AppliedScope[]): string | undefined {
+  return listText(
+    levels.map(({scope, limits}) => `${scope ? scopeWords(scope) : ''}: ${limits.map(formatLimit).join(' ')}`),
+  )
+}
+
+function listText(texts: readonly string[]): string | undefined {
+  const rest = texts.length - MOST_SHOWN
+  const shown = [...texts.slice(0, MOST_SHOWN), ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])]
+  return texts.length === 0 ? undefined : shown.join('; ')
+}
+
+function concernedText({entities, buckets, isComplete}: Preview): string {
+  const least = isComplete ? '' : 'at least '
+  if (buckets === 0) return isComplete ? 'no live bucket' : 'none of the first live buckets'
+  return `${least}${formatPlural(entities, 'entity', 'entities')} with ${formatPlural(buckets, 'live bucket')}`
+}
+
+export function newNamesText(names: readonly NewName[]): string | undefined {
+  const texts = names.map(({kind, name, nearest}) => {
+    return `${kind} ${name}${nearest.length === 0 ? '' : ` (did you mean ${nearest.join(' or ')}?)`}`
+  })
+  return texts.length === 0 ? undefined : texts.join(', ')
+}
+
+export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, where: string): string[] {
+  if (!copied?.scope) return []
+  const names = formatList(copied.limits.map(({name}) => name))
+  const undo = `zael limits unset --all ${scopeArguments(scope)}${where}`
+  return [
+    '',
+    `${names} ${copied.limits.length === 1 ? 'is a copy' : 'are copies'}: later changes of ${scopeWords(copied.scope)} do not reach ${scopeWords(scope)}. To follow it again: ${undo}`,
+  ]
+}
+
+export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<LimitsUnsetResult, 'buckets'> {
+  const {before, after, hides, uncovers, entities, buckets, isComplete, names} = preview
+  const {
+    lost: {complete: _, ...lost},
+    altered,
+  } = sideEffectsJson(preview)
+  return {
+    ...changeJson(change),
+    copied: change.copied ? appliedJson(change.copied) : null,
+    effective: {before: appliedJson(before), after: appliedJson(after)},
+    hides: hides.map(appliedJson),
+    uncovers: uncovers.map(appliedJson),
+    concerned: {entities, buckets, complete: isComplete},
+    lost,
+    altered,
+    new: newNamesJson(names),
+  }
+}
+
+export function sideEffectsJson(preview: Preview): Pick<LimitsPlanResult, 'lost' | 'altered'> {
+  const {lost: limits, losing, unconfigured, isComplete, altered} = preview
+  return {
+    lost: {limits, buckets: losing, unconfigured, complete: isComplete},
+    altered: altered.map(({resource, buckets, ...change}) => {
+      return {resource, ...limitChangeJson(change), entities: buckets, buckets}
+    }),
+  }
+}
+
+export function newNamesJson(names: readonly NewName[]): ChangeEffectJson['new'] {
+  return names.map(({kind, name, nearest}) => ({kind, name, nearest}))
+}
+
+function appliedJson({scope, limits}: AppliedScope): ChangeEffectJson['effective']['before'] {
+  return {scope: scope ? scopeJson(scope) : null, limits: limits.map(limitJson)}
+}

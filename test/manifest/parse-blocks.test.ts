@@ -2,9 +2,8 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {stringify} from 'yaml'
 import {ZaelError} from '../../src/lib/core/errors.js'
-import {NotInBlocks} from '../../src/lib/files/yaml-blocks.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
-import {parseManifestBlocks} from '../../src/lib/manifest/parse-blocks.js'
+import {NotInBlocks, parseManifestBlocks} from '../../src/lib/manifest/parse-blocks.js'
 
 const FILE = {file: 'limits.yaml'}
 

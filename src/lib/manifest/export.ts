@@ -1,10 +1,9 @@
-import {stringify} from 'yaml'
 import {boostedOf, type Limit} from '../core/limits/limit.js'
 import {formatLimit} from '../core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {printableText} from '../core/text/printable.js'
 import {formatMinute} from '../core/text/text.js'
-import {plainYaml} from '../files/plain-yaml.js'
+import {yamlText} from '../files/yaml-text.js'
 import {nameOf} from '../repository/limits/checks.js'
 import type {BoostedLimit} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
@@ -23,25 +22,22 @@ interface ManifestExport {
 }
 
 /** YAML 1.1 reads a plain `yes` as true. */
-export const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
+const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
 
 /** Yields sorted pieces; applying them back changes nothing. May miss changes of the last second: indexes lag. */
 export async function* manifestTexts(
   repository: NamespaceRepository,
   namespace: string,
-  {
-    yaml = form => plainYaml(form) ?? stringify(form, MANIFEST_YAML),
-    signal,
-  }: {yaml?: (form: Form) => string; signal?: AbortSignal} = {},
+  signal?: AbortSignal,
 ): AsyncGenerator<string, void> {
   const [{head, entities}, boosts] = await Promise.all([
     openExport(repository, namespace, signal),
     repository.configs.boosts(),
   ])
-  yield yaml(head)
+  yield yamlText(head, MANIFEST_YAML)
   let isFirst = true
   for await (const [id, form] of entities) {
-    const text = yaml({entities: {[id]: form}})
+    const text = yamlText({entities: {[id]: form}}, MANIFEST_YAML)
     // Drop the repeated line `entities:`.
     yield isFirst ? text : text.slice(text.indexOf('\n') + 1)
     isFirst = false

@@ -1,8 +1,6 @@
 import {reportIssues} from '../files/document-issues.js'
 import {isMapping, type Mapping, newMapping, type Problem} from '../files/document-problems.js'
-import {readPlainYaml} from '../files/plain-yaml-reader.js'
-import {type Block, blocksOf, NotInBlocks} from '../files/yaml-blocks.js'
-import {Source} from '../files/yaml-source.js'
+import {readPlainYaml, Source} from '../files/yaml-source.js'
 import type {Manifest, ManifestEntity} from './manifest.js'
 import {
   manifestInvalid,
@@ -13,6 +11,18 @@ import {
   statedParent,
 } from './parse.js'
 import {entitiesSchema, manifestSchema, type Parents, parentCycles} from './schema.js'
+
+interface Block {
+  readonly text: string
+  readonly line: number
+}
+
+/** Blocks may depend on each other from this line on. */
+export class NotInBlocks extends Error {
+  constructor(readonly line: number) {
+    super(`not in blocks from line ${line} on`)
+  }
+}
 
 /** Sections before the entities. Other unindented lines may affect the lines that follow. */
 const HEAD_LINE = /^(?:namespace|system|resources):(?: |\n)/
@@ -186,4 +196,35 @@ function inObjectOrder<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   if (numbers.length === 0) return map
   const first = numbers.map(id => [id, map.get(id) as T] as const)
   return new Map([...first, ...[...map].filter(([id]) => !isNumber(id))])
+}
+
+/** Characters. An entity has a few hundred; a longer block is searched again with every piece. */
+const LONGEST_BLOCK = 2 ** 20
+
+/** A line indented by nothing or two spaces that is no comment. Only ` ` indents: a key may begin with U+00A0. */
+const BOUNDARY = /\n(?=(?: {2})?[^ #\n])/g
+
+/** Splits where a key of the first or second level may begin. Throws `NotInBlocks` for a very long block. */
+function* blocksOf(pieces: Iterable<string>): Generator<Block, void> {
+  let rest = ''
+  let line = 1
+  for (const piece of pieces) {
+    rest += piece
+    let from = 0
+    for (const {index} of rest.matchAll(BOUNDARY)) {
+      const text = rest.slice(from, index + 1)
+      yield {text, line}
+      line += lineCount(text)
+      from = index + 1
+    }
+    rest = rest.slice(from)
+    if (rest.length > LONGEST_BLOCK) throw new NotInBlocks(line)
+  }
+  if (rest !== '') yield {text: rest, line}
+}
+
+function lineCount(text: string): number {
+  let count = 0
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count++
+  return count
 }

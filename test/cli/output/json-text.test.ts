@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {jsonPieces, jsonText} from '../../../src/lib/cli/output/json-text.js'
-import {yamlText} from '../../../src/lib/cli/output/yaml-text.js'
+import {yamlText} from '../../../src/lib/files/yaml-text.js'
 
 const HIDDEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {jsonText} from '../../../src/lib/cli/output/json-text.js'
 import {type LongDocument, longJson, longYaml} from '../../../src/lib/cli/output/long-list.js'
-import {yamlText} from '../../../src/lib/cli/output/yaml-text.js'
+import {yamlText} from '../../../src/lib/files/yaml-text.js'
 
 async function joined(texts: AsyncIterable<string>): Promise<string> {
   let text = ''

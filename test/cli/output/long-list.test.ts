@@ -3,7 +3,7 @@ import {jsonText} from '../../../src/lib/cli/output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import {printLongList} from '../../../src/lib/cli/output/long-list.js'
 import {OUTPUT_FORMATS, type OutputFormat} from '../../../src/lib/cli/output/output-format.js'
-import {yamlText} from '../../../src/lib/cli/output/yaml-text.js'
+import {yamlText} from '../../../src/lib/files/yaml-text.js'
 
 interface Item {
   readonly id: string

@@ -66,7 +66,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
     if (isRowFormat(this.format) && !this.isList) throw this.withoutRows(this.format)
-    if (this.format === 'yaml') this.#yaml = (await import('../output/yaml-text.js')).yamlText
+    if (this.format === 'yaml') this.#yaml = (await import('../../files/yaml-text.js')).yamlText
     for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
     const {value, from} = found.settings.endpointUrl
     const origin = foreignOrigin(value)

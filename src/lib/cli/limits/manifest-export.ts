@@ -20,14 +20,13 @@ export async function printManifest(
   {format, after, onBegin}: PrintOptions,
 ): Promise<void> {
   keepHeapSmall()
-  const [{MANIFEST_YAML, manifestTexts, openExport}, {yamlText}] = await Promise.all([
+  const [{manifestTexts, openExport}, {yamlText}] = await Promise.all([
     import('../../manifest/export.js'),
-    import('../output/yaml-text.js'),
+    import('../../files/yaml-text.js'),
   ])
   await interruptible(async signal => {
     if (format === 'table') {
-      const yaml = (form: object) => yamlText(form, MANIFEST_YAML)
-      await writeDocument(marked(manifestTexts(namespace, name, {yaml, signal})), onBegin)
+      await writeDocument(marked(manifestTexts(namespace, name, signal)), onBegin)
       return
     }
     const {head, entities} = await openExport(namespace, name, signal)

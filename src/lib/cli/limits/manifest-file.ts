@@ -24,9 +24,8 @@ const MAX_WHOLE_BYTES = 16 * 2 ** 20
 export async function readManifest(file: string): Promise<Manifest> {
   const code = 'manifest.file'
   const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'
-  const [{formatSize, readPieces}, {NotInBlocks}, {parseManifestBlocks}, {parseManifest}] = await Promise.all([
+  const [{formatSize, readPieces}, {NotInBlocks, parseManifestBlocks}, {parseManifest}] = await Promise.all([
     import('../../files/read-document.js'),
-    import('../../files/yaml-blocks.js'),
     import('../../manifest/parse-blocks.js'),
     import('../../manifest/parse.js'),
   ])

@@ -38,7 +38,7 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
     case 'json':
       return writeDocument(longJson({before, field, parts: parts(), after}), onBegin)
     case 'yaml':
-      return writeDocument(longYaml({before, field, parts: parts(), after}, (await yamlModule()).yamlText), onBegin)
+      return writeDocument(longYaml({before, field, parts: parts(), after}, await yamlWriter()), onBegin)
     case 'jsonl':
       return writeDocument(jsonLines(), onBegin)
     case 'csv':
@@ -69,7 +69,7 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
   }
 }
 
-const yamlModule = () => import('./yaml-text.js')
+const yamlWriter = async () => (await import('../../files/yaml-text.js')).yamlText
 
 async function begin<Item>(
   items: AsyncIterable<Item>,

@@ -1,7 +1,7 @@
 import {GetTemplateCommand} from '@aws-sdk/client-cloudformation'
-import {parseDocument} from 'yaml'
 import {ZaelError} from '../../core/errors.js'
 import {ValidationFailed} from '../../dynamo/errors.js'
+import {parseTemplate} from '../../files/template-yaml.js'
 import {describeTable, type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
@@ -93,10 +93,11 @@ async function retainedIds(aws: Aws, {name, id}: DeployedStack): Promise<Set<str
     const client = await aws.cloudFormation()
     return (await client.send(new GetTemplateCommand({StackName: id, TemplateStage: 'Original'}))).TemplateBody ?? ''
   })
-  // `silent`: unresolved tags such as !Ref do not matter here.
-  const {Resources = {}} = parseDocument(text, {logLevel: 'silent'}).toJS() ?? {}
-  const entries = Object.entries(Resources as Record<string, {DeletionPolicy?: string}>)
-  return new Set(entries.filter(([, {DeletionPolicy}]) => DeletionPolicy?.startsWith('Retain')).map(([key]) => key))
+  const {Resources = {}} = parseTemplate(text) ?? {}
+  const entries = Object.entries(Resources as Record<string, {DeletionPolicy?: unknown}>)
+  return new Set(
+    entries.filter(([, {DeletionPolicy}]) => String(DeletionPolicy).startsWith('Retain')).map(([key]) => key),
+  )
 }
 
 function tableNotKept(name: string): ZaelError {

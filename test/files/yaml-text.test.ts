@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {parse, stringify} from 'yaml'
-import {plainYaml} from '../../src/lib/files/plain-yaml.js'
+import {plainYaml} from '../../src/lib/files/yaml-text.js'
 
 const OPTIONS = [{}, {lineWidth: 0, compat: 'yaml-1.1'}] as const
 

@@ -15,25 +15,21 @@ import {bool, type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucket} from '../../schema/bucket-record.js'
 import {type Family, familyOf, generationAttributes, isSameFamily} from '../../schema/family.js'
-import {keyOf, spellKey} from '../../schema/keys.js'
 import {isoMilliseconds} from '../../schema/read.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
-import type {Finding} from './finding.js'
+import type {ItemFinding} from './finding.js'
 import {isJudged} from './referred.js'
 
 const names = attributes.bucket
 
-export async function checkBucket(context: VerifyContext, item: Item): Promise<Finding[]> {
+export async function checkBucket(context: VerifyContext, item: Item): Promise<ItemFinding[]> {
   const stored = decodeBucket(item)
   if (!stored) return []
-  const subject = subjectOf(item, stored)
   const {table, nowMs} = context
   if (stored.kind === 'ghost') {
     const reason = 'A refund created it after the bucket was deleted; it holds counters and no limits.'
-    return [
-      {...subject, kind: 'ghost', subject: '', reason, repair: () => deleteWithout(table, item, names.refilledAt)},
-    ]
+    return [{kind: 'ghost', subject: '', reason, repair: () => deleteWithout(table, item, names.refilledAt)}]
   }
   const {record} = stored
   if (!isJudged(record, context.sinceMs, nowMs)) return []
@@ -44,13 +40,12 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<F
     ...(await checkShards(context, stored)),
   ]
   if (record.shard === 0) findings.push(...(await checkCounters(context, item, record)))
-  return findings.map(finding => ({...subject, ...finding}))
+  return findings.map(finding => ({since: isoMilliseconds(record.state.refilledAtMs), ...finding}))
 }
 
 type Live = Extract<StoredBucket, {kind: 'bucket'}>
-type BucketFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> & Partial<Pick<Finding, 'since'>>
 
-function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<BucketFinding> {
+function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<ItemFinding> {
   const {record, incomplete} = stored
   const {namespace, state} = record
   if (isAheadOfTime(state, nowMs) && !record.unsupported) {
@@ -78,7 +73,7 @@ function aheadOfTime({refilledAtMs, limits}: BucketState): string {
     : `It is refilled until ${isoMilliseconds(refilledAtMs)}`
 }
 
-function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
+function checkLimits(context: VerifyContext, stored: Live): ItemFinding[] {
   const {record, incomplete} = stored
   const {namespace, state} = record
   const resolution = context.referred.limits(record)
@@ -103,11 +98,7 @@ function checkLimits(context: VerifyContext, stored: Live): BucketFinding[] {
 }
 
 /** Only in migrated tables: releases up to 0.6 took limits per request. Elsewhere clients may supply their own. */
-function limitless(
-  {namespaces}: VerifyContext,
-  {namespace, shard}: BucketRecord,
-  {access}: Resolution,
-): BucketFinding[] {
+function limitless({namespaces}: VerifyContext, {namespace, shard}: BucketRecord, {access}: Resolution): ItemFinding[] {
   const isActive = namespaces.get(namespace)?.status === 'active'
   if (!isActive || shard > 0 || access?.access === 'disabled') return []
   const remedy = 'zael migrate run --limits-from-buckets writes those of the bucket'
@@ -125,7 +116,7 @@ function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined):
 const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string =>
   `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
 
-function checkParent({table, referred}: VerifyContext, item: Item, {record}: Live): BucketFinding[] {
+function checkParent({table, referred}: VerifyContext, item: Item, {record}: Live): ItemFinding[] {
   const owner = referred.entity(record.namespace, record.entity)
   const wanted = familyOf(owner, referred.limits(record).cascade?.cascade)
   if (isSameFamily(record, wanted)) return []
@@ -143,17 +134,12 @@ function checkParent({table, referred}: VerifyContext, item: Item, {record}: Liv
 const told = ({parent, cascade}: Family): string =>
   parent === undefined ? 'no parent' : `parent ${parent}${cascade ? '' : ', which is not charged'}`
 
-async function checkShards(context: VerifyContext, {record}: Live): Promise<BucketFinding[]> {
+async function checkShards(context: VerifyContext, {record}: Live): Promise<ItemFinding[]> {
   const {namespace, entity, resource, shard, shardCount} = record
   const table = context.in(namespace)
   if (shardCount > MAX_SHARDS) {
-    return [
-      {
-        kind: 'shards',
-        subject: 'count',
-        reason: `It claims ${formatCount(shardCount)} shards; ${formatCount(MAX_SHARDS)} are possible.`,
-      },
-    ]
+    const reason = `It claims ${formatCount(shardCount)} shards; ${formatCount(MAX_SHARDS)} are possible.`
+    return [{kind: 'shards', subject: 'count', reason}]
   }
   if (shard > 0) {
     const count = (await readShards(table, entity, resource, 1)).get(0)?.shardCount
@@ -173,36 +159,17 @@ async function checkShards(context: VerifyContext, {record}: Live): Promise<Buck
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
   const repair = async () =>
     !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
-  return [
-    ...(missing.length === 0
-      ? []
-      : [
-          {
-            kind: 'shards' as const,
-            subject: 'missing',
-            reason: `Of ${shardCount} shards ${list(missing)} missing.`,
-            repair,
-          },
-        ]),
-    ...(differing.length === 0
-      ? []
-      : [
-          {
-            kind: 'shards' as const,
-            subject: 'count',
-            reason: `Shard 0 counts ${shardCount} shards, ${differing.join(', ')} ${differing.length === 1 ? 'counts' : 'count'} another number.`,
-            repair,
-          },
-        ]),
-  ]
-}
-
-const list = (shards: readonly number[]): string => `${shards.join(', ')} ${shards.length === 1 ? 'is' : 'are'}`
-
-function subjectOf(item: Item, stored: StoredBucket): Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'> {
-  const {namespace, entity, resource} = stored.kind === 'bucket' ? stored.record : stored
-  const since = stored.kind === 'bucket' ? isoMilliseconds(stored.record.state.refilledAtMs) : undefined
-  return {key: spellKey(keyOf(item)), namespace, entity, resource, since}
+  const findings: ItemFinding[] = []
+  if (missing.length > 0) {
+    const reason = `Of ${shardCount} shards ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing.`
+    findings.push({kind: 'shards', subject: 'missing', reason, repair})
+  }
+  if (differing.length > 0) {
+    const others = `${differing.join(', ')} ${differing.length === 1 ? 'counts' : 'count'}`
+    const reason = `Shard 0 counts ${shardCount} shards, ${others} another number.`
+    findings.push({kind: 'shards', subject: 'count', reason, repair})
+  }
+  return findings
 }
 
 const tokens = (milli: bigint): string => formatCount(toTokens(milli))

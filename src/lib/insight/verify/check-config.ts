@@ -7,49 +7,39 @@ import {type Item, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {decodeBoosts} from '../../schema/boost-record.js'
 import {hasCapacity, limitAttributesIn, limitOfAttribute} from '../../schema/config-limits.js'
-import {hasKey, keyOf, keys, type ParsedKey, spellKey, wireKey} from '../../schema/keys.js'
+import {hasKey, keys, type ParsedKey, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry, registryIndexKeys} from '../../schema/registry-records.js'
 import {repairAttributes, type VerifyContext} from './context.js'
-import type {Finding} from './finding.js'
+import type {ItemFinding} from './finding.js'
 
 type ConfigKey = Extract<ParsedKey, {record: 'entity-config' | 'resource-config' | 'system-config'}>
 type RegistryKey = Extract<ParsedKey, {record: 'resource-registry' | 'entity-config-registry'}>
 
-export async function checkConfig(context: VerifyContext, item: Item, key: ConfigKey): Promise<Finding[]> {
-  const entity = key.record === 'entity-config' ? key.entity : undefined
-  const resource = key.record === 'system-config' ? undefined : key.resource
-  const subject = {key: spellKey(keyOf(item)), namespace: key.namespace, entity, resource, since: undefined}
-  const findings: Finding[] = [...new Set(limitAttributesIn(item).map(limitOfAttribute))].flatMap(name => {
-    if (hasCapacity(item, name)) return []
-    return [
-      {
-        ...subject,
-        kind: 'malformed',
-        subject: name,
-        reason: `The limit ${name} has no capacity and applies to nothing.`,
-      },
-    ]
-  })
+export async function checkConfig(context: VerifyContext, item: Item, key: ConfigKey): Promise<ItemFinding[]> {
+  const findings = [...new Set(limitAttributesIn(item).map(limitOfAttribute))]
+    .filter(name => !hasCapacity(item, name))
+    .map((name): ItemFinding => {
+      return {kind: 'malformed', subject: name, reason: `The limit ${name} has no capacity and applies to nothing.`}
+    })
   if (key.record !== 'resource-config') return findings
   const registry = await getItem(context.table, keys.resourceRegistry(key.namespace), {signal: context.signal})
   if (registry && decodeResourceRegistry(registry)?.resources.includes(key.resource)) return findings
   const reason = `The registry does not list ${key.resource}: listings and exports leave its limits out.`
   const repair = () => changeRegistry(context, key, 'listed')
-  return [...findings, {...subject, kind: 'registry', subject: key.resource, reason, repair}]
+  return [...findings, {kind: 'registry', subject: key.resource, reason, repair}]
 }
 
-export async function checkRegistry(context: VerifyContext, item: Item, key: RegistryKey): Promise<Finding[]> {
+export async function checkRegistry(context: VerifyContext, item: Item, key: RegistryKey): Promise<ItemFinding[]> {
   const {namespace} = key
-  const subject = {key: spellKey(keyOf(item)), namespace, entity: undefined, since: undefined}
-  const findings: Finding[] = []
+  const findings: ItemFinding[] = []
   if (key.record === 'resource-registry') {
     for (const resource of decodeResourceRegistry(item)?.resources ?? []) {
       if (await getItem(context.table, keys.resourceConfig(namespace, resource), {signal: context.signal})) continue
       const reason = `The registry lists ${resource}, which has no limits of its own.`
       const repair = () => changeRegistry(context, {namespace, resource}, 'removed')
-      findings.push({...subject, kind: 'registry', subject: resource, resource, reason, repair})
+      findings.push({kind: 'registry', subject: resource, resource, reason, repair})
     }
     return findings
   }
@@ -58,7 +48,7 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
     if (real === count) continue
     const reason = `The registry counts ${count} entities with limits for ${resource}; there ${real === 1 ? 'is' : 'are'} ${real}.`
     const repair = () => repairAttributes(context.table, item, {[resource]: real === 0 ? undefined : n(real)})
-    findings.push({...subject, kind: 'registry', subject: resource, resource, reason, repair})
+    findings.push({kind: 'registry', subject: resource, resource, reason, repair})
   }
   return findings
 }
@@ -67,16 +57,14 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
 const BOOST_GRACE_MS = 3_600_000
 
 /** An ended boost must be removed before its windows reopen a year later. */
-export function checkBoosts(context: VerifyContext, item: Item): Finding[] {
+export function checkBoosts(context: VerifyContext, item: Item): ItemFinding[] {
   const record = decodeBoosts(item)
   if (!record) return []
   const {namespace, scope, boosts} = record
   const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.nowMs)
   return ended.map(([name, {untilMs}]) => ({
     kind: 'boost',
-    key: spellKey(keyOf(item)),
     subject: name,
-    namespace,
     entity: scope.level === 'entity' ? scope.entity : undefined,
     resource: scope.level === 'system' ? undefined : scope.resource,
     reason: `The boost of ${name} ended at ${isoSeconds(untilMs)} and is still configured: it would apply again next year.`,

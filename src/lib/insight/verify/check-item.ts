@@ -6,7 +6,7 @@ import {decodeAudit, encodeAudit} from '../../schema/audit-record.js'
 import {bucketIndexKeys, decodeBucket} from '../../schema/bucket-record.js'
 import {decodeConfig, encodeConfig} from '../../schema/config-record.js'
 import {decodeEntity, encodeEntity} from '../../schema/entity-record.js'
-import {keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
+import {keyId, keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
 import {parseLegacyKey} from '../../schema/legacy-key.js'
 import {decodeNamespace, encodeNamespaceById, encodeNamespaceByName} from '../../schema/namespace-record.js'
 import {decodeProvisioner, encodeProvisioner} from '../../schema/provisioner-record.js'
@@ -17,44 +17,51 @@ import {checkBucket} from './check-bucket.js'
 import {checkBoosts, checkConfig, checkRegistry} from './check-config.js'
 import {checkUsage} from './check-usage.js'
 import {repairAttributes, type VerifyContext} from './context.js'
-import type {Finding} from './finding.js'
+import type {Finding, ItemFinding} from './finding.js'
 
 export const isOldItem = (item: Item): boolean => !parseItemKey(item) && parseLegacyKey(keyOf(item)) !== undefined
 
 export async function checkItem(context: VerifyContext, item: Item): Promise<Finding[]> {
   const key = parseItemKey(item)
+  const {namespace, entity, resource} = {namespace: undefined, entity: undefined, resource: undefined, ...key}
+  const found = await readableFindings(context, item, key)
+  return found.map(each => ({key: spellKey(keyOf(item)), namespace, entity, resource, since: undefined, ...each}))
+}
+
+async function readableFindings(
+  context: VerifyContext,
+  item: Item,
+  key: ParsedKey | undefined,
+): Promise<readonly ItemFinding[]> {
   try {
     return await compareItem(context, item, key)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    const subject = key ? subjectOf(item, key) : unknownSubject(item)
     const reason = `It, or a record that it is compared with, cannot be read: ${error.message}.`
-    return [{...subject, kind: 'malformed', subject: '', reason}]
+    return [{kind: 'malformed', subject: '', reason}]
   }
 }
 
-async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | undefined): Promise<Finding[]> {
-  const nothing = unknownSubject(item)
+async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | undefined): Promise<ItemFinding[]> {
   if (!key) {
-    if (nothing.key === spellKey(keys.migration())) return []
-    return [{...nothing, kind: 'unknown', subject: '', reason: 'Its key is that of no record.'}]
+    const isKnown = keyId(keyOf(item)) === keyId(keys.migration())
+    return isKnown ? [] : [{kind: 'unknown', subject: '', reason: 'Its key is that of no record.'}]
   }
   if ('namespace' in key && !context.namespaces.has(key.namespace)) {
     const reason = `No namespace has the id ${key.namespace}.`
-    return [{...nothing, namespace: key.namespace, kind: 'orphan', subject: '', reason}]
+    return [{kind: 'orphan', subject: '', reason, entity: undefined, resource: undefined}]
   }
   return [...ofIndexes(context, item, key), ...(await ofRecord(context, item, key))]
 }
 
 /** Without index keys, listings and the purge of its namespace miss an item. */
-function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
+function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): ItemFinding[] {
   const wrong = wrongIndexKeys(item, key)
   const names = Object.keys(wrong)
   // A ghost is in no index and has a finding of its own.
   if (names.length === 0 || decodeBucket(item)?.kind === 'ghost') return []
   return [
     {
-      ...subjectOf(item, key),
       kind: 'index',
       subject: names.join(' '),
       reason: `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing or wrong: listings miss the record.`,
@@ -63,7 +70,7 @@ function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): Finding[
   ]
 }
 
-async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
+async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Promise<ItemFinding[]> {
   switch (key.record) {
     case 'bucket':
       return checkBucket(context, item)
@@ -79,7 +86,7 @@ async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Pro
     case 'entity-config-registry':
       return checkRegistry(context, item, key)
     case 'entity':
-      return checkEntity(context, item, key)
+      return checkEntity(context, item)
     case 'namespace-by-name':
     case 'namespace-by-id':
       return checkNamespace(context, item, key)
@@ -88,15 +95,15 @@ async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Pro
   }
 }
 
-function checkEntity({referred}: VerifyContext, item: Item, key: ParsedKey): Finding[] {
+function checkEntity({referred}: VerifyContext, item: Item): ItemFinding[] {
   const record = decodeEntity(item)
   if (record?.parent === undefined || referred.entity(record.namespace, record.parent)) return []
   const charged = record.cascade ? 'requests are charged to a parent without a record' : 'it has no effect'
   const reason = `Its parent ${record.parent} does not exist: ${charged}.`
-  return [{...subjectOf(item, key), kind: 'parent', subject: record.parent, reason}]
+  return [{kind: 'parent', subject: record.parent, reason}]
 }
 
-async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey): Promise<Finding[]> {
+async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey): Promise<ItemFinding[]> {
   const record = decodeNamespace(item)
   if (record?.status !== 'active') return []
   const isByName = key.record === 'namespace-by-name'
@@ -106,27 +113,7 @@ async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey
   if (paired?.id === record.id && paired.name === record.name && paired.status === 'active') return []
   const told = paired ? `says ${paired.name}, ${paired.id}, ${paired.status}` : 'is missing'
   const reason = `${record.name} is active with the id ${record.id}; its record by ${isByName ? 'id' : 'name'} ${told}.`
-  return [{...subjectOf(item, key), kind: 'namespace', subject: '', reason}]
-}
-
-type Subject = Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'>
-
-const unknownSubject = (item: Item): Subject => ({
-  key: spellKey(keyOf(item)),
-  namespace: undefined,
-  entity: undefined,
-  resource: undefined,
-  since: undefined,
-})
-
-function subjectOf(item: Item, key: ParsedKey): Subject {
-  return {
-    key: spellKey(keyOf(item)),
-    namespace: 'namespace' in key ? key.namespace : undefined,
-    entity: 'entity' in key ? key.entity : undefined,
-    resource: 'resource' in key ? key.resource : undefined,
-    since: undefined,
-  }
+  return [{kind: 'namespace', subject: '', reason}]
 }
 
 const INDEX_KEYS = Object.values(indexes).flatMap(index => keyNames(index))

@@ -18,13 +18,13 @@ import {wholeWindow} from '../../repository/usage/whole-windows.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../../schema/bucket-record.js'
-import {keyOf, parseItemKey, spellKey} from '../../schema/keys.js'
+import {parseItemKey} from '../../schema/keys.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../../schema/usage-record.js'
 import type {VerifyContext} from './context.js'
-import type {Finding} from './finding.js'
+import type {ItemFinding} from './finding.js'
 
 /** Ms after its last write until which a bucket's usage may still be in the stream. */
 const SETTLED_MS = 15 * 60_000
@@ -33,7 +33,7 @@ const SETTLED_MS = 15 * 60_000
 const DELIVERED_MS = 24 * 3_600_000
 
 /** A day must equal its hours and a month its days. Compared only at the same stream position of all shards. */
-export async function checkUsage(context: VerifyContext, item: Item): Promise<Finding[]> {
+export async function checkUsage(context: VerifyContext, item: Item): Promise<ItemFinding[]> {
   const record = decodeUsage(item)
   const {nowMs} = context
   if (!record || record.window === 'hourly' || Date.parse(record.start) < context.sinceMs) return []
@@ -50,10 +50,9 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
   return [...new Set([...whole.keys(), ...sum.keys()])].sort().flatMap(name => {
     const [counted, expected] = [whole.get(name) ?? 0n, sum.get(name) ?? 0n]
     if (counted === expected) return []
-    const {namespace, entity, resource, window, start} = record
+    const {window, start} = record
     const reason = `The ${window} record of ${start} has ${spell(counted)} ${name || 'requests'}, its ${finer} records ${spell(expected)}.`
-    const subject = {key: spellKey(keyOf(item)), namespace, entity, resource}
-    return [{...subject, kind: 'usage', subject: name || 'requests', reason, since: start} as const]
+    return [{kind: 'usage', subject: name || 'requests', reason, since: start} as const]
   })
 }
 

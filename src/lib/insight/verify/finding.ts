@@ -34,6 +34,10 @@ export interface Finding {
   readonly repair?: (() => Promise<boolean>) | undefined
 }
 
+/** A finding of an item. Its key, and by default what the key names, are added later. */
+export type ItemFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> &
+  Partial<Pick<Finding, 'namespace' | 'entity' | 'resource' | 'since'>>
+
 /** The same at every look, even if amounts change. */
 export const findingId = ({kind, key, subject}: Pick<Finding, 'kind' | 'key' | 'subject'>): string =>
   JSON.stringify([kind, key, subject])

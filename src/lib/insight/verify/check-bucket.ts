@@ -17,9 +17,8 @@ import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucke
 import {type Family, familyOf, generationAttributes, isSameFamily} from '../../schema/family.js'
 import {isoMilliseconds} from '../../schema/read.js'
 import {checkCounters} from './check-usage.js'
-import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
+import {deleteWithout, isJudged, repairAttributes, type VerifyContext} from './context.js'
 import type {ItemFinding} from './finding.js'
-import {isJudged} from './referred.js'
 
 const names = attributes.bucket
 

@@ -1,51 +1,119 @@
 import type {RollupSchedule} from '../../core/window.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {ConfigCache} from '../../repository/limits/cache.js'
+import {
+  ConfigResolver,
+  type KnownResolutions,
+  type Resolution,
+  type ResolvedPair,
+} from '../../repository/limits/resolver.js'
 import {readAll} from '../../repository/table/query.js'
 import {type NamespaceTable, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {isApplied} from '../../repository/table/transact.js'
 import {readRollups} from '../../repository/usage/sum.js'
-import type {Item} from '../../schema/attribute-value.js'
-import {hasKey, keyOf, wireKey} from '../../schema/keys.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
+import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
+import {hasKey, keyId, keyOf, keys, wireKey} from '../../schema/keys.js'
 import {decodeNamespace, type NamespaceRecord} from '../../schema/namespace-record.js'
 import {ranges} from '../../schema/ranges.js'
-import {Referred} from './referred.js'
+
+export interface LookOptions {
+  /** By id. Records of other namespaces are not judged. */
+  readonly namespaces: ReadonlyMap<string, NamespaceRecord>
+  readonly sinceMs: number
+  readonly signal: AbortSignal | undefined
+  readonly isMigrated: boolean
+}
 
 /** One look at the table. Records that others refer to are read once per look. */
-export class VerifyContext {
+export interface VerifyContext extends LookOptions {
   readonly table: Table
   /** Start of the look, epoch ms. Fixed, so that the records in scope do not change meanwhile. */
   readonly nowMs: number
-  readonly sinceMs: number
-  readonly namespaces: ReadonlyMap<string, NamespaceRecord>
   readonly referred: Referred
-  readonly signal: AbortSignal | undefined
-  readonly isMigrated: boolean
-  #rollups: Promise<RollupSchedule> | undefined
+  in(namespace: string): NamespaceTable
+  rollups(): Promise<RollupSchedule>
+}
 
-  private constructor(table: Table, nowMs: number, referred: Referred, options: LookOptions) {
-    const {namespaces, sinceMs, signal, isMigrated} = options
-    this.table = table
-    this.nowMs = nowMs
-    this.referred = referred
-    this.namespaces = namespaces
-    this.sinceMs = sinceMs
-    this.signal = signal
-    this.isMigrated = isMigrated
+export async function beginLook(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
+  const nowMs = table.clock()
+  let rollups: Promise<RollupSchedule> | undefined
+  return {
+    ...options,
+    table,
+    nowMs,
+    referred: await Referred.by(items, table, {...options, nowMs}),
+    in: namespace => ({...table, namespace}),
+    rollups() {
+      rollups ??= readRollups(table, options.signal)
+      return rollups
+    },
+  }
+}
+
+class Referred {
+  readonly #entities: ReadonlyMap<string, Item>
+  readonly #limits: ReadonlyMap<string, KnownResolutions>
+
+  private constructor(entities: ReadonlyMap<string, Item>, limits: ReadonlyMap<string, KnownResolutions>) {
+    this.#entities = entities
+    this.#limits = limits
   }
 
-  static async of(items: readonly Item[], table: Table, options: LookOptions): Promise<VerifyContext> {
-    const nowMs = table.clock()
-    return new VerifyContext(table, nowMs, await Referred.by(items, table, {...options, nowMs}), options)
+  static async by(items: readonly Item[], table: Table, look: LookOptions & {nowMs: number}): Promise<Referred> {
+    const {namespaces, sinceMs, nowMs, signal} = look
+    const entities: Key[] = []
+    const pairs = new Map<string, ResolvedPair[]>()
+    for (const item of items) {
+      // Undecodable records are findings of their own.
+      const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
+      if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
+        const {namespace, entity, resource} = stored.record
+        if (!namespaces.has(namespace)) continue
+        entities.push(keys.entity(namespace, entity))
+        const wanted = pairs.get(namespace) ?? []
+        pairs.set(namespace, wanted)
+        wanted.push({entity, resource})
+      }
+      if (child?.parent !== undefined && namespaces.has(child.namespace))
+        entities.push(keys.entity(child.namespace, child.parent))
+    }
+    const limits = new Map<string, KnownResolutions>()
+    for (const [namespace, wanted] of pairs) {
+      const resolver = new ConfigResolver({...table, namespace}, new ConfigCache({clock: table.clock, ttlMs: 0}))
+      limits.set(namespace, await resolver.resolveMany(wanted, {signal}))
+    }
+    const {transport, name, backoff} = table
+    return new Referred(await batchGet(transport, name, entities, {backoff, consistent: true, signal}), limits)
   }
 
-  in(namespace: string): NamespaceTable {
-    return {...this.table, namespace}
+  entity(namespace: string, entity: string): EntityRecord | undefined {
+    const item = this.#entities.get(keyId(keys.entity(namespace, entity)))
+    return item && decodeEntity(item)
   }
 
-  rollups(): Promise<RollupSchedule> {
-    this.#rollups ??= readRollups(this.table, this.signal)
-    return this.#rollups
+  limits({namespace, entity, resource}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
+    const known = this.#limits.get(namespace)
+    if (!known) throw new Error(`no limits of namespace ${namespace} were read`)
+    return known({entity, resource})
   }
+}
+
+function unlessMalformed<T>(decode: () => T): T | undefined {
+  try {
+    return decode()
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+/** Skips expired buckets: the table may delete them, and their shards, at any time. */
+export function isJudged({ttlSeconds, state}: BucketRecord, sinceMs: number, nowMs: number): boolean {
+  const isExpired = ttlSeconds !== undefined && ttlSeconds * 1000 <= nowMs
+  return !isExpired && state.refilledAtMs >= sinceMs
 }
 
 export async function readNamespaces(
@@ -59,8 +127,6 @@ export async function readNamespaces(
   }
   return namespaces
 }
-
-export type LookOptions = Pick<VerifyContext, 'namespaces' | 'sinceMs' | 'signal' | 'isMigrated'>
 
 /** `undefined` removes an attribute. Resolves to false if one of them changed since it was read. */
 export async function repairAttributes(

@@ -11,7 +11,7 @@ import {keyId, keyOf, keys} from '../../schema/keys.js'
 import {migrationRecordKey} from '../../schema/migration-record.js'
 import {ranges, startKeyOf, wireStartKey} from '../../schema/ranges.js'
 import {checkItem, isOldItem} from './check-item.js'
-import {type LookOptions, readNamespaces, VerifyContext} from './context.js'
+import {beginLook, type LookOptions, readNamespaces} from './context.js'
 import {type Finding, type FindingKind, findingId} from './finding.js'
 
 const LOOKS = 3
@@ -118,7 +118,7 @@ async function stillThere(table: Table, found: readonly Seen[], options: LookOpt
 }
 
 async function look(table: Table, items: readonly Item[], options: LookOptions): Promise<Seen[]> {
-  const context = await VerifyContext.of(items, table, options)
+  const context = await beginLook(items, table, options)
   const found: Seen[] = []
   for await (const chunk of chunksOf(items, ITEMS_AT_ONCE)) {
     const findings = await Promise.all(chunk.map(item => checkItem(context, item)))

@@ -86,7 +86,7 @@ export function consumeUpdate(
 }
 
 /** The balance covers the amount; with a single bound, the same term also checks that it is not too high. */
-export function demandTokens(
+function demandTokens(
   e: ExpressionBuilder,
   name: string,
   milli: bigint,
@@ -117,7 +117,7 @@ export function demandTokens(
   e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
 }
 
-export function requireSoft(e: ExpressionBuilder, name: string, nowMs: number): void {
+function requireSoft(e: ExpressionBuilder, name: string, nowMs: number): void {
   e.condition(`attribute_exists(${e.name(limitAttribute(name, 'tokens'))})`)
   e.condition(`${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`)
 }

@@ -98,7 +98,7 @@ export function mayHaveBeenApplied(error: unknown): boolean {
 }
 
 /** An earlier attempt may have arrived even if the last one did not. A lasting conflict counts as an outage. */
-export function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
+function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
   if (mayHaveBeenApplied(error)) return error
   const isOutage = isUnavailability(error) || error instanceof TransactionConflict
   if (isOutage && maybeApplied) return new Unavailable('UpdateItem', true, error)

@@ -97,13 +97,13 @@ describe('a shared take', () => {
     })
   const states = fc.record({
     seen: fc
-      .tuple(fc.integer({min: 0, max: 60}), fc.array(scarce, {minLength: 1, maxLength: 3}))
+      .tuple(fc.integer({min: 0, max: 400}), fc.array(scarce, {minLength: 1, maxLength: 3}))
       .map(([agoMs, limits]) => ({
         refilledAtMs: NOW - agoMs,
         limits: new Map(limits.map((limit, index) => [`limit-${index}`, limit])),
       })),
     asked: fc.array(fc.integer({min: 0, max: 20_000}), {minLength: 3, maxLength: 3}),
-    movedMs: fc.integer({min: 0, max: 60}),
+    movedMs: fc.integer({min: 0, max: 400}),
     takenMilli: fc.integer({min: 0, max: 5000}),
     laterMs: fc.integer({min: 0, max: 2000}),
     roundTripMs: fc.integer({min: 4, max: 250}),

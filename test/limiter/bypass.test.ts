@@ -182,6 +182,18 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await rpm()).tokens).toBeCloseTo(0, 1)
   })
 
+  it('L6 names the exceeded limit where the configuration ends it before its stamp does', async () => {
+    const limiter = await running(4)
+    await bypass(RESOURCE)
+    await bypassed(limiter, 1, 20)
+    await stamp({disabled: bool(false)}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    // The bucket is known well enough to refuse, but has to be compared with the configuration.
+    scene.nowMs += 29_900
+    await bypassed(limiter, 1, 20)
+    scene.nowMs += 200
+    expect(await limiter.tryAcquire(request({rpm: 5}))).toMatchObject({admitted: false, reason: 'exceeded'})
+  })
+
   it('that has ended is removed by a request that is refused, too', async () => {
     const limiter = await running(5)
     await stamp({bypass: n(scene.nowMs - 1)})

@@ -98,6 +98,8 @@ export class Refills {
 
   #checkMarks(change: ShardChange, {kind}: Writer): void {
     const {bucket, shard, before, after} = change
+    // A deleted bucket shows nothing of a write that arrives again and creates it anew (S6, not covered).
+    if (!after) for (const key of this.#marks) if (key.startsWith(`${bucket} ${shard} `)) this.#marks.delete(key)
     const marks = [...(after?.marks ?? [])]
     // Every charge or return leaves its mark: where none is new, it is that of the write before.
     const isUnchanged = marks.length > 0 && marks.every(([slot, mark]) => before?.marks.get(slot) === mark)

@@ -3,6 +3,8 @@ export interface MarkSlot {
   readonly number: number
   /** To be called with every call of the limiter. */
   readonly noteUse: () => void
+  /** Whether no other limiter has got the slot since. */
+  readonly isOwn: () => boolean
 }
 
 /**
@@ -33,9 +35,10 @@ export class MarkSlots {
     const holder = Symbol(process)
     this.#holders.set(slot, holder)
     // A limiter that was replaced may still have leases to return.
+    const isOwn = () => this.#holders.get(slot) === holder
     const noteUse = () => {
-      if (this.#holders.get(slot) !== holder) this.isShared = true
+      if (!isOwn()) this.isShared = true
     }
-    return {number: slot, noteUse}
+    return {number: slot, noteUse, isOwn}
   }
 }

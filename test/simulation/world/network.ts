@@ -59,6 +59,8 @@ export interface NetworkOptions {
   /** The number of the next call, from 1. */
   readonly nextCall: () => number
   readonly onCall: (operation: Operation, call: number, fault: Fault | undefined) => void
+  /** Whether the marks of the caller are in no other limiter's slot. */
+  readonly ownsSlot?: () => boolean
   /** Decides when a request arrives, in place of its way there; the answer then takes no time. */
   readonly dispatch: () => ((message: Message) => void) | undefined
 }
@@ -130,6 +132,8 @@ export class SimulatedTransport implements Transport {
       const isToldRefused = kind !== 'twice-answered-last' && told instanceof Error
       if (isRepeat(kind) && !isToldRefused)
         time.after(fault?.delayMs ?? 0, () => {
+          // Another limiter has overwritten the mark: nothing shows the first delivery (S6, not covered).
+          if (this.#options.ownsSlot?.() === false) return
           const again = this.#carryOut(exchange, operation, input, kind, true)
           if (kind === 'twice-answered-last') answer(again.settle)
         })

@@ -89,7 +89,7 @@ export class SimulatedProcess {
       slot.noteUse()
       return ++this.#calls
     }
-    const transport = new SimulatedTransport({...network, time, isAlive, nextCall})
+    const transport = new SimulatedTransport({...network, time, isAlive, nextCall, ownsSlot: slot.isOwn})
     const limiter = new RateLimiter({
       stack,
       namespace,

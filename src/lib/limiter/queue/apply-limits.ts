@@ -185,7 +185,9 @@ function planRewrite(
   const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
   // A certain state refuses the others at once, without waiting for the write.
   if (!isCertain) return {...step, leftOver: others}
-  return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
+  // The write ends a bypass that is over.
+  const left = {...plannedRecord(plan, amounts), bypassUntilMs}
+  return {...step, refused: {kind: 'refuse', requests: others, record: left, nowMs}}
 }
 
 /** Whether limits, switch or family differ, or may differ, from the configuration. */

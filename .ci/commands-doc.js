@@ -32,7 +32,7 @@ function head() {
     '# Commands',
     '',
     'Generated from the commands themselves by `npm run build`; do not edit. Exit codes: `zael help exit-codes`. Variables:',
-    '`zael help environment`. The JSON of every command is described in [schemas](schemas).',
+    '`zael help environment`. JSON Schemas of the results: [output.md](output.md).',
     '',
     '## Flags of every command on a stack',
     '',

@@ -1,7 +1,6 @@
-import {cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
-import {tmpdir} from 'node:os'
+import {readFileSync} from 'node:fs'
 import {join} from 'node:path'
-import {afterAll, describe, expect, expectTypeOf, it} from 'vitest'
+import {describe, expect, expectTypeOf, it} from 'vitest'
 import {z} from 'zod'
 import type {SupervisorFacts} from '../../src/lib/cli/base/local-health.js'
 import type {BucketListResult} from '../../src/lib/cli/bucket/results.js'
@@ -48,7 +47,7 @@ import type {Sample} from '../../src/lib/migrate/walk/report.js'
 import type {BucketView} from '../../src/lib/repository/buckets/view.js'
 import type {SyncResult} from '../../src/lib/repository/limits/bucket-sync.js'
 import {RESULTS} from '../../src/lib/results.js'
-import {ROOT, run} from '../e2e/zael.js'
+import {ROOT} from '../e2e/zael.js'
 
 describe('the schemas of results', () => {
   const {error: _, ...ofCommands} = RESULTS
@@ -65,27 +64,6 @@ describe('the schemas of results', () => {
     expect(variants.map(({type, additionalProperties}) => ({type, additionalProperties}))).toEqual(
       variants.map(() => ({type: 'object', additionalProperties: false})),
     )
-  })
-})
-
-describe('docs/schemas', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'zael-schemas-'))
-  afterAll(() => rmSync(folder, {recursive: true}))
-
-  const check = (...args: string[]) => run(process.execPath, [join(ROOT, '.ci', 'schemas.js'), '--check', ...args], {})
-
-  it('is what the schemas of results generate', async () => {
-    expect(await check()).toMatchObject({code: 0, stderr: ''})
-  })
-
-  it('is refused when a file is stale, missing or not generated', async () => {
-    cpSync(join(ROOT, 'docs', 'schemas'), folder, {recursive: true})
-    writeFileSync(join(folder, 'version.json'), '{}\n')
-    writeFileSync(join(folder, 'planted.json'), '{}\n')
-    rmSync(join(folder, 'why.json'))
-    const {code, stderr} = await check(folder)
-    expect(code).toBe(1)
-    expect(stderr).toContain('(planted.json, version.json, why.json)')
   })
 })
 

@@ -135,7 +135,7 @@ describe('--json', () => {
 
   it('has a schema for every command', async () => {
     const {commands} = JSON.parse(readFileSync(`${ROOT}/oclif.manifest.json`, 'utf8'))
-    const schemas = readdirSync(`${ROOT}/docs/schemas`).map(file => file.replace('.json', ''))
+    const schemas = readdirSync(`${ROOT}/dist/schemas`).map(file => file.replace('.json', ''))
     const named = Object.keys(commands).map(id => id.replaceAll(':', '.'))
     expect(schemas.toSorted()).toEqual([...named, 'error'].toSorted())
   })

@@ -83,7 +83,7 @@ it('every command that --json tells something has a schema', async () => {
   const ids = Object.keys(commands).filter(id => !/^(help|version|local:)/.test(id))
   const missing = await Promise.all(
     ids.map(async id => {
-      const file = join(ROOT, 'docs', 'schemas', `${id.replaceAll(':', '.')}.json`)
+      const file = join(ROOT, 'dist', 'schemas', `${id.replaceAll(':', '.')}.json`)
       const text = await readFile(file, 'utf8').catch(() => '{}')
       const {title, anyOf: variants = [JSON.parse(text)]} = JSON.parse(text)
       const isStrict = variants.every(({additionalProperties}: Schema) => additionalProperties === false)

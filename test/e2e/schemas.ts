@@ -5,9 +5,9 @@ import {ROOT} from './zael.js'
 const ajv = new Ajv2020({allErrors: true, strict: true})
 const validators = new Map<string, ValidateFunction>()
 
-/** The published schema of a command's result: `namespace list` → docs/schemas/namespace.list.json. */
+/** The published schema of a command's result: `namespace list` → dist/schemas/namespace.list.json. */
 function schemaOf(command: string): object {
-  return JSON.parse(readFileSync(`${ROOT}/docs/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
+  return JSON.parse(readFileSync(`${ROOT}/dist/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
 }
 
 /** What a result has that its schema does not allow, and what it lacks; nothing when it fits. */

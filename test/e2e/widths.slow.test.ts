@@ -147,7 +147,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
         'namespace purge',
         'verify',
       ])
-      const schemas = (await readdir(join(ROOT, 'docs/schemas'))).map(file =>
+      const schemas = (await readdir(join(ROOT, 'dist/schemas'))).map(file =>
         file.replace('.json', '').replace('.', ':'),
       )
       expect(ids.filter(id => !schemas.includes(id))).toEqual([])

@@ -1,28 +1,27 @@
 // Bundles the command line in dist: what a command needs is then in a few dozen files instead of hundreds, which Node loads
 // in a fraction of the time. Every entry keeps its place, so oclif finds it as before; what entries share is in dist/chunks.
 // The library stays as the compiler wrote it. One file for everything was slower: each command would parse all of it.
-import {readdirSync, statSync, writeFileSync} from 'node:fs'
-import {join} from 'node:path'
+import {readdirSync, readFileSync, statSync, writeFileSync} from 'node:fs'
+import {join, relative} from 'node:path'
 import {fileURLToPath} from 'node:url'
 import {build} from 'esbuild'
-import {loadedWith, mergeChunks} from './merge-chunks.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const commands = readdirSync(join(root, 'src', 'commands'), {recursive: true}).filter(name => name.endsWith('.ts'))
 
-const {metafile} = await build({
+const entries = [
+  ...commands.map(name => join('commands', name.slice(0, -'.ts'.length))),
+  'lib/cli/main',
+  'lib/cli/completion/main',
+  'lib/cli/help/help',
+  'lib/cli/help/command-not-found',
+  'lib/cli/help/root-help',
+].map(name => ({in: join('src', `${name}.ts`), out: name}))
+// Loaded first by bin/run.js, and shared with the commands.
+const SIGNALS = 'lib/cli/base/early-signals'
+
+const options = {
   absWorkingDir: root,
-  entryPoints: [
-    ...commands.map(name => join('src', 'commands', name)),
-    // Loaded first by bin/run.js, and shared with the commands.
-    'src/lib/cli/base/early-signals.ts',
-    'src/lib/cli/main.ts',
-    'src/lib/cli/completion/main.ts',
-    'src/lib/cli/help/help.ts',
-    'src/lib/cli/help/command-not-found.ts',
-    'src/lib/cli/help/root-help.ts',
-  ],
-  outbase: 'src',
   outdir: 'dist',
   chunkNames: 'chunks/[hash]',
   bundle: true,
@@ -47,7 +46,7 @@ const {metafile} = await build({
   metafile: true,
   logLevel: 'warning',
   logLimit: 10,
-})
+}
 
 // Loaded by every command that uses a table.
 const FOR_TABLES = [
@@ -60,31 +59,81 @@ const FOR_TABLES = [
   'repository/table/open-table.ts',
 ].map(name => `src/lib/${name}`)
 
-const {outputs: files} = metafile
-const filesOf = isWanted => Object.keys(files).filter(file => isWanted(files[file].entryPoint ?? ''))
-const ofCommands = filesOf(entry => entry.startsWith('src/commands/')).map(file => loadedWith(files, [file]))
-// bin/run.js loads the signals before anything else.
-const ofSignals = filesOf(entry => entry.endsWith('/early-signals.ts'))
-const ofHelp = loadedWith(files, [...filesOf(entry => entry.endsWith('/root-help.ts')), ...ofSignals])
-const ofCompletion = loadedWith(files, [...filesOf(entry => entry.endsWith('/completion/main.ts')), ...ofSignals])
-const ofTables = loadedWith(
-  files,
-  filesOf(entry => FOR_TABLES.includes(entry)),
-)
-/** Whether most commands load it. */
-const isCommon = file => ofCommands.filter(loaded => loaded.has(file)).length > 0.75 * ofCommands.length
-const groups = {
-  base: file => ofHelp.has(file) && ofCompletion.has(file) && isCommon(file),
-  shared: file => !ofHelp.has(file) && ofCompletion.has(file) && isCommon(file),
-  common: file => !ofHelp.has(file) && !ofCompletion.has(file) && isCommon(file),
-  table: file => !ofHelp.has(file) && !ofCompletion.has(file) && !isCommon(file) && ofTables.has(file),
+// esbuild makes a chunk of every combination of entries that share a module: a command would load more than a hundred files of a few
+// kilobytes, and Node needs almost a millisecond for each. So the first build only tells which modules are loaded together.
+const alone = await build({
+  ...options,
+  entryPoints: [...entries, {in: `src/${SIGNALS}.ts`, out: SIGNALS}],
+  write: false,
+})
+const {outputs: separate} = alone.metafile
+const filesOf = isWanted => Object.keys(separate).filter(file => isWanted(separate[file].entryPoint ?? ''))
+const ofCommands = filesOf(entry => entry.startsWith('src/commands/')).map(file => loadedWith([file]))
+const ofSignals = filesOf(entry => entry === `src/${SIGNALS}.ts`)
+const ofHelp = loadedWith([...filesOf(entry => entry.endsWith('/root-help.ts')), ...ofSignals])
+const ofCompletion = loadedWith([...filesOf(entry => entry.endsWith('/completion/main.ts')), ...ofSignals])
+const ofTables = loadedWith(filesOf(entry => FOR_TABLES.includes(entry)))
+
+/** The files that loading some files loads; what they import later is not included. */
+function loadedWith(files) {
+  const loaded = new Set(files)
+  for (const file of loaded) {
+    for (const {path, kind, external} of separate[file].imports) {
+      if (kind === 'import-statement' && !external) loaded.add(path)
+    }
+  }
+  return loaded
 }
-const chunks = Object.keys(files).filter(file => file.startsWith('dist/chunks/'))
-for (const [name, isMember] of Object.entries(groups)) await mergeChunks(root, files, name, chunks.filter(isMember))
+
+/** Groups of modules that are loaded together; each may import those before it. */
+const GROUPS = ['base', 'shared', 'common', 'table']
+
+function groupOf(file) {
+  if (!file.startsWith('dist/chunks/')) return
+  const isCommon = ofCommands.filter(loaded => loaded.has(file)).length > 0.75 * ofCommands.length
+  if (ofHelp.has(file)) return isCommon && ofCompletion.has(file) ? 'base' : undefined
+  if (isCommon) return ofCompletion.has(file) ? 'shared' : 'common'
+  return ofTables.has(file) && !ofCompletion.has(file) ? 'table' : undefined
+}
+const groups = new Map(
+  Object.entries(separate).flatMap(([file, {inputs}]) => Object.keys(inputs).map(module => [module, groupOf(file)])),
+)
+
+/**
+ * Has modules outside of a group import the whole group in place of one of its modules. So the same entries reach all modules of
+ * a group, and esbuild writes them into one chunk. An exported name exists once in src/lib, so a group can export all names.
+ */
+const inGroups = {
+  name: 'groups',
+  setup(builder) {
+    builder.onResolve({filter: /^group:/}, ({path}) => ({path: path.slice('group:'.length), namespace: 'group'}))
+    builder.onResolve({filter: /^\.\.?\//}, async ({path, importer, namespace, resolveDir, kind, pluginData}) => {
+      if (pluginData === 'resolved' || namespace !== 'file') return
+      const resolved = await builder.resolve(path, {importer, resolveDir, kind, pluginData: 'resolved'})
+      const [module, from] = [resolved.path, importer].map(file => relative(root, file))
+      const group = groups.get(module)
+      const isWithin = groups.get(from) === group && kind !== 'dynamic-import'
+      return group && module.startsWith('src/') && !isWithin ? {path: group, namespace: 'group'} : resolved
+    })
+    // It imports nothing of a group, but what it imports of oclif is in the chunk of one.
+    builder.onLoad({filter: /\/src\/lib\/cli\/main\.ts$/}, ({path}) => ({
+      contents: `import 'group:common'\n${readFileSync(path, 'utf8')}`,
+      loader: 'ts',
+    }))
+    builder.onLoad({filter: /./, namespace: 'group'}, ({path: group}) => {
+      const before = GROUPS.slice(0, GROUPS.indexOf(group)).map(each => `import 'group:${each}'`)
+      const members = [...groups.keys()].filter(module => groups.get(module) === group && module.startsWith('src/'))
+      const exported = members.map(module => `export * from './${module}'`)
+      return {contents: [...before, ...exported].join('\n'), resolveDir: root}
+    })
+  },
+}
+const together = [...entries, {in: 'group:base', out: SIGNALS}]
+const {outputs: files} = (await build({...options, entryPoints: together, plugins: [inGroups]})).metafile
 
 // Which modules went into which file: test/e2e/start-up looks up what a command has loaded.
 const outputs = Object.entries(files)
-const contents = Object.fromEntries(outputs.map(([file, {inputs}]) => [file, Object.keys(inputs)]))
+const contents = Object.fromEntries(outputs.map(([file, {inputs: modules}]) => [file, Object.keys(modules)]))
 writeFileSync(join(root, 'dist', 'chunks', 'contents.json'), JSON.stringify(contents))
 const bytes = outputs.reduce((sum, [file]) => sum + statSync(join(root, file)).size, 0)
 console.log(`command line: ${outputs.length} files, ${Math.round(bytes / 1024)} KiB`)

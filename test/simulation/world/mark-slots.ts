@@ -3,7 +3,7 @@ export interface MarkSlot {
   readonly number: number
   /** To be called with every call of the limiter. */
   readonly noteUse: () => void
-  /** Whether no other limiter has got the slot since. */
+  /** Whether no other limiter uses the slot. */
   readonly isOwn: () => boolean
 }
 
@@ -35,7 +35,7 @@ export class MarkSlots {
     const holder = Symbol(process)
     this.#holders.set(slot, holder)
     // A limiter that was replaced may still have leases to return.
-    const isOwn = () => this.#holders.get(slot) === holder
+    const isOwn = () => !this.isShared && this.#holders.get(slot) === holder
     const noteUse = () => {
       if (!isOwn()) this.isShared = true
     }

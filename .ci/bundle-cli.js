@@ -113,7 +113,8 @@ const inGroups = {
       const [module, from] = [resolved.path, importer].map(file => relative(root, file))
       const group = groups.get(module)
       const isWithin = groups.get(from) === group && kind !== 'dynamic-import'
-      return group && module.startsWith('src/') && !isWithin ? {path: group, namespace: 'group'} : resolved
+      // Everything else is left to esbuild, which then also finds the settings for JSX.
+      return group && module.startsWith('src/') && !isWithin ? {path: group, namespace: 'group'} : undefined
     })
     // It imports nothing of a group, but what it imports of oclif is in the chunk of one.
     builder.onLoad({filter: /\/src\/lib\/cli\/main\.ts$/}, ({path}) => ({

@@ -201,7 +201,7 @@ function inObjectOrder<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
 /** Characters. An entity has a few hundred; a longer block is searched again with every piece. */
 const LONGEST_BLOCK = 2 ** 20
 
-/** A line indented by nothing or two spaces that is no comment. Only ` ` indents: a key may begin with U+00A0. */
+/** A line with no indent or two spaces, comments excluded. Only ` ` indents: a key may begin with U+00A0. */
 const BOUNDARY = /\n(?=(?: {2})?[^ #\n])/g
 
 /** Splits where a key of the first or second level may begin. Throws `NotInBlocks` for a very long block. */

@@ -201,7 +201,7 @@ describe('actions for single properties', () => {
   })
 
   // A handler reads everything about a resource, whatever its properties are.
-  it('are no reads of the service of the resource', () => {
+  it('excludes reads that the handler makes anyway', () => {
     const wrong = PROPERTY_ACTIONS.flatMap(({type, actions}) => {
       const [, service = ''] = type.toLowerCase().split('::')
       const {read = [], list = []} = HANDLERS[type] ?? {}

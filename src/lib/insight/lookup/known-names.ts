@@ -15,7 +15,7 @@ export async function needResource(repository: NamespaceRepository, resource: st
   const configured = await configuredResources(repository)
   if (await isKnownResource(repository, resource, configured)) return
   const nearest = nearestNames(resource, configured)
-  throw new ZaelError('notFound', 'resource.missing', `There is no resource ${JSON.stringify(resource)}.`, {
+  throw new ZaelError('notFound', 'resource.missing', `Resource ${JSON.stringify(resource)} does not exist.`, {
     hint: didYouMean(nearest) ?? 'zael limits list',
     details: {resource, nearest},
   })

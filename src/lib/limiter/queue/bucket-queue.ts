@@ -394,19 +394,20 @@ export class BucketQueue {
         if (!isThere) for (const request of open) request.fail(new ShardGone())
         return this.#bucket.forget()
       }
-      default:
+      default: {
         if (step.refused) this.#refuse(step.refused)
-        this.#settle(step, await this.#timed(this.#writes.send(step)))
+        const sentMs = this.#now()
+        const seen = await this.#writes.send(step)
+        this.#noteTrip(this.#now() - sentMs)
+        this.#settle(step, seen)
+      }
     }
   }
 
   /** One slow write counts less with each that follows. */
-  async #timed<T>(sent: Promise<T>): Promise<T> {
-    const sentMs = this.#now()
-    const answer = await sent
-    const tookMs = Math.max(this.#now() - sentMs, this.#roundTripMs * 0.75, SHORTEST_TRIP_MS)
-    this.#roundTripMs = Math.min(Math.ceil(tookMs), LONGEST_TRIP_MS)
-    return answer
+  #noteTrip(tookMs: number): void {
+    const tripMs = Math.max(tookMs, this.#roundTripMs * 0.75, SHORTEST_TRIP_MS)
+    this.#roundTripMs = Math.min(Math.ceil(tripMs), LONGEST_TRIP_MS)
   }
 
   async #applyLimits(

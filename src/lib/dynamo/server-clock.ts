@@ -38,31 +38,28 @@ export class ServerClock {
     if (serverDateMs === undefined || !(serverDateMs >= EARLIEST_MS && serverDateMs <= LATEST_MS)) return
     if (!(receivedAtMs >= sentAtMs)) return
     const sample = {lowMs: serverDateMs - receivedAtMs, highMs: serverDateMs + 1_000 - sentAtMs}
-    if (!isTimeRefused && !this.#isPlausible(sample)) return
+    const isPlausible = sample.lowMs <= this.#offsetMs + PLAUSIBLE_MS && sample.highMs >= this.#offsetMs - PLAUSIBLE_MS
+    if (!isTimeRefused && !isPlausible) return
 
     if (receivedAtMs - this.#generationStartMs > GENERATION_MS) {
       this.#previous = this.#current
       this.#current = ANYTHING
       this.#generationStartMs = receivedAtMs
     }
-    if (!isEmpty(intersect(this.intervalMs, sample))) this.#current = intersect(this.#current, sample)
+    let known = intersect(this.intervalMs, sample)
+    if (known.lowMs <= known.highMs) this.#current = intersect(this.#current, sample)
     else {
-      const both = isTimeRefused ? sample : intersect(this.#contrary ?? NOTHING, sample)
+      known = isTimeRefused ? sample : intersect(this.#contrary ?? NOTHING, sample)
       this.#contrary = sample
       // A single response, perhaps of another server, proves nothing: the next one must agree.
-      if (isEmpty(both)) return
+      if (known.lowMs > known.highMs) return
       // A clock has jumped, so earlier evidence no longer holds.
       this.#previous = ANYTHING
-      this.#current = both
+      this.#current = known
       this.#generationStartMs = receivedAtMs
     }
     this.#contrary = undefined
-    const {lowMs, highMs} = this.intervalMs
-    this.#offsetMs = Math.min(Math.max(0, lowMs), highMs)
-  }
-
-  #isPlausible({lowMs, highMs}: Evidence): boolean {
-    return lowMs - this.#offsetMs <= PLAUSIBLE_MS && highMs - this.#offsetMs >= -PLAUSIBLE_MS
+    this.#offsetMs = Math.min(Math.max(0, known.lowMs), known.highMs)
   }
 
   get intervalMs(): Evidence {
@@ -74,15 +71,9 @@ export class ServerClock {
     return this.#offsetMs
   }
 
-  now(): number {
-    return this.#localNow() + this.#offsetMs
-  }
+  readonly now = (): number => this.#localNow() + this.#offsetMs
 }
 
 function intersect(a: Evidence, b: Evidence): Evidence {
   return {lowMs: Math.max(a.lowMs, b.lowMs), highMs: Math.min(a.highMs, b.highMs)}
-}
-
-function isEmpty({lowMs, highMs}: Evidence): boolean {
-  return lowMs > highMs
 }

@@ -1,5 +1,6 @@
 import type * as sdk from '@aws-sdk/client-dynamodb'
 import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
+import {checkTimeoutMs} from '../core/text/duration.js'
 import type {AttributeValue} from '../schema/attribute-value.js'
 
 type Wire<T> = T extends sdk.AttributeValue
@@ -117,4 +118,36 @@ export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
 
 export function refusesTime(error: {readonly name?: unknown; readonly message?: unknown}): boolean {
   return error.name === 'RequestTimeTooSkewed' || /signature (expired|not yet current)/i.test(String(error.message))
+}
+
+export interface TransportOptions {
+  clock: () => number
+  onResponse?: (info: ResponseInfo) => void
+  meterCapacity?: boolean
+}
+
+export interface Timeouts {
+  /** Includes the wait for a free socket. */
+  connectTimeoutMs?: number
+  /** How long a response may take to begin, and how long it may stall. */
+  requestTimeoutMs?: number
+}
+
+export function timeoutsOf(options: Timeouts): Required<Timeouts> {
+  const {connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = options
+  return {
+    connectTimeoutMs: checkTimeoutMs('connectTimeoutMs', connectTimeoutMs),
+    requestTimeoutMs: checkTimeoutMs('requestTimeoutMs', requestTimeoutMs),
+  }
+}
+
+/** May be negative: the rest of an earlier deadline. */
+export function leftMs(timeoutMs: number): number {
+  return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
+}
+
+/** A response may stall, but not again and again. */
+export function longestExchangeMs(options: Timeouts): number {
+  const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
+  return connectTimeoutMs + 3 * requestTimeoutMs
 }

@@ -3,9 +3,9 @@ import type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 import {connectionsClosed, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import {SharedFlight} from '../shared-flight.js'
-import {type ClosableTransport, isDataOperation, type Operation, type SendOptions} from '../transport.js'
+import {type ClosableTransport, isDataOperation, leftMs, type Operation, type SendOptions} from '../transport.js'
 import {accessOf, explicitAccess} from './access.js'
-import {createSdkTransport, leftMs, type SdkTransportOptions} from './sdk.js'
+import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
 
 // A credentials provider may start a program or ask a server.
 const LONGEST_CHOICE_MS = 30_000

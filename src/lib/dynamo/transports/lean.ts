@@ -7,16 +7,20 @@ import {
   type ClosableTransport,
   capacityOf,
   dateOf,
+  leftMs,
+  longestExchangeMs,
   type Operation,
   type OperationInput,
   type OperationOutput,
   refusesTime,
   type SendOptions,
+  type Timeouts,
+  type TransportOptions,
+  timeoutsOf,
 } from '../transport.js'
 import type {Access} from './access.js'
 import {Exchange, type HttpAnswer, postMessage} from './http-connection.js'
 import {HttpPool} from './http-pool.js'
-import {leftMs, longestExchangeMs, type Timeouts, type TransportOptions, timeoutsOf} from './sdk.js'
 import {Signer} from './signature.js'
 import {fromWire, serviceError, toWire, unreadable} from './wire.js'
 
@@ -71,7 +75,10 @@ export class LeanTransport implements ClosableTransport {
       const isValid = ready !== undefined && this.#signingClock.now() < ready.renewAtMs
       const route = isValid ? ready : await unlessStopped(this.#renewed(), {signal, deadlineMs})
       const request = this.#options.meterCapacity === true ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
-      exchange = new Exchange(this.#message(route, operation, toWire(request)), deadlineMs)
+      const body = toWire(request)
+      const {host} = route.access.endpoint
+      const signable = {host, target: TARGET + operation, body, nowMs: this.#signingClock.now()}
+      exchange = new Exchange(postMessage(route.signer.sign(signable), body), deadlineMs)
       if (signal) {
         signal.throwIfAborted()
         const underway = exchange
@@ -90,12 +97,6 @@ export class LeanTransport implements ClosableTransport {
     this.#renewal.abandon(connectionsClosed())
     this.#route?.pool.close()
     this.#route = undefined
-  }
-
-  #message({access, signer}: Route, operation: Operation, body: string): string {
-    const {host} = access.endpoint
-    const headers = signer.sign({host, target: TARGET + operation, body, nowMs: this.#signingClock.now()})
-    return postMessage(headers, body)
   }
 
   #read(answer: HttpAnswer, operation: Operation, sentAtMs: number): unknown {
@@ -163,15 +164,12 @@ function readSuccess(answer: HttpAnswer): unknown {
   if (checksum !== undefined && Number(checksum) !== crc32(body)) {
     throw unreadable(answer, 'the answer does not match its checksum')
   }
-  const output = parsed(answer)
-  if (typeof output !== 'object' || output === null) throw unreadable(answer, 'the answer is not a JSON object')
-  return output
-}
-
-function parsed(answer: HttpAnswer): unknown {
+  let output: unknown
   try {
-    return fromWire(answer.body.toString())
+    output = fromWire(body.toString())
   } catch {
     throw unreadable(answer, 'the answer is not JSON')
   }
+  if (typeof output !== 'object' || output === null) throw unreadable(answer, 'the answer is not a JSON object')
+  return output
 }

@@ -1,5 +1,4 @@
 import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
-import {checkTimeoutMs} from '../../core/text/duration.js'
 import {unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'
@@ -7,26 +6,17 @@ import {
   type ClosableTransport,
   capacityOf,
   dateOf,
+  leftMs,
+  longestExchangeMs,
   type Operation,
-  type ResponseInfo,
   refusesTime,
   type SendOptions,
+  type Timeouts,
+  type TransportOptions,
+  timeoutsOf,
 } from '../transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
-
-export interface TransportOptions {
-  clock: () => number
-  onResponse?: (info: ResponseInfo) => void
-  meterCapacity?: boolean
-}
-
-export interface Timeouts {
-  /** Includes the wait for a free socket. */
-  connectTimeoutMs?: number
-  /** How long a response may take to begin, and how long it may stall. */
-  requestTimeoutMs?: number
-}
 
 interface OwnClientOptions extends TransportOptions, Timeouts {
   connection: Connection
@@ -99,25 +89,6 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
       client.destroy()
     },
   }
-}
-
-export function timeoutsOf(options: Timeouts): Required<Timeouts> {
-  const {connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = options
-  return {
-    connectTimeoutMs: checkTimeoutMs('connectTimeoutMs', connectTimeoutMs),
-    requestTimeoutMs: checkTimeoutMs('requestTimeoutMs', requestTimeoutMs),
-  }
-}
-
-/** May be negative: the rest of an earlier deadline. */
-export function leftMs(timeoutMs: number): number {
-  return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
-}
-
-/** A response may stall, but not again and again. */
-export function longestExchangeMs(options: Timeouts): number {
-  const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
-  return connectTimeoutMs + 3 * requestTimeoutMs
 }
 
 export function signalOf(sending: SendOptions & {timeoutMs: number}): AbortSignal

@@ -52,7 +52,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
     table: {
       name: options.stack ?? stackFromEnvironment(),
       transport: options.transport ?? (own as ClosableTransport),
-      clock: options.clock ?? (() => serverClock.now()),
+      clock: options.clock ?? serverClock.now,
       randomBytes: options.randomBytes ?? randomBytes,
       backoff: {random: options.random ?? Math.random, sleep: options.sleep ?? sleepMs},
     },

@@ -83,7 +83,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const [one, other] = [plainProcess(stage), plainProcess(stage)]
     const queue = other.limiter.queues.at({entity: 'user-1', resource: 'gpt-4', shard: 0})
     await other.acquire(95)
-    const incarnation = queue.recentState?.exists ? queue.recentState.seen.record.incarnation : undefined
+    const incarnation = queue.bucket.state?.exists ? queue.bucket.state.seen.record.incarnation : undefined
     await one.acquire(1)
     rest(10_000)
     await queue.giveBack(new Map([['tpm', 95_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
@@ -96,7 +96,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const [one, other] = [plainProcess(stage), plainProcess(stage)]
     const queue = other.limiter.queues.at({entity: 'user-1', resource: 'gpt-4', shard: 0})
     await other.acquire(60)
-    const incarnation = queue.recentState?.exists ? queue.recentState.seen.record.incarnation : undefined
+    const incarnation = queue.bucket.state?.exists ? queue.bucket.state.seen.record.incarnation : undefined
     await one.acquire(1)
     rest(18_000)
     await queue.giveBack(new Map([['tpm', 60_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})

@@ -19,7 +19,6 @@ import {
   readAvailability,
   resourceCapacity,
 } from './levels/reads.js'
-import {acquireTogether, partsOfRequest, type RequestParts, type ResourcePart} from './levels/several-resources.js'
 import {DecisionObserver} from './observer.js'
 import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
@@ -33,9 +32,11 @@ import type {Grant} from './request/grant.js'
 import {
   type AcquireRequest,
   type BucketName,
-  checkSettle,
   type LimiterSettings,
+  partsOfRequest,
   type RateLimiterOptions,
+  type RequestParts,
+  type ResourcePart,
   type Settle,
   settingsOf,
 } from './request/options.js'
@@ -157,7 +158,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const {entity, resource} = lesson
     // Known balances are too high now: refusals would state waits that are too short.
     if (learnt.lowered.length > 0)
-      for (let shard = 0; shard < maxShards; shard++) queues.find({entity, resource, shard})?.forget()
+      for (let shard = 0; shard < maxShards; shard++) queues.find({entity, resource, shard})?.bucket.forget()
     return learnt
   }
 
@@ -227,9 +228,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** One attempt or several with waits; counts only the final refusal. One function: async calls cost every request. */
   async #decide<T>(request: AcquireRequest<Name>, told: (outcome: AcquireOutcome, waitedMs: number) => T): Promise<T> {
     const parts = partsOfRequest(request)
-    checkMs('timeoutMs', request.timeoutMs)
-    checkSettle(request.settle)
-    const waitMs = checkMs('waitMs', request.waitMs) ?? 0
+    const {waitMs = 0} = request
     const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
     const startedMs = this.#observer?.now() ?? 0
@@ -238,10 +237,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       let outcome: AcquireOutcome
       try {
         deadline.check()
-        const limiter = this.#atHand ?? (await deadline.until(this.#open()))
+        const atHand = this.#closing.signal.aborted ? undefined : this.#lookup.atHand
+        const limiter = atHand ?? (await deadline.until(this.#open()))
         this.#readPolicyOnce(request, limiter)
         if (parts.length > 1) {
-          const grants = await acquireTogether(limiter, parts, isStrict, deadline)
+          const requests = parts.map(part => ({...part, requests: 1 as const, isStrict, deadline}))
+          const grants = await limiter.acquireTogether(requests, deadline)
           outcome = grants instanceof RateLimitExceeded ? grants : this.#leaseOfAll(limiter, request, parts, grants)
         } else {
           const {entity, resource, amounts} = parts[0]
@@ -346,10 +347,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   async #read({entity, resource}: BucketName): Promise<Availability> {
     return readAvailability(await this.#open(), checkEntityId(entity), checkResourceName(resource))
-  }
-
-  get #atHand(): NamespaceLimiter | undefined {
-    return this.#closing.signal.aborted ? undefined : this.#lookup.atHand
   }
 
   #open(): Promise<NamespaceLimiter> {

@@ -59,7 +59,7 @@ export class BucketQueues {
     const {table, settings, limits, entities} = options
     this.#cacheSize = settings.cacheSize
     const forget: ShardRepairOptions['forget'] = ({entity, resource}, count) => {
-      for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
+      for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.bucket.forget()
     }
     this.refusals = new RefusalTally({
       clock: table.clock,
@@ -76,7 +76,8 @@ export class BucketQueues {
       firstVisits: new FirstVisits(table.clock),
       background: this.background,
       nextMark: markSource(table.randomBytes),
-      giveBack: (address, amounts, charged) => this.background.run(this.at(address).giveBack(amounts, 0, charged)),
+      giveBack: (address, amounts, requests, charged) =>
+        this.background.run(this.at(address).giveBack(amounts, requests, charged)),
     }
   }
 
@@ -102,7 +103,7 @@ export class BucketQueues {
 
   get knownStates(): number {
     let count = 0
-    for (const queue of this.#queues.values()) if (queue.isTrusted) count++
+    for (const queue of this.#queues.values()) if (queue.bucket.isTrusted) count++
     return count
   }
 

@@ -153,10 +153,10 @@ export class ShardGatherer {
     taken: ReadonlyMap<number, Amounts>,
   ): Promise<void> {
     const {request, settle, fail} = gathering
-    const queue = this.#queues.at(seen.record)
+    const {bucket} = this.#queues.at(seen.record)
     try {
-      queue.learnRecord(seen.record, look.sinceMs)
-      if (!hasLimits(seen, look.applied)) queue.noteDoubt()
+      bucket.learnRecord(seen.record, look.sinceMs, this.#queues.services.table.clock())
+      if (!hasLimits(seen, look.applied)) bucket.noteDoubt()
       const answer = await this.#queues.ask(seen.record.shard, request)
       if (answer.admitted) this.#settleGrant(gathering, grantOf(answer))
       else if (this.#isEnoughWithout(answer, request, look, taken)) await this.#tryAgain(gathering, look)
@@ -223,9 +223,9 @@ export class ShardGatherer {
         continue
       }
       const plans = new Map(
-        [...seen].map(([shard, bucket]) => {
-          const {decisionMs} = this.#queues.at({entity, resource, shard})
-          return [shard, planBucket(bucket, decisionMs, applied.limits, {opensSessions: true})]
+        [...seen].map(([shard, each]) => {
+          const {bucket} = this.#queues.at({entity, resource, shard})
+          return [shard, planBucket(each, bucket.timeAt(table.clock()), applied.limits, {opensSessions: true})]
         }),
       )
       return {seen, plans, applied, sinceMs, nowMs: table.clock()}
@@ -268,7 +268,8 @@ export class ShardGatherer {
 
   /** The wait is exact only for shards that have the limits in force. */
   async #bringInLine({seen, plans, applied, sinceMs, nowMs}: Look): Promise<ReadonlyMap<number, BucketPlan>> {
-    for (const {record} of seen.values()) this.#queues.at(record).learnRecord(record, sinceMs)
+    const {clock} = this.#queues.services.table
+    for (const {record} of seen.values()) this.#queues.at(record).bucket.learnRecord(record, sinceMs, clock())
     const inLine = new Map(plans)
     await Promise.all(
       [...plans].map(async ([shard, plan]) => {
@@ -283,7 +284,7 @@ export class ShardGatherer {
 
   async #askFirst(request: BucketRequest): Promise<Grant | Refusal> {
     const {entity, resource} = request
-    this.#queues.at({entity, resource, shard: 0}).forget()
+    this.#queues.at({entity, resource, shard: 0}).bucket.forget()
     const answer = await this.#queues.ask(0, request)
     if (answer.admitted) return grantOf(answer)
     const {record, amounts, nowMs, source} = answer
@@ -301,7 +302,7 @@ export class ShardGatherer {
       ({applied}) => applied,
       () => false,
     )
-    this.#queues.at(plan.seen.record).forget(isWritten ? mark : undefined)
+    this.#queues.at(plan.seen.record).bucket.forget(isWritten ? mark : undefined)
   }
 
   /** Takes from several shards or from none; `undefined` if another client wrote in between. */
@@ -333,14 +334,14 @@ export class ShardGatherer {
       if (!(await writeTogether(table, items, seen))) return undefined
     } catch (error) {
       // The transaction may have been applied: the known states may be wrong.
-      for (const shard of parts.keys()) this.#queues.at({entity, resource, shard}).forget()
+      for (const shard of parts.keys()) this.#queues.at({entity, resource, shard}).bucket.forget()
       throw error
     }
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
     // The queues know the state before the transaction, maybe from an earlier quota period.
     for (const [shard, mark] of marks) {
       const written = charged.find(record => record.shard === shard)
-      this.#queues.at({entity, resource, shard}).forget(mark, written)
+      this.#queues.at({entity, resource, shard}).bucket.forget(mark, written)
     }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord

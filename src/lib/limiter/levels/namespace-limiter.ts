@@ -185,18 +185,41 @@ export class NamespaceLimiter {
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
   }
 
-  isKnownToRefuse(request: EntityRequest): boolean {
+  /** Charges all resources or none: refunds if one refuses or fails, and asks none if one is known to refuse. */
+  async acquireTogether(
+    requests: readonly EntityRequest[],
+    deadline: Deadline,
+  ): Promise<readonly (readonly Grant[])[] | RateLimitExceeded> {
+    if (requests.some(request => this.#isKnownToRefuse(request))) {
+      const expected = await Promise.all(requests.map(request => this.#refusalExpected(request)))
+      const refusals = expected.filter(refusal => refusal !== undefined)
+      if (refusals.length > 0) return exceeded(refusals)
+    }
+    const outcomes = await Promise.allSettled(requests.map(request => this.acquire(request)))
+    const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+    const refusals = answers.filter(answer => answer instanceof RateLimitExceeded)
+    const charged = answers.flatMap(answer => (answer instanceof RateLimitExceeded ? [] : [answer]))
+    if (charged.length === requests.length) return charged
+    const refunds = charged.map(grants => this.queues.refund(grants.flatMap(grant => grant.holdings)))
+    const failure = outcomes.find(outcome => outcome.status === 'rejected')
+    if (failure) throw failure.reason
+    // A caller that retries after the wait must not find the charges still there.
+    await deadline.until(Promise.all(refunds)).catch(() => {})
+    return exceeded(refusals)
+  }
+
+  #isKnownToRefuse(request: EntityRequest): boolean {
     return levelsOf(request, this.#expectedParent(request)).some(
       level => this.queues.knownRefusals(level).byAll() !== undefined,
     )
   }
 
   /** The refusal a request would get, without making it; `undefined` if it would be admitted or nothing is known. */
-  async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
+  async #refusalExpected(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
     const expected = this.#expectedParent(request)
     const levels = levelsOf(request, expected).map(level => this.#refusalUnlessUnknown(level))
     const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
-    if (this.#hasOtherParent(request, expected)) return this.expectedRefusal(request)
+    if (this.#hasOtherParent(request, expected)) return this.#refusalExpected(request)
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
@@ -311,7 +334,8 @@ export class NamespaceLimiter {
   #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {
     const records: BucketRecord[] = []
     for (let shard = 0; shard < (records[0]?.shardCount ?? 1); shard++) {
-      const state = this.queues.find({entity, resource, shard})?.recentState
+      const bucket = this.queues.find({entity, resource, shard})?.bucket
+      const state = bucket?.isFresh(this.table.clock()) ? bucket.state : undefined
       if (!state) return undefined
       if (!state.exists || state.seen.record.shardCount > this.settings.maxShards) return []
       records.push(state.seen.record)
@@ -323,7 +347,7 @@ export class NamespaceLimiter {
     const sinceMs = this.table.clock()
     const shards = await readRealShards(this.table, entity, resource, this.settings.maxShards)
     for (const [shard, record] of shards) {
-      this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
+      this.queues.at({entity, resource, shard}).bucket.learnRecord(record, sinceMs, this.table.clock())
       this.#entities.noticeFamily(record)
     }
     return [...shards.values()]
@@ -345,9 +369,9 @@ function atLevel(
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
-  const [first, second] = refusals as readonly [Refusal, Refusal?]
-  const statuses = second ? [...first.statuses, ...second.statuses] : first.statuses
-  const retryAfterMs = Math.max(first.retryAfterMs, second?.retryAfterMs ?? 0)
+  const [first, ...others] = refusals as readonly [Refusal, ...Refusal[]]
+  const statuses = others.length === 0 ? first.statuses : refusals.flatMap(refusal => refusal.statuses)
+  const retryAfterMs = Math.max(first.retryAfterMs, ...others.map(refusal => refusal.retryAfterMs))
   return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
 }
 

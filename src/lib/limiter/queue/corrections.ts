@@ -4,30 +4,17 @@ import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import {divideByRoom} from '../../core/buckets/shards.js'
 import {Throttled} from '../../dynamo/errors.js'
 import {adjustUpdate} from '../../repository/buckets/adjust-write.js'
-import type {GuardedWrite, WriteOutcome} from '../../repository/buckets/marked-write.js'
 import {ceilingOf, planBucket} from '../../repository/buckets/plan.js'
 import {readShards} from '../../repository/buckets/split.js'
-import {type BucketAddress, plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
-import type {NamespaceTable} from '../../repository/table/table.js'
+import {plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import type {ChargedItem} from '../request/grant.js'
 import {requestCount} from '../request/pending-request.js'
-import {type KnownBucket, shareOfRecord} from './known-bucket.js'
-import type {QueueServices} from './queue-services.js'
+import type {BucketItem} from './bucket-item.js'
+import {shareOfRecord} from './known-bucket.js'
 import {type Correction, chargesOf} from './riders.js'
 
 const MOST_TRIES = 20
-
-interface CorrectedItem {
-  readonly table: NamespaceTable
-  readonly address: BucketAddress
-  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'isSlotKnown' | 'lastRecord'>
-  readonly ttlMultiplier: number
-  readonly maxShards: number
-  readonly read: () => Promise<void>
-  readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
-  readonly giveBack: QueueServices['giveBack']
-}
 
 /** Part of a refund that another shard has room for. */
 interface OthersPart {
@@ -37,14 +24,14 @@ interface OthersPart {
 }
 
 /** Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. */
-export async function writeCorrections(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+export async function writeCorrections(item: BucketItem, corrections: readonly Correction[]): Promise<void> {
   const counted = corrections.filter(({isBypassed}) => isBypassed)
   const taken = corrections.filter(({isBypassed}) => !isBypassed)
   for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
     try {
       const others = await writeGroup(item, group)
       const written = others.map(({shard, amounts, charged}) =>
-        item.giveBack({...item.address, shard}, amounts, charged),
+        item.services.giveBack({...item.address, shard}, amounts, 0, charged),
       )
       // Not awaited here: the requests of this shard need not wait for another.
       if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))
@@ -79,7 +66,7 @@ const returnsTokens = ({amounts, requests}: Correction): boolean =>
   requests < 0 || [...amounts.values()].some(milli => milli < 0n)
 
 /** Drops settlements of a bucket or limit that is gone. Resolves to what other shards are to get back. */
-async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<readonly OthersPart[]> {
+async function writeGroup(item: BucketItem, corrections: readonly Correction[]): Promise<readonly OthersPart[]> {
   const {table, address, bucket} = item
   const isBypassed = corrections.every(correction => correction.isBypassed)
   const periods = new Map(corrections.flatMap(returnedPeriods))
@@ -116,7 +103,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
     const options = {limitsRevision, ttlSeconds, requests, returns, isBypassed}
     const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)
-    const outcome = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
+    const {outcome} = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
     if (outcome.applied) {
       if (!isBypassed) await settleOverflow(item, changes)
       return others
@@ -137,7 +124,7 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
  * from `changes` to `others` that have room. Resolves to the highest balance that each refund still fits in.
  */
 async function leaveToOthers(
-  {table, address, bucket, maxShards}: CorrectedItem,
+  {table, address, bucket, services}: BucketItem,
   charged: ChargedItem,
   changes: Map<string, bigint>,
   moved: Map<string, bigint>,
@@ -146,7 +133,8 @@ async function leaveToOthers(
   const highestMilli = new Map<string, bigint>()
   const {lastRecord} = bucket
   const {shardCount = 1, state} = lastRecord ?? {}
-  if (!lastRecord || charged.isBypassed || shardCount === 1 || shardCount > maxShards) return highestMilli
+  if (!lastRecord || charged.isBypassed || shardCount === 1 || shardCount > services.settings.maxShards)
+    return highestMilli
   let shards: ReadonlyMap<number, BucketRecord> | undefined
   for (const [name, milli] of changes) {
     const [period, limit] = [charged.periods.get(name), state?.limits.get(name)]
@@ -199,24 +187,25 @@ function becameQuotas(corrections: readonly Correction[], record: BucketRecord |
 }
 
 /** Moves the refill instant of an overflowed bucket, so that the overflow stays lost (decision 10). Best effort. */
-async function settleOverflow({table, bucket, write}: CorrectedItem, taken: Amounts): Promise<void> {
+async function settleOverflow(item: BucketItem, taken: Amounts): Promise<void> {
+  const {table, bucket} = item
   const {state} = bucket
   const nowMs = table.clock()
   if (!state?.exists || state.seen.record.unsupported || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs))
     return
   const plan = planBucket(state.seen, nowMs, undefined, {taken})
   const update = (mark: WriteMark) => plannedUpdate(table, plan, {amounts: new Map()}, mark)
-  await write({update, basis: {kind: 'revision', revision: state.seen.record.limitsRevision}}).catch(() => {})
+  await item.write({update, basis: {kind: 'revision', revision: state.seen.record.limitsRevision}}).catch(() => {})
 }
 
 /** Epoch seconds to keep a bucket in debt: expiry must not forgive it. `undefined`: the stored expiry suffices. */
-function expiryForDebt({table, bucket, ttlMultiplier}: CorrectedItem, deltas: Amounts): number | undefined {
+function expiryForDebt({table, bucket, services}: BucketItem, deltas: Amounts): number | undefined {
   const record: BucketRecord | undefined = bucket.state?.exists ? bucket.state.seen.record : undefined
   if (record?.ttlSeconds === undefined) return undefined
   const charged = [...shareOfRecord(record).limits].map(([name, limit]) => ({
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const needed = neededUntilSeconds(charged, ttlMultiplier, table.clock())
+  const needed = neededUntilSeconds(charged, services.settings.bucketTtlMultiplier, table.clock())
   return charged.some(limit => limit.tokensMilli < 0n) && needed > record.ttlSeconds ? needed : undefined
 }

@@ -320,6 +320,8 @@ class BucketTime {
   }
 
   follow(record: BucketRecord | undefined, clockMs: number): void {
+    const isInTime = !this.#ahead && record && record.state.refilledAtMs <= clockMs
+    if (isInTime) return
     if (!record || !isFollowed(record, clockMs) || this.#isOther(record)) this.#ahead = undefined
     else if (record.state.refilledAtMs > this.at(clockMs)) {
       const {incarnation, state} = record

@@ -26,8 +26,8 @@ export interface QueueServices {
   readonly firstVisits: FirstVisits
   readonly background: Background
   readonly nextMark: () => WriteMark
-  /** Refunds tokens of another item; never rejects. */
-  readonly giveBack: (address: BucketAddress, amounts: Amounts, charged: ChargedItem) => Promise<void>
+  /** Refunds a charge; never rejects. */
+  readonly giveBack: (address: BucketAddress, amounts: Amounts, requests: number, charged: ChargedItem) => Promise<void>
 }
 
 const MOST_RESOURCES = 1000

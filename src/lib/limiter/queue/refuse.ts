@@ -10,15 +10,9 @@ import {
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../../core/buckets/shards.js'
 import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
-import type {GuardedWrite} from '../../repository/buckets/marked-write.js'
-import {type BucketAddress, stampUpdate, type WriteMark} from '../../repository/buckets/writes.js'
-import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import {type RefusalStatus, ResourceDisabled} from '../refusal/errors.js'
+import type {RefusalStatus} from '../refusal/errors.js'
 import type {AppliedLimits} from '../request/limit-source.js'
-import type {PendingRequest} from '../request/pending-request.js'
-import type {KnownState} from './known-bucket.js'
-import {basisOf} from './next-step.js'
 
 export interface Refusal {
   readonly statuses: readonly RefusalStatus[]
@@ -116,30 +110,4 @@ function fillMs(limit: Rate & {readonly tokensMilli?: bigint}): number {
   if (refillAmountMilli <= 0n) return 0
   const debtMilli = tokensMilli < 0n ? -tokensMilli : 0n
   return Number(((capacityMilli + debtMilli) * BigInt(refillPeriodMs)) / refillAmountMilli) + 1
-}
-
-interface DisabledBucket {
-  readonly table: NamespaceTable
-  readonly address: BucketAddress
-  readonly state: KnownState
-  readonly write: (write: GuardedWrite) => Promise<unknown>
-}
-
-/** False if no switch refuses. Stamps a bucket that the switch missed, for processes that read no configuration. */
-export async function refuseDisabled(
-  {table, address, state, write}: DisabledBucket,
-  requests: readonly PendingRequest[],
-  {disabledAt}: AppliedLimits,
-): Promise<boolean> {
-  if (disabledAt === undefined) return false
-  if (state.exists && !state.seen.record.isDisabled) {
-    const {record} = state.seen
-    const access = {access: 'disabled', readAtMs: table.clock()} as const
-    const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
-    // The refusal stands without the stamp.
-    await write({update, basis: basisOf(record)}).catch(() => {})
-  }
-  const {entity, resource} = address
-  for (const request of requests) request.fail(new ResourceDisabled(entity, resource, disabledAt, state.exists))
-  return true
 }

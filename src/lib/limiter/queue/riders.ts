@@ -104,10 +104,6 @@ export class WaitingCorrections {
     return this.#due.length > 0
   }
 
-  get hasSoon(): boolean {
-    return this.#soon.length > 0
-  }
-
   /** Writes now, together with all `soon` settlements; resolves when written. */
   add(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
     const written = pushTo(this.#due, amounts, requests, charged)

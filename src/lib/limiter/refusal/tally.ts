@@ -2,10 +2,8 @@ import {groupBy} from '../../core/group-by.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {type GuardedWrite, mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
-import {type BucketAddress, refusalUpdate, type WriteMark} from '../../repository/buckets/writes.js'
+import type {WriteMark} from '../../repository/buckets/writes.js'
 import {Lru} from '../../repository/table/lru.js'
-import type {NamespaceTable} from '../../repository/table/table.js'
-import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 
 /** Between writes to a bucket that only refuses; bounds what a crash loses. */
@@ -336,27 +334,4 @@ const dueAtMs = ({sinceMs, flushedAtMs}: Waiting): number =>
 
 async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
   yield* elements
-}
-
-const MOST_TRIES = 5
-
-interface RefusingItem {
-  readonly table: NamespaceTable
-  readonly address: BucketAddress
-  readonly bucket: {readonly lastRecord: Pick<BucketRecord, 'limitsRevision'> | undefined}
-  readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
-}
-
-export async function writeRefusals(item: RefusingItem, refusals: RefusalTally): Promise<void> {
-  const {table, address, bucket} = item
-  let [writes, tries] = [refusals.writesFor(address), MOST_TRIES]
-  while (writes > 0 && tries > 0 && refusals.isWaiting(address)) {
-    const seen = {limitsRevision: bucket.lastRecord?.limitsRevision}
-    const update = (mark: WriteMark) => refusalUpdate(table, address, seen, mark)
-    const outcome = await item.write({update, basis: {kind: 'revision', revision: seen.limitsRevision}})
-    const stored = outcome.item && decodeBucket(outcome.item)
-    if (stored?.kind !== 'bucket') return refusals.drop(address)
-    if (outcome.applied) writes--
-    else tries--
-  }
 }

@@ -1,7 +1,7 @@
-import {LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
+import {type Amounts, LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {InvalidInput} from '../../core/errors.js'
-import type {Consumption, Limit} from '../../core/limits/limit.js'
-import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
+import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
+import {checkEntityId, checkNamespaceName, checkResourceName, isNamespaceId} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'
 import type {ConnectionOptions} from '../../repository/table/open-table.js'
@@ -107,7 +107,39 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   }
 }
 
-export function checkSettle(settle: Settle | undefined): void {
+export interface ResourcePart extends BucketName {
+  readonly amounts: Amounts
+}
+
+/** The main resource comes first. */
+export type RequestParts = readonly [ResourcePart, ...ResourcePart[]]
+
+/** The same bound as in the Python system. */
+const MOST_RESOURCES = 16
+
+/** Checks a request and returns what it asks of each resource. */
+export function partsOfRequest<Name extends string>(request: AcquireRequest<Name>): RequestParts {
+  const entity = checkEntityId(request.entity)
+  const resource = checkResourceName(request.resource)
+  const main = {entity, resource, amounts: checkConsumption(request.consume as Consumption)}
+  const others = request.also === undefined ? [] : Object.entries(request.also)
+  if (others.length >= MOST_RESOURCES)
+    throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
+  if (others.some(([name]) => name === resource)) throw refuse(`"${resource}" is named twice`)
+  const parts = others.map(([name, consume]) => {
+    return {entity, resource: checkResourceName(name), amounts: checkConsumption(consume as Consumption)}
+  })
+  checkMs('timeoutMs', request.timeoutMs)
+  checkSettle(request.settle)
+  checkMs('waitMs', request.waitMs)
+  return [main, ...parts]
+}
+
+function refuse(why: string): InvalidInput {
+  return new InvalidInput('request.resources', `The request cannot be made: ${why}.`)
+}
+
+function checkSettle(settle: Settle | undefined): void {
   if (settle === undefined || settle === 'now' || settle === 'soon') return
   throw new InvalidInput('option.invalid', `settle must be "now" or "soon", not ${JSON.stringify(settle)}.`, {
     details: {option: 'settle'},

@@ -1,0 +1,377 @@
+import {periodsOf} from '../../core/buckets/bucket.js'
+import {STAMP_MS} from '../../core/limits/limit-kind.js'
+import {isRetryable, Throttled} from '../../dynamo/errors.js'
+import {pause, retrying} from '../../dynamo/retry.js'
+import type {OperationOutput} from '../../dynamo/transport.js'
+import {type GuardedWrite, sendGuarded, type WriteOutcome} from '../../repository/buckets/marked-write.js'
+import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
+import {type BucketAddress, refusalUpdate, stampUpdate, type WriteMark} from '../../repository/buckets/writes.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import {requireSupported} from '../../repository/table/unsupported-feature.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {ResourceDisabled} from '../refusal/errors.js'
+import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
+import {leaveOutMissing, type PendingRequest, ShardGone} from '../request/pending-request.js'
+import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './apply-limits.js'
+import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
+import {
+  basisOf,
+  nextStep,
+  type QueueStep,
+  type RefuseStep,
+  refuseMisfits,
+  type StepInput,
+  type WriteStep,
+} from './next-step.js'
+import type {QueueServices} from './queue-services.js'
+
+/** Steps before the requests of a contended batch are refused that do not fit; twice as many before those that would. */
+const MOST_ROUNDS = 12
+
+/** From this round on, others write the bucket as well, and requests are refused that did not fit at their last refill. */
+const FIRST_CONTENDED_ROUND = 2
+
+/** So long the next batches count as contended from their first round on. */
+const CONTENDED_MS = 1000
+
+/** Bounds of the time a write is supposed to take. */
+const [SHORTEST_TRIP_MS, LONGEST_TRIP_MS] = [4, 250]
+
+/** Longest wait before a contended write, if tokens are scarce: what is earned meanwhile needs fewer writes. */
+const SCARCE_WAIT_MS = 10
+
+/** From this round on, short random waits keep competing clients from colliding in step. */
+const FIRST_WAITING_ROUND = 3
+
+/** In ms: of the first wait, which doubles, and of all. */
+const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [2, 16]
+
+/** Writes of refusals that may fail before they wait for the next occasion. */
+const MOST_REFUSAL_TRIES = 5
+
+/** `record` is undefined if there is no bucket. */
+export interface SeenOutcome {
+  readonly outcome: WriteOutcome
+  readonly record: BucketRecord | undefined
+}
+
+interface LimitsRead {
+  readonly inForce: LimitsInForce
+  /** If bypassed: epoch ms until which the configuration need not be read again. */
+  readonly bypassUntilMs: number | undefined
+  readonly clockMs: number
+}
+
+export const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
+
+/** A bucket item of which this process decides requests. Its queue calls it once at a time. */
+export class BucketItem {
+  readonly services: QueueServices
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly bucket: KnownBucket
+  #contendedUntilMs = 0
+  #roundTripMs = SHORTEST_TRIP_MS
+
+  constructor(services: QueueServices, address: BucketAddress) {
+    this.services = services
+    this.table = services.table
+    this.address = address
+    this.bucket = new KnownBucket(services.settings)
+  }
+
+  /** Takes steps until every request is decided. */
+  async decide(requests: readonly PendingRequest[]): Promise<void> {
+    const {firstVisits} = this.services
+    const {address, bucket} = this
+    const {clock, backoff} = this.table
+    const startedMs = clock()
+    for (let round = 0; ; round++) {
+      const open = requests.filter(isOpen)
+      if (open.length === 0) return
+      const {state} = bucket
+      const mayRefuse = state?.exists && !state.seen.record.unsupported && state.seen.record.bypassUntilMs === undefined
+      if (round >= MOST_ROUNDS && mayRefuse) {
+        const {record} = state.seen
+        if (round >= 2 * MOST_ROUNDS)
+          return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(clock())})
+        this.#refuse(refuseMisfits(open, record, bucket.timeAt(clock())))
+      } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && this.#isOutrunSince(startedMs)) {
+        // What others left decides: they are faster at what was earned since.
+        const {record} = state.seen
+        this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))
+        if (!open.some(isOpen)) return
+      } else if (round >= 2 * MOST_ROUNDS)
+        throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
+      if (round >= FIRST_CONTENDED_ROUND) this.#contendedUntilMs = clock() + CONTENDED_MS
+      const isContended = clock() < this.#contendedUntilMs
+      if (isContended && !bucket.wouldAdmitAll(open, clock())) await pause(0, {...backoff, baseMs: SCARCE_WAIT_MS})
+      else if (round >= FIRST_WAITING_ROUND)
+        await pause(round - FIRST_WAITING_ROUND, {...backoff, baseMs: FIRST_WAIT_MS, maxMs: LONGEST_WAIT_MS})
+      const isFirstVisit = round === 0 && !state && !bucket.lastRecord
+      const isRead = isFirstVisit && (await this.#readFirst())
+      const isCertain = round > 0 || bucket.isFresh(clock())
+      // Never compared with the configuration: a process that decides once would miss a change.
+      if ((round > 0 || isRead) && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, clock())) bucket.noteDoubt()
+      const isCheckDue = bucket.isCheckDue(clock())
+      const inForce = isCheckDue ? await this.#checkLimits() : undefined
+      if (!isCheckDue && !bucket.hasCheckedLimits) this.#compareAtHand()
+      const clockMs = clock()
+      for (const request of open) bucket.narrow(request, clockMs)
+      const rules = {isCertain, isContended}
+      const step = nextStep(this.stepInput(open, clockMs, rules, inForce))
+      if (step.kind === 'unsupported') return requireSupported(step.record)
+      if (step.kind !== 'apply-limits') await this.#perform(step, open)
+      else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
+    }
+  }
+
+  /** Others have refilled the bucket since, by limits that need no comparison. */
+  #isOutrunSince(startedMs: number): boolean {
+    const {state, hasCheckedLimits} = this.bucket
+    if (!state?.exists || !hasCheckedLimits || this.bucket.isCheckDue(this.table.clock())) return false
+    return state.seen.record.state.refilledAtMs > startedMs
+  }
+
+  /** One literal: with every spread, an admitted request takes a quarter more CPU time. */
+  stepInput(
+    requests: readonly PendingRequest[],
+    clockMs: number,
+    {isCertain, isContended}: Pick<StepInput, 'isCertain' | 'isContended'>,
+    inForce?: LimitsInForce,
+  ): StepInput {
+    const {settings, entities, limits} = this.services
+    const {table, address, bucket} = this
+    const [nowMs, roundTripMs] = [bucket.timeAt(clockMs), this.#roundTripMs]
+    const supposed = () => entities.suppose(address, bucket.lastRecord, inForce?.applied ?? limits.atHand(address))
+    return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, roundTripMs}
+  }
+
+  /** Reads an unseen bucket if a write would probably be wasted; the write that follows requires the state read. */
+  async #readFirst(): Promise<boolean> {
+    const {settings, firstVisits, nextMark} = this.services
+    if (!firstVisits.readFirst(this.address.resource)) return false
+    try {
+      const {Item} = await this.#get({ConsistentRead: false}, settings.writeTimeoutMs)
+      this.bucket.learnGlance(Item, nextMark(), this.table.clock())
+      return true
+    } catch {
+      // A write shows the bucket too, and reports the error.
+      return false
+    }
+  }
+
+  /** Whether the write admitted none, and a read would have shown that another write is needed. */
+  #hasOnlyShown(requests: readonly PendingRequest[]): boolean {
+    if (requests.some(request => request.isSettled)) return false
+    return !this.bucket.state?.exists || this.bucket.wouldAdmitAny(requests, this.table.clock())
+  }
+
+  async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
+    const {shards} = this.services
+    switch (step.kind) {
+      case 'refuse':
+        return this.#refuse(step)
+      case 'forget':
+        return this.bucket.forget()
+      case 'repair-shard-count':
+        await shards.repairCount(this.address)
+        return this.bucket.forget()
+      case 'fill-shard': {
+        const isThere = await shards.fill(this.address)
+        if (!isThere) for (const request of open) request.fail(new ShardGone())
+        return this.bucket.forget()
+      }
+      default: {
+        if (step.refused) this.#refuse(step.refused)
+        const sentMs = this.table.clock()
+        const seen = await this.write(step)
+        // One slow write counts less with each that follows.
+        const tripMs = Math.max(this.table.clock() - sentMs, this.#roundTripMs * 0.75, SHORTEST_TRIP_MS)
+        this.#roundTripMs = Math.min(Math.ceil(tripMs), LONGEST_TRIP_MS)
+        this.settle(step, seen)
+      }
+    }
+  }
+
+  async #applyLimits(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    rules: Pick<LimitStepInput, 'isCertain' | 'isExact'>,
+  ): Promise<void> {
+    const {settings} = this.services
+    const {table, address, bucket} = this
+    const {inForce, bypassUntilMs, clockMs} = await this.#readLimits(state)
+    const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
+    if (await this.#refuseDisabled(state, requests, inForce.applied)) return
+    // In doubt until a write updates it: this one may be lost or overtaken by another client's.
+    if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
+    const names = new Set(inForce.applied.limits.map(limit => limit.name))
+    for (const request of requests) leaveOutMissing(request, names)
+    const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
+    const {step, impossible} = planWithLimits(input)
+    for (const [request, reason] of impossible) request.fail(reason)
+    if (step) await this.#perform(step, requests)
+    const after = bucket.state
+    if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs)
+  }
+
+  /** False if no switch refuses. Stamps a bucket that the switch missed, for processes that read no configuration. */
+  async #refuseDisabled(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    {disabledAt}: AppliedLimits,
+  ): Promise<boolean> {
+    if (disabledAt === undefined) return false
+    const {table, address} = this
+    if (state.exists && !state.seen.record.isDisabled) {
+      const {record} = state.seen
+      const access = {access: 'disabled', readAtMs: table.clock()} as const
+      const update = (mark: WriteMark) => stampUpdate(table, address, access, mark, record)
+      // The refusal stands without the stamp.
+      await this.write({update, basis: basisOf(record)}).catch(() => {})
+    }
+    const {entity, resource} = address
+    for (const request of requests) request.fail(new ResourceDisabled(entity, resource, disabledAt, state.exists))
+    return true
+  }
+
+  /** Answers the requests of a write, if it was applied. */
+  settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
+    if (!outcome.applied) return
+    if (!record) {
+      // Charged and gone: the charge is void, and the next step decides again.
+      this.bucket.forget()
+      return
+    }
+    const {table, address} = this
+    const {giveBack, background} = this.services
+    const {admits, isBypassed = false, nowMs} = step
+    const chargedAtMs = outcome.isFound ? nowMs : undefined
+    for (const request of admits) {
+      const {amounts, requests} = request
+      if (request.isAbandoned) {
+        const charged = {isBypassed, incarnation: record.incarnation, periods: periodsOf(record.state, chargedAtMs)}
+        // Planted fault: what an abandoned request was charged stays
+        request.cleanUp(giveBack(address, amounts, requests, charged))
+      } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
+    }
+    if (record.shardCount > 1 && (step.kind === 'rewrite' || step.kind === 'consume-from-full')) {
+      const opened = sessionsOpenedAt(record, nowMs)
+      if (opened.size > 0) void background.run(spreadSessions(table, record, opened, nowMs))
+    }
+    if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, nowMs))
+  }
+
+  #refuse({requests, record, nowMs}: RefuseStep): void {
+    const toldMs = Math.min(nowMs, this.table.clock())
+    for (const request of requests) request.settle(this.bucket.refused(request.amounts, record, toldMs))
+  }
+
+  /** Sends one write and learns the state from its answer. */
+  async write(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
+    const {settings, nextMark, refusals, shards} = this.services
+    const {table, address, bucket} = this
+    const mark = nextMark()
+    const {lastRecord} = bucket
+    // A write unlikely to be applied takes no refusals along: they would have to be taken back.
+    const ride = write.isProbe ? undefined : refusals.ride(address, write)
+    try {
+      const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
+      const outcome = await sendGuarded(table, ride ?? write, mark, options)
+      ride?.settle(outcome)
+      const seen = bucket.learn(outcome.item, mark, table.clock())
+      if (seen) shards.notice(address, seen)
+      else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
+      const isFound = outcome.applied && outcome.isFound
+      return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
+    } catch (error) {
+      // The write may have been applied: the state may be wrong.
+      ride?.fail(error)
+      bucket.forget()
+      throw error
+    }
+  }
+
+  /** The time limit bounds all attempts together, as for a write. */
+  async read(): Promise<void> {
+    const {settings, nextMark} = this.services
+    const {table, bucket} = this
+    const endMs = performance.now() + settings.writeTimeoutMs
+    const attempt = () => this.#get({ConsistentRead: true}, Math.max(1, endMs - performance.now()))
+    const retryable = (error: unknown) => isRetryable(error) && performance.now() < endMs
+    const {Item} = await retrying(attempt, {...table.backoff, retryable})
+    bucket.learn(Item, nextMark(), table.clock())
+  }
+
+  #get(options: {readonly ConsistentRead: boolean}, timeoutMs: number): Promise<OperationOutput<'GetItem'>> {
+    const {transport, name, namespace} = this.table
+    const {entity, resource, shard} = this.address
+    const Key = wireKey(keys.bucket(namespace, entity, resource, shard))
+    return transport.send('GetItem', {TableName: name, Key, ...options}, {timeoutMs})
+  }
+
+  /** Writes refusals that no other write has taken along. */
+  async writeRefusals(): Promise<void> {
+    const {table, address, bucket} = this
+    const {refusals} = this.services
+    let [writes, tries] = [refusals.writesFor(address), MOST_REFUSAL_TRIES]
+    while (writes > 0 && tries > 0 && refusals.isWaiting(address)) {
+      const seen = {limitsRevision: bucket.lastRecord?.limitsRevision}
+      const update = (mark: WriteMark) => refusalUpdate(table, address, seen, mark)
+      const {outcome, record} = await this.write({update, basis: {kind: 'revision', revision: seen.limitsRevision}})
+      if (!record) return refusals.drop(address)
+      if (outcome.applied) writes--
+      else tries--
+    }
+  }
+
+  /** Before the first check is due: a cached configuration that differs casts doubt on the bucket. */
+  #compareAtHand(): void {
+    const {state} = this.bucket
+    const applied = state?.exists && this.services.limits.atHand(this.address, this.#limitsMs())
+    if (applied && !hasLimits(state.seen, applied)) this.bucket.noteDoubt()
+  }
+
+  async #checkLimits(): Promise<LimitsInForce> {
+    const {table, address, bucket} = this
+    const {state} = bucket
+    const {limits, settings} = this.services
+    const inForce = await limits.inForce(address, {atMs: this.#limitsMs()})
+    const nowMs = table.clock()
+    if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
+      bucket.noteLimitsChecked(inForce.applied, nowMs)
+    return inForce
+  }
+
+  async #readLimits(state: KnownState): Promise<LimitsRead> {
+    const {limits, settings} = this.services
+    const {address, bucket} = this
+    const {seenAtMs} = bucket
+    const [sinceMs, readAtMs] = [performance.now(), this.table.clock()]
+    const atMs = this.#limitsMs()
+    // Limits read before the bucket was seen may be older than its own and never replace them (decision 25).
+    const newest = {after: seenAtMs, atMs}
+    const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
+    let inForce = await limits.inForce(address, mayBeOld ? newest : {atMs})
+    if (!mayBeOld && differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, newest)
+    // A missing or unstamped bucket does not show whether the switch was lifted since it was read.
+    const isStamped = state.exists && state.seen.record.isDisabled
+    if (inForce.applied.disabledAt !== undefined && !isStamped)
+      inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
+    // The stamp of a bypass expires relative to the configuration read.
+    if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
+    const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
+    const clockMs = this.table.clock()
+    bucket.noteLimitsChecked(inForce.applied, clockMs)
+    return {inForce, bypassUntilMs, clockMs}
+  }
+
+  /** Epoch ms. A boost that a faster clock ended stays ended: limits that come and go would be full each time. */
+  #limitsMs(): number {
+    const {state} = this.bucket
+    return Math.max(this.table.clock(), state?.exists ? state.seen.record.state.refilledAtMs : 0)
+  }
+}

@@ -4,7 +4,7 @@ import {markSource} from '../src/lib/limiter/levels/bucket-queues.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded} from '../src/lib/limiter/refusal/errors.js'
 import type {RateLimiterOptions} from '../src/lib/limiter/request/options.js'
-import {consumeUpdate} from '../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeStored} from '../src/lib/repository/buckets/consume-write.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import type {BenchEnvironment} from './environment.js'
 import {type Measured, measure, median} from './measure.js'
@@ -127,7 +127,7 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
 }
 
 /** The body of an acquire of one `rpm` and 500 `tpm` by `bare-0` to `bare-63` in turn, whose buckets must exist. */
-export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof consumeUpdate> {
+export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof admissionUpdate> {
   const amounts = new Map([
     ['rpm', 1000n],
     ['tpm', 500_000n],
@@ -139,7 +139,8 @@ export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof con
     const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
     // Calls of one bucket may overtake each other here, which a queue prevents: their marks are not ordered.
     const {slot, nonce} = nextMark()
-    return consumeUpdate(tenant, address, amounts, {slot, nonce}, {requests: 1, nowMs: Date.now(), room})
+    const write = takeStored(amounts, room, {requests: 1, nowMs: Date.now(), repairsPressure: false})
+    return admissionUpdate(tenant, address, write, {slot, nonce})
   }
 }
 

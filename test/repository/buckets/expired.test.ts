@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
-import {consumeUpdate, fullBucketUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeFromFull, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {sendMarked} from '../../../src/lib/repository/buckets/marked-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -26,16 +26,17 @@ describeOnEngine('a bucket that expires', () => {
 
     const mark = newMark(tenant)
     const room = {bounds: [], shardCount: 1}
-    const update = consumeUpdate(tenant, address, amounts, mark, {nowMs, requests: 1, room})
+    const take = takeStored(amounts, room, {nowMs, requests: 1, repairsPressure: false})
+    const update = admissionUpdate(tenant, address, take, mark)
     const consumed = await sendMarked(tenant, update, mark)
     expect(consumed.applied).toBe(applied)
 
     const stored = await new Buckets(tenant).get('e', 'r', 0)
     if (stored?.kind !== 'bucket') throw new Error('no bucket')
     const bounds = [{latestRefillMs: nowMs, lowestMilli: new Map()}]
-    const write = {amounts, requests: 1, nowMs, ttlSeconds}
+    const write = takeFromFull(amounts, stored.record, bounds, {requests: 1, nowMs, ttlSeconds})
     const fullMark = newMark(tenant)
-    const full = fullBucketUpdate(tenant, stored.record, bounds, write, fullMark)
+    const full = admissionUpdate(tenant, address, write, fullMark)
     expect((await sendMarked(tenant, full, fullMark)).applied).toBe(applied)
   })
 })

@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import type {BucketState} from '../../../src/lib/core/buckets/bucket.js'
 import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom} from '../../../src/lib/core/buckets/fullness.js'
 import {adjustUpdate} from '../../../src/lib/repository/buckets/adjust-write.js'
-import {consumeUpdate, fullBucketUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeFromFull, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {planBucket} from '../../../src/lib/repository/buckets/plan.js'
 import {type BucketUpdate, createUpdate, plannedUpdate} from '../../../src/lib/repository/buckets/writes.js'
 import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
@@ -40,7 +40,8 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     const amounts = amountsOf(record)
     const bounds = boundsOfFullness(record.state, amounts, NOW)
     expect(bounds.length).toBe(4)
-    expectAccepted(fullBucketUpdate(tenant, record, bounds, {amounts, requests: 1, nowMs: NOW, ttlSeconds: 1}, mark))
+    const write = takeFromFull(amounts, record, bounds, {requests: 1, nowMs: NOW, ttlSeconds: 1})
+    expectAccepted(admissionUpdate(tenant, record, write, mark))
   })
 
   it('for 8 limits of a bucket of which little is known', () => {
@@ -49,7 +50,8 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     const bounds = boundsOfUnseenRoom(record.state.limits, [...amounts.keys()], NOW)
     expect(bounds.length).toBe(5)
     const room = {bounds, shardCount: 1, supposed: record.state.limits}
-    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1, room}))
+    const write = takeStored(amounts, room, {nowMs: NOW, requests: 1, repairsPressure: false})
+    expectAccepted(admissionUpdate(tenant, record, write, mark))
   })
 
   it('for 48 limits of which all are asked for', () => {
@@ -59,7 +61,8 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     const bounds = boundsOfRoom(bucketOf(48, 1000).state, [...amounts.keys()], NOW)
     expect(bounds).toHaveLength(1)
     const room = {bounds, shardCount: 1}
-    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1, room}))
+    const write = takeStored(amounts, room, {nowMs: NOW, requests: 1, repairsPressure: false})
+    expectAccepted(admissionUpdate(tenant, record, write, mark))
     expectAccepted(adjustUpdate(tenant, record, amounts, mark, {limitsRevision: undefined, requests: 1}))
     expectAccepted(createUpdate(tenant, record, {amounts, requests: 1}, mark))
     expectAccepted(plannedUpdate(tenant, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))

@@ -7,7 +7,7 @@ import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {Aborted, ConditionFailed, Throttled} from '../../../src/lib/dynamo/errors.js'
 import type {OperationInput} from '../../../src/lib/dynamo/transport.js'
 import {Buckets, visibleLimits} from '../../../src/lib/repository/buckets/buckets.js'
-import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {readShards} from '../../../src/lib/repository/buckets/split.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import type {SyncResult} from '../../../src/lib/repository/limits/bucket-sync.js'
@@ -57,11 +57,8 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
     try {
       const shardCount = (await readShards(tenant, 'e', 'r', 1)).get(0)?.shardCount ?? 1
       const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount}
-      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {
-        requests: 1,
-        nowMs: tenant.nowMs,
-        room,
-      })
+      const write = takeStored(amounts, room, {requests: 1, nowMs: tenant.nowMs, repairsPressure: false})
+      const update = admissionUpdate(tenant, address, write, newMark(tenant))
       await tenant.transport.send('UpdateItem', update)
       return true
     } catch (error) {

@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {ConditionFailed} from '../../../src/lib/dynamo/errors.js'
-import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
@@ -38,11 +38,8 @@ describeOnEngine('D-18: config changes reach live buckets', () => {
       const address = {entity: 'user-1', resource: 'gpt-4', shard: request % 4}
       const amounts = new Map([['rpm', 1000n]])
       const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 4}
-      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {
-        requests: 1,
-        nowMs: tenant.nowMs,
-        room,
-      })
+      const write = takeStored(amounts, room, {requests: 1, nowMs: tenant.nowMs, repairsPressure: false})
+      const update = admissionUpdate(tenant, address, write, newMark(tenant))
       await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,
         error => expect(error).toBeInstanceOf(ConditionFailed),

@@ -3,7 +3,7 @@ import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import type {OperationInput} from '../../../src/lib/dynamo/transport.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
-import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {admissionUpdate, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
@@ -65,11 +65,10 @@ describeOnEngine('a bucket reset', () => {
     let admitted = 0
     const consumers = Array.from({length: 50}, async (_, at) => {
       const address = {entity: 'a', resource: 'r', shard: at % 2}
-      const update = consumeUpdate(tenant, address, new Map([['rpm', 1000n]]), newMark(tenant), {
-        requests: 1,
-        nowMs: tenant.nowMs,
-        room: {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 2},
-      })
+      const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 2}
+      const options = {requests: 1, nowMs: tenant.nowMs, repairsPressure: false}
+      const write = takeStored(new Map([['rpm', 1000n]]), room, options)
+      const update = admissionUpdate(tenant, address, write, newMark(tenant))
       await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,
         () => {},

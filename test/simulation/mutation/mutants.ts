@@ -72,27 +72,25 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),
-  ...inFunction('demandTokens', [
-    ['a charge does not check the balance', 'milli', '-9n * milli'],
-    ['a charge does not ask whether another client has lowered the capacity'],
-  ]),
+  ...inFunction('spellLimit', [['charges of requests are not counted']]),
+  ...inFunction('spellBounds', [['a bucket that is not full counts as full', 'milli)', 'milli / 4n)']]),
   ...inFunction('guardLimit', [['a rewrite does not ask whether another client has lowered the capacity']]),
-  ...inFunction('consumeUpdate', [
+  ...inFunction('takeStored', [
+    ['a charge does not check the balance', ': milli', ': -9n * milli'],
+    ['a charge does not ask whether another client has lowered the capacity', 'limit ?? ', ''],
     ['what is returned with a request is taken again', ' - (returns?.amounts.get(name) ?? 0n)', ''],
-  ]),
-  ...inFunction('demandRoom', [
     [
       'what has overflowed can be taken as well',
-      'bounds[0]?.earliestRefillMs ?? nowMs',
-      '0 * (bounds[0]?.earliestRefillMs ?? nowMs)',
+      'first?.earliestRefillMs ?? nowMs',
+      '0 * (first?.earliestRefillMs ?? nowMs)',
     ],
   ]),
-  ...inFunction('bypassUpdate', [
-    ['a bypassed request is counted by a late attempt as well'],
+  ...inFunction('admissionUpdate', [
+    ['a bypassed request is counted by a late attempt as well', 'if (seen)', 'if (seen && !isBypassed)'],
     ['a bypass does not end'],
   ]),
   ...inFunction('adjustUpdate', [['a return goes to another bucket than the one that gave the tokens']]),
-  ...inFunction('giveBack', [
+  ...inFunction('requireReturnTarget', [
     ['what is returned with a request is returned again when the request is delivered twice'],
   ]),
   ...inFunction('sendMarked', [
@@ -124,10 +122,7 @@ export const MUTANTS: readonly Mutant[] = [
       'isInDoubt || !isInDoubt',
     ],
   ]),
-  ...inFunction('fullBucketUpdate', [
-    ['a full bucket is not charged', ' - milli', ''],
-    ['a bucket that is not full counts as full', 'n(milli)', 'n(milli / 4n)'],
-  ]),
+  ...inFunction('takeFromFull', [['a full bucket is not charged', ' - milli', '']]),
   ...inFunction('planBucket', [
     ['a lowered limit is not stored', '!isSameLimit(rate, stored)', 'rate.capacityMilli > stored.capacityMilli'],
     [
@@ -195,7 +190,7 @@ export const MUTANTS: readonly Mutant[] = [
       'hasLapsedSoftness(record, amounts, nowMs)',
     ],
   ]),
-  ...inFunction('#admit', [['what an abandoned request was charged stays']]),
+  ...inFunction('settle', [['what an abandoned request was charged stays']]),
   ...inFunction('#writeTogether', [
     [
       'corrections that were written with a request are written again',

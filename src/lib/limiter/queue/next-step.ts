@@ -22,11 +22,13 @@ import {hasWindowToStart} from '../../core/buckets/kind-refill.js'
 import {shareOfRateAt} from '../../core/buckets/shards.js'
 import {hasCalendar, isRenewalDue, type KindedRate} from '../../core/limits/limit-kind.js'
 import {
-  bypassUpdate,
-  consumeUpdate,
-  fullBucketUpdate,
+  type AdmissionWrite,
+  admissionUpdate,
+  countBypassed,
   type RoomDemand,
-  sharedTakeUpdate,
+  takeFromFull,
+  takeShared,
+  takeStored,
 } from '../../repository/buckets/consume-write.js'
 import type {WriteBasis} from '../../repository/buckets/marked-write.js'
 import {
@@ -63,7 +65,7 @@ export interface WriteStep {
   readonly update: (mark: WriteMark) => BucketUpdate
   readonly basis: WriteBasis
   readonly admits: readonly PendingRequest[]
-  readonly isBypassed?: boolean
+  readonly isBypassed?: boolean | undefined
   readonly nowMs: number
   /** The last seen state refuses: the write checks whether it still does. */
   readonly isProbe?: boolean
@@ -125,7 +127,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (record.isDisabled)
     return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
-  if (record.bypassUntilMs !== undefined) return countBypassed(input, state)
+  if (record.bypassUntilMs !== undefined) return bypass(input, state)
   const share = shareOfRecord(record)
   const isOutdated =
     bucket.isCheckDue(clockMs) ||
@@ -146,9 +148,8 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
     const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
-    const write = {amounts, requests: requestCount(requests), nowMs, ttlSeconds}
-    const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
-    return {kind: 'consume-from-full', update, basis: basisOf(record), admits: requests, nowMs}
+    const write = takeFromFull(amounts, record, bounds, {requests: requestCount(requests), nowMs, ttlSeconds})
+    return admission(input, 'consume-from-full', write, requests)
   }
   // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
   if (isContended && stored.fitting.length > 0 && room.length > 0)
@@ -174,10 +175,20 @@ export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | un
   return consume(input, requests, room, riders)
 }
 
-function countBypassed(
-  {table, bucket, requests, nowMs, clockMs}: StepInput,
-  state: KnownState & {readonly exists: true},
-): WriteStep | ApplyLimitsStep {
+/** The update is spelled anew for each mark. */
+function admission(
+  {table, address, nowMs}: StepInput,
+  kind: WriteStep['kind'],
+  write: AdmissionWrite,
+  admits: readonly PendingRequest[],
+): WriteStep {
+  const update: WriteStep['update'] = mark => admissionUpdate(table, address, write, mark)
+  const basis = write.seen ? basisOf(write.seen) : ({kind: 'refill', latestMs: nowMs} as const)
+  return {kind, update, basis, admits, isBypassed: write.isBypassed, nowMs}
+}
+
+function bypass(input: StepInput, state: KnownState & {readonly exists: true}): WriteStep | ApplyLimitsStep {
+  const {bucket, requests, nowMs, clockMs} = input
   const {record} = state.seen
   const isOutdated = bucket.isCheckDue(clockMs) || isBucketExpired(record, nowMs) || isRenewalDue(record, nowMs)
   const amounts = sumAmounts(requests)
@@ -187,31 +198,22 @@ function countBypassed(
     return !limit || hasWindowToStart(limit, record.state.refilledAtMs, nowMs)
   }
   if (isOutdated || [...amounts].some(cannotCount)) return {kind: 'apply-limits', state}
-  const options = {nowMs, requests: requestCount(requests), repairPressure: bucket.needsPressureRepair}
-  const update: WriteStep['update'] = mark => bypassUpdate(table, record, amounts, mark, options)
-  return {kind: 'bypass', update, basis: basisOf(record), admits: requests, isBypassed: true, nowMs}
+  const options = {nowMs, requests: requestCount(requests), repairsPressure: bucket.needsPressureRepair}
+  return admission(input, 'bypass', countBypassed(amounts, record, options), requests)
 }
 
 /** Takes from the stored balance, checked by the write itself; if refused, its answer shows the state. */
-function consume(
-  {table, address, bucket, nowMs}: StepInput,
-  admits: readonly PendingRequest[],
-  room: RoomDemand,
-  riders?: Riders,
-): WriteStep {
+function consume(input: StepInput, admits: readonly PendingRequest[], room: RoomDemand, riders?: Riders): WriteStep {
+  const {nowMs, bucket} = input
   const amounts = sumAmounts(riders ? [...admits, {amounts: riders.charges}] : admits)
   const requests = requestCount(admits) + (riders?.requests ?? 0)
-  const options = {nowMs, requests, room, repairPressure: bucket.needsPressureRepair, returns: riders?.returns}
-  const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
-  const basis = room.seen ? basisOf(room.seen) : ({kind: 'refill', latestMs: nowMs} as const)
-  return {kind: 'consume', update, basis, admits, nowMs}
+  const options = {nowMs, requests, repairsPressure: bucket.needsPressureRepair, returns: riders?.returns}
+  return admission(input, 'consume', takeStored(amounts, room, options), admits)
 }
 
 /** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
-function takeTogether(
-  {table, bucket, requests, nowMs, roundTripMs}: StepInput,
-  seen: SeenBucket,
-): WriteStep | undefined {
+function takeTogether(input: StepInput, seen: SeenBucket): WriteStep | undefined {
+  const {bucket, requests, nowMs, roundTripMs} = input
   const {record} = seen
   const planned = plannedAt(seen, nowMs)
   // A third of the tokens: a write that needs all of them fails if another process takes any.
@@ -222,9 +224,8 @@ function takeTogether(
   const amounts = sumAmounts(admits)
   const take = sharedTake(shareOfRecord(record), amounts, nowMs, roundTripMs)
   if (!take || take.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
-  const write = {amounts, requests: requestCount(admits), nowMs, repairPressure: bucket.needsPressureRepair}
-  const update: WriteStep['update'] = mark => sharedTakeUpdate(table, record, take, write, mark)
-  return {kind: 'consume', update, basis: basisOf(record), admits, nowMs}
+  const options = {requests: requestCount(admits), nowMs, repairsPressure: bucket.needsPressureRepair}
+  return admission(input, 'consume', takeShared(amounts, record, take, options), admits)
 }
 
 const plannedAt = (seen: SeenBucket, nowMs: number): ReadonlyMap<string, bigint> =>

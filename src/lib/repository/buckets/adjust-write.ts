@@ -75,11 +75,10 @@ export function adjustUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
-/** Refunds in a write that takes tokens. Limits in `taken` are already changed by the net amount. */
-export function giveBack(
+/** For refunds in a write that takes tokens. */
+export function requireReturnTarget(
   e: ExpressionBuilder,
-  taken: Amounts,
-  returned: Amounts,
+  returned: Iterable<string>,
   target: ReturnTarget,
   mark: WriteMark,
 ): void {
@@ -87,8 +86,7 @@ export function giveBack(
   requireSlot(e, target, mark)
   requireText(e, names.incarnation, target.incarnation)
   requirePeriodsAndRoom(e, target)
-  for (const [name, milli] of returned) {
-    if ((taken.get(name) ?? 0n) === 0n) addConsumption(e, name, -milli)
+  for (const name of returned) {
     if (!target.periods.has(name)) requireRate(e, name)
     requireLimit(e, name)
   }

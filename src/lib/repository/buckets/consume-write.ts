@@ -10,10 +10,9 @@ import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
-import {giveBack, type ReturnTarget} from './adjust-write.js'
+import {type ReturnTarget, requireReturnTarget} from './adjust-write.js'
 import {requireEnabled, requireValidity} from './kind-write.js'
 import {
-  addConsumption,
   type BucketAddress,
   type BucketUpdate,
   countRequests,
@@ -23,32 +22,62 @@ import {
   requireCapacity,
   requireLimitsRevision,
   requireShardCount,
+  setOrRemove,
   type WriteMark,
 } from './writes.js'
 
 const names = attributes.bucket
 
-/** If no tokens are taken, the refill instant does not matter. */
-const ANY_TIME: RoomBounds = {earliestRefillMs: 0, highestMilli: new Map()}
-
-export interface RoomDemand {
-  /** The state lies within one of these; if empty, no time may have passed since the last refill. */
-  readonly bounds: readonly RoomBounds[]
-  readonly shardCount: number
-  readonly seen?: BucketRecord | undefined
-  /** A limit taken from has a calendar, so a stored instant up to which it was evaluated is required. */
-  readonly isScheduled?: boolean
-  /** The rates that the bounds rest on, if not seen in this bucket. */
-  readonly supposed?: ReadonlyMap<string, Rate> | undefined
-}
-
-interface ConsumeOptions {
+/** A write that admits requests: what it changes, and what must hold for it to be applied. */
+export interface AdmissionWrite {
   readonly nowMs: number
   readonly requests: number
-  readonly room: RoomDemand
-  readonly repairPressure?: boolean
+  readonly limits: ReadonlyMap<string, LimitWrite>
+  /** Its limits must be unchanged. `undefined`: an unread bucket. */
+  readonly seen: BucketRecord | undefined
+  /** Must be unchanged, if given. */
+  readonly shardCount?: number | undefined
+  /** The state lies within one of these. */
+  readonly bounds: readonly StateBounds[]
+  /** If so, no calendar and no other client may have changed the limits up to now. */
+  readonly takesTokens: boolean
+  /** A limit has a calendar, so a stored instant up to which it was evaluated is required. */
+  readonly isScheduled?: boolean | undefined
+  /** Only counts: the bucket must be bypassed still. */
+  readonly isBypassed?: boolean
+  /** The new refill instant in epoch ms, or by how much it moves on. */
+  readonly refill?: {readonly toMs: number} | {readonly byMs: number} | undefined
+  /** New expiry in epoch seconds; `null`: none; `undefined`: keep. */
+  readonly ttlSeconds?: number | null | undefined
+  /** Fills the balance of the write pressure, which other clients spend. */
+  readonly repairsPressure: boolean
   /** Refunded in the same write; the balance must cover the amounts without it. */
   readonly returns?: Returns | undefined
+}
+
+/** In millitokens. */
+interface LimitWrite {
+  /** Added to the count of consumed tokens. */
+  readonly countedMilli: bigint
+  /** Added to the balance, unless that is set. */
+  readonly addMilli: bigint
+  readonly setMilli?: bigint | undefined
+  /** Bounds of the balance before the write. */
+  readonly lowestMilli?: bigint | undefined
+  readonly highestMilli?: bigint | undefined
+  /** Must be unchanged: other clients change it without a new revision, and leave the balance (S9). */
+  readonly rate?: Rate | undefined
+  /** The refill of the rate must be unchanged as well as its capacity. */
+  readonly needsRefill?: boolean
+  /** Must be soft still: it may go into debt. */
+  readonly isSoft?: boolean
+}
+
+interface StateBounds {
+  readonly earliestRefillMs?: number | undefined
+  readonly latestRefillMs?: number | undefined
+  readonly lowestMilli?: Amounts
+  readonly highestMilli?: Amounts
 }
 
 export interface Returns {
@@ -56,243 +85,205 @@ export interface Returns {
   readonly target: ReturnTarget
 }
 
-/** Consumes without reading the item first: the only request of an admitted acquire. */
-export function consumeUpdate(
+export function admissionUpdate(
   table: NamespaceTable,
   address: BucketAddress,
-  amounts: Amounts,
+  write: AdmissionWrite,
   mark: WriteMark,
-  {nowMs, requests, room, repairPressure, returns}: ConsumeOptions,
 ): BucketUpdate {
+  const {nowMs, limits, seen, shardCount, bounds, isBypassed, refill, ttlSeconds, returns} = write
   const e = new ExpressionBuilder()
-  for (const [name, milli] of amounts) {
-    if (milli === 0n) continue
-    // Planted fault: what is returned with a request is taken again
-    const change = milli - (returns?.amounts.get(name) ?? 0n)
-    if (change !== 0n) addConsumption(e, name, change)
-    demandTokens(e, name, milli, room, nowMs)
+  for (const [name, limit] of limits) spellLimit(e, name, limit, nowMs)
+  if (returns) requireReturnTarget(e, returns.amounts.keys(), returns.target, mark)
+  if (bounds.length > 0) e.condition(bounds.map(each => spellBounds(e, each)).join(' OR '))
+  if (shardCount !== undefined) requireShardCount(e, shardCount)
+  // Planted fault: a bypassed request is counted by a late attempt as well
+  if (seen) requireLimitsRevision(e, seen)
+  else {
+    // A late attempt must not find tokens refilled since, nor an instant that was set back (decision 26).
+    const setBackFrom = e.name(names.setBackFrom)
+    e.condition(`${e.name(names.refilledAt)} <= ${e.value(n(nowMs))}`)
+    e.condition(`attribute_not_exists(${setBackFrom}) OR ${setBackFrom} <= ${e.value(n(nowMs))}`)
   }
-  if (returns) giveBack(e, amounts, returns.amounts, returns.target, mark)
-  const takesTokens = [...amounts.values()].some(milli => milli > 0n)
-  demandRoom(e, room, nowMs, takesTokens)
-  countWrite(e)
-  countRequests(e, requests)
-  if (repairPressure)
+  refuseExpired(e, nowMs, seen)
+  requireEnabled(e, isBypassed ? seen : undefined)
+  // Planted fault: a bypass does not end
+  if (isBypassed) e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)
+  if (write.takesTokens) requireValidity(e, nowMs, write)
+  if (refill) {
+    if ('toMs' in refill) e.set(names.refilledAt, n(refill.toMs))
+    else e.add(names.refilledAt, n(refill.byMs))
+    // Fractions are valid only for the instant they were stored with.
+    e.remove(names.remainders)
+  }
+  if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
+  if (write.repairsPressure)
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  refuseExpired(e, nowMs, room.seen)
-  requireEnabled(e)
-  if (takesTokens) requireValidity(e, nowMs, room)
+  countWrite(e)
+  countRequests(e, write.requests)
   return markedUpdate(table, address, e, mark)
 }
 
-/** The balance covers the amount; with a single bound, the same term also checks that it is not too high. */
-function demandTokens(
+function spellLimit(
   e: ExpressionBuilder,
   name: string,
-  milli: bigint,
-  {bounds, seen, supposed}: RoomDemand,
+  {countedMilli, addMilli, setMilli, lowestMilli, highestMilli, rate, needsRefill, isSoft}: LimitWrite,
   nowMs: number,
 ): void {
-  const tk = e.name(limitAttribute(name, 'tokens'))
-  const [only, another] = bounds
-  const highest = another ? undefined : only?.highestMilli.get(name)
-  const limit = seen?.state.limits.get(name)
-  // Other clients lower it without a new revision, and leave the balance (S9). Also, the limit is there.
-  // Planted fault: a charge does not ask whether another client has lowered the capacity
-  if (limit) requireCapacity(e, name, limit)
-  if (limit && isSoftAt(limit, nowMs)) {
-    // It may go into debt, but overflowed tokens must not come back.
-    requireSoft(e, name, nowMs)
-    if (highest !== undefined) e.condition(`${tk} <= ${e.value(n(highest))}`)
-    return
+  const tokens = limitAttribute(name, 'tokens')
+  if (setMilli !== undefined) e.set(tokens, n(setMilli))
+  else if (addMilli !== 0n) e.add(tokens, n(addMilli))
+  // Planted fault: charges of requests are not counted
+  if (countedMilli !== 0n) e.add(limitAttribute(name, 'consumed'), n(countedMilli))
+  if (rate) requireCapacity(e, name, rate)
+  if (rate && needsRefill) {
+    e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
+    if (rate.refillAmountMilli !== 0n)
+      e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
   }
-  // Planted fault: a charge does not check the balance
-  const lowest = e.value(n(milli))
-  e.condition(highest === undefined ? `${tk} >= ${lowest}` : `${tk} BETWEEN ${lowest} AND ${e.value(n(highest))}`)
-  const rate = supposed?.get(name)
-  if (!rate) return
-  requireCapacity(e, name, rate)
-  e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
-  if (rate.refillAmountMilli === 0n) return
-  e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
-}
-
-function requireSoft(e: ExpressionBuilder, name: string, nowMs: number): void {
-  e.condition(`attribute_exists(${e.name(limitAttribute(name, 'tokens'))})`)
-  e.condition(`${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`)
-}
-
-/** A late attempt that a later refill instant had ruled out. */
-function refuseSetBack(e: ExpressionBuilder, nowMs: number): void {
-  const setBackFrom = e.name(names.setBackFrom)
-  e.condition(`attribute_not_exists(${setBackFrom}) OR ${setBackFrom} <= ${e.value(n(nowMs))}`)
-}
-
-function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takesTokens: boolean): void {
-  const refilledAt = e.name(names.refilledAt)
-  const bounds = takesTokens ? room.bounds : [ANY_TIME]
-  // The revision also changes with the number of shards.
-  if (room.seen) requireLimitsRevision(e, room.seen)
-  else if (takesTokens) requireShardCount(e, room.shardCount)
-  // Without a seen revision, a late attempt must not find tokens refilled since (decision 26).
-  if (!room.seen) {
-    e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
-    refuseSetBack(e, nowMs)
+  if (isSoft) {
+    e.condition(`attribute_exists(${e.name(tokens)})`)
+    e.condition(`${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`)
   }
-  const since = (ms: number) => `${refilledAt}>=${e.value(n(ms))}`
-  // Planted fault: what has overflowed can be taken as well
-  if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
-  else {
-    const within = ({earliestRefillMs, highestMilli}: RoomBounds) => [
-      since(earliestRefillMs),
-      ...[...highestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))} <= ${e.value(n(milli))}`),
-    ]
-    e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
-  }
+  if (lowestMilli !== undefined && highestMilli !== undefined)
+    e.condition(`${e.name(tokens)} BETWEEN ${e.value(n(lowestMilli))} AND ${e.value(n(highestMilli))}`)
+  else if (lowestMilli !== undefined) e.condition(`${e.name(tokens)} >= ${e.value(n(lowestMilli))}`)
+  else if (highestMilli !== undefined) e.condition(`${e.name(tokens)} <= ${e.value(n(highestMilli))}`)
 }
 
-interface BypassOptions {
+function spellBounds(e: ExpressionBuilder, bounds: StateBounds): string {
+  const {earliestRefillMs, latestRefillMs, lowestMilli = [], highestMilli = []} = bounds
+  const terms: string[] = []
+  if (earliestRefillMs !== undefined) terms.push(`${e.name(names.refilledAt)}>=${e.value(n(earliestRefillMs))}`)
+  if (latestRefillMs !== undefined) terms.push(`${e.name(names.refilledAt)}<=${e.value(n(latestRefillMs))}`)
+  const compare = (name: string, operator: string, milli: bigint) =>
+    terms.push(`${e.name(limitAttribute(name, 'tokens'))}${operator}${e.value(n(milli))}`)
+  // Planted fault: a bucket that is not full counts as full
+  for (const [name, milli] of lowestMilli) compare(name, '>=', milli)
+  for (const [name, milli] of highestMilli) compare(name, '<=', milli)
+  return terms.join(' AND ')
+}
+
+export interface RoomDemand {
+  /** The state lies within one of these; if empty, no time may have passed since the last refill. */
+  readonly bounds: readonly RoomBounds[]
+  readonly shardCount: number
+  readonly seen?: BucketRecord | undefined
+  /** A limit taken from has a calendar. */
+  readonly isScheduled?: boolean
+  /** The rates that the bounds rest on, if not seen in this bucket. */
+  readonly supposed?: ReadonlyMap<string, Rate> | undefined
+}
+
+interface AdmissionOptions {
   readonly nowMs: number
   readonly requests: number
-  readonly repairPressure: boolean
+  readonly repairsPressure: boolean
+}
+
+/** If no tokens are taken, the refill instant does not matter. */
+const ANY_TIME: readonly StateBounds[] = [{earliestRefillMs: 0}]
+
+/** Takes stored tokens, also from an unread bucket: the only request of an admitted acquire. */
+export function takeStored(
+  amounts: Amounts,
+  {bounds, seen, supposed, shardCount, isScheduled}: RoomDemand,
+  options: AdmissionOptions & {readonly returns?: Returns | undefined},
+): AdmissionWrite {
+  const {nowMs, returns} = options
+  const [first, another] = bounds
+  const limits = new Map<string, LimitWrite>()
+  let takesTokens = false
+  for (const [name, milli] of amounts) {
+    if (milli === 0n) continue
+    takesTokens ||= milli > 0n
+    const limit = seen?.state.limits.get(name)
+    const isSoft = limit !== undefined && isSoftAt(limit, nowMs)
+    // Planted fault: what is returned with a request is taken again
+    const countedMilli = milli - (returns?.amounts.get(name) ?? 0n)
+    // Planted fault: a charge does not check the balance
+    const lowestMilli = isSoft ? undefined : milli
+    // Overflowed tokens must not come back. A single bound is checked with the balance.
+    const highestMilli = another ? undefined : first?.highestMilli.get(name)
+    // Planted fault: a charge does not ask whether another client has lowered the capacity
+    const rate = limit ?? supposed?.get(name)
+    const addMilli = -countedMilli
+    limits.set(name, {countedMilli, addMilli, lowestMilli, highestMilli, rate, needsRefill: !limit, isSoft})
+  }
+  for (const [name, milli] of returns?.amounts ?? [])
+    if (!limits.has(name)) limits.set(name, {countedMilli: -milli, addMilli: milli})
+  // Planted fault: what has overflowed can be taken as well
+  const single = [{earliestRefillMs: first?.earliestRefillMs ?? nowMs}]
+  return {
+    ...options,
+    limits,
+    seen,
+    // The revision also changes with the number of shards.
+    shardCount: seen || !takesTokens ? undefined : shardCount,
+    bounds: !takesTokens ? ANY_TIME : another ? bounds : single,
+    takesTokens,
+    isScheduled,
+  }
 }
 
 /** Counts requests on a bypassed bucket. Takes no tokens, so balances and calendars don't matter. */
-export function bypassUpdate(
-  table: NamespaceTable,
-  seen: BucketRecord,
-  amounts: Amounts,
-  mark: WriteMark,
-  {nowMs, requests, repairPressure}: BypassOptions,
-): BucketUpdate {
-  const e = new ExpressionBuilder()
-  for (const [name, milli] of amounts) {
-    if (milli === 0n) continue
-    e.add(limitAttribute(name, 'consumed'), n(milli))
-    // Otherwise a limit that another client removed would come back as a counter without parameters.
-    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
-  }
-  countWrite(e)
-  countRequests(e, requests)
-  if (repairPressure)
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  // Planted fault: a bypassed request is counted by a late attempt as well
-  requireLimitsRevision(e, seen)
-  refuseExpired(e, nowMs, seen)
-  requireEnabled(e, seen)
-  // Planted fault: a bypass does not end
-  e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)
-  return markedUpdate(table, seen, e, mark)
-}
-
-interface FullBucketWrite {
-  readonly amounts: Amounts
-  readonly requests: number
-  readonly nowMs: number
-  /** New expiry in epoch seconds; `null`: none; `undefined`: keep. */
-  readonly ttlSeconds: number | null | undefined
+export function countBypassed(amounts: Amounts, seen: BucketRecord, options: AdmissionOptions): AdmissionWrite {
+  const limits = new Map<string, LimitWrite>()
+  // With its rate: a limit that another client removed would come back as a counter without parameters.
+  for (const [name, countedMilli] of amounts)
+    if (countedMilli !== 0n) limits.set(name, {countedMilli, addMilli: 0n, rate: seen.state.limits.get(name)})
+  return {...options, limits, seen, bounds: [], takesTokens: false, isBypassed: true}
 }
 
 /**
  * Within the bounds the rates are full again, whatever others wrote: each balance is the capacity minus the amount. Quotas
  * are charged as in any other write.
  */
-export function fullBucketUpdate(
-  table: NamespaceTable,
-  record: BucketRecord,
+export function takeFromFull(
+  amounts: Amounts,
+  seen: BucketRecord,
   bounds: readonly FullnessBounds[],
-  {amounts, requests, nowMs, ttlSeconds}: FullBucketWrite,
-  mark: WriteMark,
-): BucketUpdate {
-  const e = new ExpressionBuilder()
-  const within = ({latestRefillMs, lowestMilli}: FullnessBounds) => [
-    `${e.name(names.refilledAt)} <= ${e.value(n(latestRefillMs))}`,
-    // Planted fault: a bucket that is not full counts as full
-    ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`),
-  ]
-  e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
-  requireShardCount(e, record.shardCount)
-  // A limit added meanwhile would lose what it has earned.
-  requireLimitsRevision(e, record)
-  refuseExpired(e, nowMs, record)
-  requireEnabled(e)
-  requireValidity(e, nowMs, {seen: record})
-  e.set(names.refilledAt, n(nowMs)).remove(names.remainders)
-  if (ttlSeconds === null) e.remove(names.expiresAt)
-  else if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
-  const share = inForceAt(shareOfBucket(record.state, record.shard, record.shardCount), nowMs)
-  for (const [name, stored] of record.state.limits) {
+  {nowMs, requests, ttlSeconds}: Pick<AdmissionWrite, 'nowMs' | 'requests' | 'ttlSeconds'>,
+): AdmissionWrite {
+  const {state, shard, shardCount} = seen
+  const share = inForceAt(shareOfBucket(state, shard, shardCount), nowMs)
+  const limits = new Map<string, LimitWrite>()
+  for (const [name, rate] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const full = share.limits.get(name)?.capacityMilli ?? 0n
     const milli = amounts.get(name) ?? 0n
-    if (stored.kind?.quota) {
-      if (milli === 0n) continue
-      addConsumption(e, name, milli)
-      const atMost = {earliestRefillMs: 0, highestMilli: new Map([[name, full]])}
-      demandTokens(e, name, milli, {bounds: [atMost], shardCount: record.shardCount, seen: record}, nowMs)
-      continue
+    if (!rate.kind?.quota) {
+      // Planted fault: a full bucket is not charged
+      const setMilli = full - milli
+      limits.set(name, {countedMilli: milli, addMilli: 0n, setMilli, rate, needsRefill: true})
+    } else if (milli !== 0n) {
+      const isSoft = isSoftAt(rate, nowMs)
+      const lowestMilli = isSoft ? undefined : milli
+      limits.set(name, {countedMilli: milli, addMilli: -milli, lowestMilli, highestMilli: full, rate, isSoft})
     }
-    requireParameters(e, name, stored)
-    // Planted fault: a full bucket is not charged
-    e.set(limitAttribute(name, 'tokens'), n(full - milli))
-    if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
   }
-  // It shares the refill instant and fills up quickly.
-  if (record.state.limits.has(WRITE_PRESSURE_LIMIT))
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  countWrite(e)
-  countRequests(e, requests)
-  return markedUpdate(table, record, e, mark)
+  // The write pressure shares the refill instant and fills up quickly.
+  const repairsPressure = state.limits.has(WRITE_PRESSURE_LIMIT)
+  const refill = {toMs: nowMs}
+  return {nowMs, requests, ttlSeconds, limits, seen, shardCount, bounds, takesTokens: true, refill, repairsPressure}
 }
 
-interface SharedWrite {
-  readonly amounts: Amounts
-  readonly requests: number
-  readonly nowMs: number
-  readonly repairPressure: boolean
-}
-
-/** Consumption that holds for every state that others can have left since the bucket was seen. */
-export function sharedTakeUpdate(
-  table: NamespaceTable,
-  record: BucketRecord,
-  {stepMs, earliestRefillMs, latestRefillMs, limits}: SharedTake,
-  {amounts, requests, nowMs, repairPressure}: SharedWrite,
-  mark: WriteMark,
-): BucketUpdate {
-  const e = new ExpressionBuilder()
-  const refilledAt = e.name(names.refilledAt)
-  e.condition(`${refilledAt} >= ${e.value(n(earliestRefillMs))}`)
-  if (latestRefillMs !== undefined) e.condition(`${refilledAt} <= ${e.value(n(latestRefillMs))}`)
-  requireShardCount(e, record.shardCount)
-  requireLimitsRevision(e, record)
-  refuseExpired(e, nowMs, record)
-  requireEnabled(e)
-  requireValidity(e, nowMs, {seen: record})
-  // Fractions are valid only for the instant they were stored with.
-  if (stepMs > 0) e.add(names.refilledAt, n(stepMs)).remove(names.remainders)
-  for (const [name, {lowestMilli, highestMilli, addMilli, setMilli}] of limits) {
-    const stored = record.state.limits.get(name) as LimitState
-    requireParameters(e, name, stored)
-    const tokens = limitAttribute(name, 'tokens')
-    if (lowestMilli !== undefined) e.condition(`${e.name(tokens)} >= ${e.value(n(lowestMilli))}`)
-    if (highestMilli !== undefined) e.condition(`${e.name(tokens)} <= ${e.value(n(highestMilli))}`)
-    if (setMilli !== undefined) e.set(tokens, n(setMilli))
-    else if (addMilli !== 0n) e.add(tokens, n(addMilli))
-    const milli = amounts.get(name) ?? 0n
-    if (milli > 0n && isSoftAt(stored, nowMs)) requireSoft(e, name, nowMs)
-    if (milli !== 0n) e.add(limitAttribute(name, 'consumed'), n(milli))
+/** Takes so that it holds for every state that others can have left since the bucket was seen. */
+export function takeShared(
+  amounts: Amounts,
+  seen: BucketRecord,
+  take: SharedTake,
+  options: AdmissionOptions,
+): AdmissionWrite {
+  const {stepMs, earliestRefillMs, latestRefillMs} = take
+  const limits = new Map<string, LimitWrite>()
+  for (const [name, limit] of take.limits) {
+    const rate = seen.state.limits.get(name) as LimitState
+    const countedMilli = amounts.get(name) ?? 0n
+    const isSoft = countedMilli > 0n && isSoftAt(rate, options.nowMs)
+    limits.set(name, {...limit, countedMilli, rate, needsRefill: true, isSoft})
   }
-  if (repairPressure)
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  countWrite(e)
-  countRequests(e, requests)
-  return markedUpdate(table, record, e, mark)
-}
-
-/** Bounds hold for these parameters only; other clients change them without a new revision. */
-function requireParameters(e: ExpressionBuilder, name: string, stored: LimitState): void {
-  requireCapacity(e, name, stored)
-  e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(stored.refillAmountMilli))}`)
-  e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(stored.refillPeriodMs))}`)
+  const bounds = [{earliestRefillMs, latestRefillMs}]
+  const refill = stepMs > 0 ? {byMs: stepMs} : undefined
+  return {...options, limits, seen, shardCount: seen.shardCount, bounds, takesTokens: true, refill}
 }

@@ -122,7 +122,7 @@ export function requireNumber(e: ExpressionBuilder, attribute: string, value: nu
 export function requireValidity(
   e: ExpressionBuilder,
   nowMs: number,
-  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean},
+  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean | undefined},
 ): void {
   const stored = e.name(names.validUntil)
   const isExpected = isScheduled || seen?.validUntilMs !== undefined

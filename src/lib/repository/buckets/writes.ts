@@ -263,7 +263,7 @@ export function countRequests(e: ExpressionBuilder, requests: number): void {
   if (requests !== 0) e.add(names.requests, n(requests))
 }
 
-function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
+export function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
   if (value === undefined) e.remove(name)
   else e.set(name, value)
 }

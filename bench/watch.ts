@@ -2,7 +2,7 @@ import {spawn} from 'node:child_process'
 import {createInterface} from 'node:readline'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {type Reading, SORT_KEYS} from '../src/lib/live/model/model.js'
-import {rank} from '../src/lib/live/model/rank.js'
+import {ranking} from '../src/lib/live/model/rank.js'
 import {rowAt} from '../src/lib/live/model/rows.js'
 import {resourcesAt, totalsAt} from '../src/lib/live/model/totals.js'
 import {nextReading} from '../src/lib/live/poll/reading.js'
@@ -59,8 +59,8 @@ function tellArithmetic(): void {
     textTable(
       ['arithmetic', 'first ms', 'p50 ms'],
       [
-        ...SORT_KEYS.map(sort => time(`rank by ${sort}`, nowMs => rank(readings, nowMs, {...selection, sort}))),
-        time('rank, filtered', nowMs => rank(readings, nowMs, {reversed: false, sort: 'left', filter: 'user-1'})),
+        ...SORT_KEYS.map(sort => time(`rank by ${sort}`, nowMs => ranking(readings, nowMs, {...selection, sort}))),
+        time('rank, filtered', nowMs => ranking(readings, nowMs, {reversed: false, sort: 'left', filter: 'user-1'})),
         time('totals', nowMs => totalsAt(readings, nowMs)),
         time('resources', nowMs => resourcesAt(readings, nowMs)),
         time(`${ON_SCREEN} rows`, nowMs => readings.slice(0, ON_SCREEN).map(reading => rowAt(reading, nowMs))),

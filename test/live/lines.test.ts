@@ -4,7 +4,7 @@ import {safeLine} from '../../src/lib/cli/output/paint.js'
 import {type PolledData, watchDocument, watchedBuckets} from '../../src/lib/live/document.js'
 import {pollLine} from '../../src/lib/live/lines.js'
 import type {Reading, Selection} from '../../src/lib/live/model/model.js'
-import {rank} from '../../src/lib/live/model/rank.js'
+import {ranking} from '../../src/lib/live/model/rank.js'
 import {totalsAt} from '../../src/lib/live/model/totals.js'
 import {printSnapshot} from '../../src/lib/live/print.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
@@ -59,7 +59,7 @@ describe('a document', () => {
         fc.constantFrom('', 'gpt', '!a', 'status:over'),
         (readings, nowMs, filter) => {
           const selection = {...EVERYTHING, filter}
-          const ids = rank(readings, nowMs, selection)
+          const {ids} = ranking(readings, nowMs, selection)
           const byId = new Map(readings.map(reading => [reading.id, reading]))
           const document = watchDocument(told(readings), nowMs, selection, undefined)
           const rated = ids.map(id => {
@@ -72,7 +72,7 @@ describe('a document', () => {
             }))
           })
           expect(document.buckets.map(({limits}) => limits)).toEqual(rated)
-          const {ratePerSecond, ...totals} = totalsAt(
+          const {ratePerSecond, worst: _, oldestAgeMs, ...totals} = totalsAt(
             ids.map(id => byId.get(id) as Reading),
             nowMs,
           )

@@ -2,7 +2,6 @@ import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from '.
 import {ranking} from './model/rank.js'
 import {refusedPerSecond} from './model/request-counts.js'
 import {rowAt} from './model/rows.js'
-import {WorstBucket} from './model/status.js'
 import {totalsAt} from './model/totals.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 
@@ -33,18 +32,8 @@ export function watchedBuckets(
 ): WatchedBuckets {
   const {readings, known, units, problem, lastPoll} = polled
   const find = (id: string) => readings.get(id)
-  let bucketsWatched = 0
-  const all = visiting(readings.values(), ({isGone}) => {
-    if (!isGone) bucketsWatched++
-  })
-  const {ids, rateLimit = null} = ranking(all, nowMs, selection, find)
-  const worst = new WorstBucket(nowMs, find)
-  let oldestAgeMs: number | null = null
-  const chosen = visiting(readingsOf(ids, find), reading => {
-    worst.add(reading)
-    oldestAgeMs = Math.max(oldestAgeMs ?? 0, nowMs - reading.readAtMs)
-  })
-  const {ratePerSecond, ...totals} = totalsAt(chosen, nowMs, find)
+  const {ids, rateLimit = null, live: bucketsWatched} = ranking(readings.values(), nowMs, selection, find)
+  const {ratePerSecond, worst, oldestAgeMs, ...totals} = totalsAt(readingsOf(ids, find), nowMs, find)
   const shown = ids.slice(0, top)
   const head = {
     at: new Date(nowMs).toISOString(),
@@ -63,7 +52,7 @@ export function watchedBuckets(
       : null,
     totals: {...totals, ratePerSecond: Object.fromEntries(ratePerSecond)},
     rateLimit,
-    worst: worst.reading ? bucketDocument(rowAt(worst.reading, nowMs, find), units) : null,
+    worst: worst ? bucketDocument(rowAt(worst, nowMs, find), units) : null,
   }
   const buckets = {
     *[Symbol.iterator]() {
@@ -77,13 +66,6 @@ function* readingsOf(ids: readonly string[], find: FindReading): Generator<Readi
   for (const id of ids) {
     const reading = find(id)
     if (reading) yield reading
-  }
-}
-
-function* visiting(readings: Iterable<Reading>, visit: (reading: Reading) => void): Generator<Reading, void> {
-  for (const reading of readings) {
-    visit(reading)
-    yield reading
   }
 }
 

@@ -1,8 +1,8 @@
 import {listenForEnd} from '../cli/output/interrupt.js'
 import {watchDocument} from './document.js'
 import type {Selection, Watch, WatchData} from './model/model.js'
-import {rank} from './model/rank.js'
-import {liveCount, totalsAt} from './model/totals.js'
+import {ranking} from './model/rank.js'
+import {totalsAt} from './model/totals.js'
 import type {WatchResult} from './results.js'
 import {countPoll, summaryLine, type ViewStats} from './screen/frame.js'
 
@@ -46,11 +46,11 @@ function closingLine(watch: Watch, selection: Selection, stats: ViewStats): stri
   const {readings} = watch.data()
   const nowMs = watch.now()
   const find = (id: string) => readings.get(id)
-  const ids = rank(readings.values(), nowMs, selection, find)
+  const {ids, live} = ranking(readings.values(), nowMs, selection, find)
   const totals = totalsAt(
     ids.flatMap(id => readings.get(id) ?? []),
     nowMs,
     find,
   )
-  return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
+  return summaryLine({totals, all: live}, stats, nowMs)
 }

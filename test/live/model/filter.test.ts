@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {filterProblem} from '../../../src/lib/live/model/filter.js'
-import {rank} from '../../../src/lib/live/model/rank.js'
+import {ranking} from '../../../src/lib/live/model/rank.js'
 import {bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 const IDS = ['ada#gpt-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'Ada#GPT-4', 'resource:x#search']
@@ -20,7 +20,7 @@ it.each([
   ['!entity:ada', ['Ada#GPT-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'resource:x#search']],
 ])('the filter "%s" matches %j', (filter, ids) => {
   const readings = IDS.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}})))
-  expect(rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).toSorted()).toEqual(ids)
+  expect(ranking(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).ids.toSorted()).toEqual(ids)
 })
 
 it('a whole status is that one only, and its beginning all that begin so', () => {
@@ -31,7 +31,7 @@ it('a whole status is that one only, and its beginning all that begin so', () =>
     readingOf(bucketOf('off#r', {limits: {rpm}}), {isDisabled: true}),
   ]
   const found = (filter: string) =>
-    rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter: `status:${filter}`}).toSorted()
+    ranking(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter: `status:${filter}`}).ids.toSorted()
   expect(found('over')).toEqual(['hard#r'])
   expect(found('overdrawn')).toEqual(['soft#r'])
   expect(found('disabled')).toEqual(['off#r'])

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {type Reading, type Row, SORT_KEYS, type SortKey} from '../../../src/lib/live/model/model.js'
-import {rank, ranking} from '../../../src/lib/live/model/rank.js'
+import {ranking} from '../../../src/lib/live/model/rank.js'
 import {NO_REQUESTS, type RequestCounts, refusedPerSecond} from '../../../src/lib/live/model/request-counts.js'
 import {rowAt} from '../../../src/lib/live/model/rows.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'
@@ -58,7 +58,7 @@ describe('ranking', () => {
       return {...reading, id: name, ratePerSecond: new Map([['rpm', 70]])}
     })
     for (const reversed of [false, true]) {
-      expect(rank(same, READ_AT_MS, {sort, reversed, filter: ''})).toEqual(['a', 'b', 'c'])
+      expect(ranking(same, READ_AT_MS, {sort, reversed, filter: ''}).ids).toEqual(['a', 'b', 'c'])
     }
   })
 
@@ -66,7 +66,7 @@ describe('ranking', () => {
     fc.assert(
       fc.property(anyReadings, fc.constantFrom(...SORT_KEYS), (readings, sort) => {
         const selection = {sort, reversed: false, filter: ''}
-        expect(rank(readings.toReversed(), READ_AT_MS, selection)).toEqual(rank(readings, READ_AT_MS, selection))
+        expect(ranking(readings.toReversed(), READ_AT_MS, selection)).toEqual(ranking(readings, READ_AT_MS, selection))
       }),
     )
   })
@@ -86,9 +86,10 @@ describe('ranking', () => {
     expect(by('')).toEqual({
       ids: ['few-large#gpt-4', 'many-small#gpt-4', 'idle#gpt-4', 'lookups#search', 'new#gpt-4'],
       rateLimit: 'tpm',
+      live: 5,
     })
-    expect(by('search')).toEqual({ids: ['lookups#search'], rateLimit: 'rpm'})
-    expect(by('new')).toEqual({ids: ['new#gpt-4'], rateLimit: undefined})
+    expect(by('search')).toEqual({ids: ['lookups#search'], rateLimit: 'rpm', live: 5})
+    expect(by('new')).toEqual({ids: ['new#gpt-4'], rateLimit: undefined, live: 5})
     expect(by('', true).ids.slice(0, 3)).toEqual(['idle#gpt-4', 'many-small#gpt-4', 'few-large#gpt-4'])
     expect(ranking(readings, READ_AT_MS, {sort: 'left', reversed: false, filter: ''}).rateLimit).toBeUndefined()
   })
@@ -103,7 +104,7 @@ describe('ranking', () => {
       of('little#r', {lastRefusedAtMs: 10, refusedPerSecond: {own: 0.1, byParent: 0}}),
       of('much#r', {lastRefusedAtMs: 10, refusedPerSecond: {own: 1, byParent: 5}}),
     ]
-    const ids = rank(readings, READ_AT_MS, {sort: 'refused', reversed: false, filter: ''})
+    const {ids} = ranking(readings, READ_AT_MS, {sort: 'refused', reversed: false, filter: ''})
     expect(ids).toEqual(['much#r', 'little#r', 'later#r', 'earlier#r', 'never#r'])
   })
 
@@ -119,9 +120,11 @@ describe('ranking', () => {
       ].map(reading => [reading.id, reading]),
     )
     const selection = {sort: 'left', reversed: false, filter: ''} as const
-    const ids = rank(readings.values(), READ_AT_MS, selection, id => readings.get(id))
+    const {ids} = ranking(readings.values(), READ_AT_MS, selection, id => readings.get(id))
     expect(ids).toEqual(['team#r', 'large#r', 'child#r', 'near#r'])
-    const over = rank(readings.values(), READ_AT_MS, {...selection, filter: 'status:over'}, id => readings.get(id))
+    const {ids: over} = ranking(readings.values(), READ_AT_MS, {...selection, filter: 'status:over'}, id =>
+      readings.get(id),
+    )
     expect(over).toEqual(['team#r', 'large#r', 'child#r'])
   })
 
@@ -147,7 +150,7 @@ describe('ranking', () => {
     ['#', ''],
     ['no-match', ''],
   ])('with the filter "%s" has %s', (filter, names) => {
-    const ids = rank(readings, READ_AT_MS, {sort: 'left', reversed: false, filter})
+    const {ids} = ranking(readings, READ_AT_MS, {sort: 'left', reversed: false, filter})
     expect(ids.map(id => id.split('#')[0]).join(' ')).toBe(names)
   })
 })

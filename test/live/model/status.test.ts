@@ -1,7 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import type {FindReading, Reading} from '../../../src/lib/live/model/model.js'
 import {NO_REQUESTS, type RequestCounts} from '../../../src/lib/live/model/request-counts.js'
-import {statusAt, WorstBucket} from '../../../src/lib/live/model/status.js'
+import {statusAt} from '../../../src/lib/live/model/status.js'
+import {totalsAt} from '../../../src/lib/live/model/totals.js'
 import {bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 const SLOW = {capacity: 1000, refillPerSecond: 0.001}
@@ -14,11 +15,8 @@ function childOf(parent: Reading, child: Reading) {
   return statusAt({...child, chargedTo: parent.id}, READ_AT_MS, id => (id === parent.id ? parent : undefined))
 }
 
-function worstOf(readings: readonly Reading[], nowMs: number, find?: FindReading): Reading | undefined {
-  const worst = new WorstBucket(nowMs, find)
-  for (const each of readings) worst.add(each)
-  return worst.reading
-}
+const worstOf = (readings: readonly Reading[], nowMs: number, find?: FindReading): Reading | undefined =>
+  totalsAt(readings, nowMs, find).worst
 
 const refused = (counts: Partial<RequestCounts>) => ({
   requests: {...NO_REQUESTS, lastRefusedAtMs: READ_AT_MS - 5000, ...counts},

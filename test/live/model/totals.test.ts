@@ -14,7 +14,7 @@ describe('totals', () => {
       fc.property(anyReadings, anyInstant, (readings, nowMs) => {
         const live = readings.filter(({isGone}) => !isGone)
         const rows = live.map(reading => rowAt(reading, nowMs))
-        const {ratePerSecond, ...totals} = totalsAt(readings, nowMs)
+        const {ratePerSecond, worst, oldestAgeMs, ...totals} = totalsAt(readings, nowMs)
         expect(totals).toEqual({
           buckets: rows.length,
           over: rows.filter(({status}) => status === 'over').length,

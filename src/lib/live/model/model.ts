@@ -123,6 +123,9 @@ export interface Totals {
   /** Requests, over buckets read twice; one that a parent refused counts once. */
   readonly refusedPerSecond: number
   readonly shards: number
+  readonly worst: Reading | undefined
+  /** Of all readings, deleted buckets included; `null`: there are none. */
+  readonly oldestAgeMs: number | null
 }
 
 export interface ResourceRow {

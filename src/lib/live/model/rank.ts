@@ -38,6 +38,8 @@ export interface Ranked {
   readonly ids: string[]
   /** The limit whose rate they are sorted by; `undefined`: another sort key, or no known rate. */
   readonly rateLimit: string | undefined
+  /** Buckets that still exist, regardless of the filter. */
+  readonly live: number
 }
 
 type Rated = BucketConsumption & Pick<Reading, 'isGone'>
@@ -47,7 +49,9 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
   const {sort, reversed, filter} = selection
   const matches = parseFilter(filter)
   const ranked: {readonly id: string; value: SortValue; readonly rated: Rated | undefined}[] = []
+  let live = 0
   for (const reading of readings) {
+    if (!reading.isGone) live++
     const status = statusAt(reading, nowMs, find)
     if (!matches(reading, status.status)) continue
     const {id, chargedTo, ratePerSecond, isGone} = reading
@@ -58,11 +62,7 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
   for (const each of ranked) if (each.rated) each.value = rateValue(each.rated, rateLimit)
   const direction = reversed ? -1 : 1
   ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.id < b.id ? -1 : 1))
-  return {ids: ranked.map(({id}) => id), rateLimit}
-}
-
-export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection, find?: FindReading): string[] {
-  return ranking(readings, nowMs, selection, find).ids
+  return {ids: ranked.map(({id}) => id), rateLimit, live}
 }
 
 /** Rates of different limits are not comparable: sorts by the limit with the highest total rate. */

@@ -100,9 +100,9 @@ export function worstLimitAt(
     const left = level / capacity
     const isNear = left < NEAR_FRACTION || (untilEmptyMs !== null && untilEmptyMs <= NEAR_MS)
     const isEmpty = !hasTokens(level, debt, tokens)
-    const status = isBypassed ? 'ok' : limitStatus(isSoft, isEmpty, isNear)
-    if (worst && !isWorse(status, left, ratePerSecond, worst)) return
-    worst = {name, status, left, ratePerSecond, emptyInMs: untilEmptyMs}
+    const status: RowStatus = isBypassed ? 'ok' : limitStatus(isSoft, isEmpty, isNear)
+    const limit = {name, status, left, ratePerSecond, emptyInMs: untilEmptyMs}
+    if (!worst || bySeverity(limit, worst) < 0) worst = limit
   })
   return worst
 }
@@ -112,43 +112,14 @@ function limitStatus(isSoft: boolean, isEmpty: boolean, isNear: boolean): RowSta
   return isEmpty ? 'over' : isNear ? 'near' : 'ok'
 }
 
-export class WorstBucket {
-  readonly #nowMs: number
-  readonly #find: FindReading | undefined
-  #worst: {readonly reading: Reading; readonly limit: LimitSummary} | undefined
-
-  constructor(nowMs: number, find?: FindReading) {
-    this.#nowMs = nowMs
-    this.#find = find
-  }
-
-  get reading(): Reading | undefined {
-    return this.#worst?.reading
-  }
-
-  add(reading: Reading): void {
-    const {status, worst: limit} = statusAt(reading, this.#nowMs, this.#find)
-    if (!limit || status === 'gone') return
-    const candidate = {reading, limit: {...limit, status}}
-    const worst = this.#worst
-    const isFirst =
-      !worst ||
-      isWorseLimit(candidate.limit, worst.limit) ||
-      (!isWorseLimit(worst.limit, candidate.limit) && reading.id < worst.reading.id)
-    if (isFirst) this.#worst = candidate
-  }
-}
-
 function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number | null): number | null {
   if (level <= 0) return 0
   if (ratePerSecond === null || ratePerSecond <= refillPerSecond) return null
   return (level / (ratePerSecond - refillPerSecond)) * 1000
 }
 
-function isWorse(status: RowStatus, left: number, ratePerSecond: number | null, than: LimitSummary): boolean {
-  if (status !== than.status) return SEVERITY[status] > SEVERITY[than.status]
-  return left === than.left ? (ratePerSecond ?? 0) > (than.ratePerSecond ?? 0) : left < than.left
+/** Worst first. */
+export function bySeverity(a: LimitSummary, b: LimitSummary): number {
+  const severity = SEVERITY[b.status] - SEVERITY[a.status]
+  return severity || a.left - b.left || (b.ratePerSecond ?? 0) - (a.ratePerSecond ?? 0)
 }
-
-const isWorseLimit = ({status, left, ratePerSecond}: LimitSummary, than: LimitSummary) =>
-  isWorse(status, left, ratePerSecond, than)

@@ -2,7 +2,7 @@ import {groupBy} from '../../core/group-by.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import {levelsAt, visitLevels} from './levels.js'
 import type {FindReading, Reading, ResourceRow, Totals} from './model.js'
-import {statusAt} from './status.js'
+import {bySeverity, type LimitSummary, statusAt} from './status.js'
 
 /** Bounded, because other clients can store a cycle of parents. */
 const MAX_PARENT_LEVELS = 8
@@ -11,14 +11,20 @@ const TOP_CONSUMERS = 3
 
 export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
-/** Skips deleted buckets. Keeps no reading, to save memory. */
+/** Skips deleted buckets. Keeps no reading but the worst, to save memory. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
   const rated: BucketConsumption[] = []
   let refusedPerSecond = 0
+  let worst: {readonly reading: Reading; readonly limit: LimitSummary} | undefined
+  let oldestAgeMs: number | null = null
   for (const reading of readings) {
+    oldestAgeMs = Math.max(oldestAgeMs ?? 0, nowMs - reading.readAtMs)
     if (reading.isGone) continue
-    const {status} = statusAt(reading, nowMs, find)
+    const {status, worst: tightest} = statusAt(reading, nowMs, find)
+    const limit = tightest && {...tightest, status}
+    if (limit && (!worst || (bySeverity(limit, worst.limit) || (reading.id < worst.reading.id ? -1 : 1)) < 0))
+      worst = {reading, limit}
     count.buckets++
     count.shards += reading.bucket.shardCount
     if (status === 'over') count.over++
@@ -30,13 +36,7 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     const {id, chargedTo, ratePerSecond} = reading
     if (ratePerSecond.size > 0) rated.push({id, chargedTo, ratePerSecond})
   }
-  return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond}
-}
-
-export function liveCount(readings: ReadonlyMap<string, Reading>): number {
-  let count = 0
-  for (const {isGone} of readings.values()) if (!isGone) count++
-  return count
+  return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond, worst: worst?.reading, oldestAgeMs}
 }
 
 function isInDebt({bucket}: Reading, nowMs: number): boolean {

@@ -2,7 +2,7 @@ import {formatCount, formatPlural, formatShortNumber} from '../../core/text/text
 import type {PollFacts, Reading, ResourceRow, Row, Selection, Totals, WatchData} from '../model/model.js'
 import {type Ranked, ranking} from '../model/rank.js'
 import {rowAt} from '../model/rows.js'
-import {liveCount, resourcesAt, totalsAt} from '../model/totals.js'
+import {resourcesAt, totalsAt} from '../model/totals.js'
 import {type Cursor, resolveCursor, type ScreenState, type Tab} from '../state/screen-state.js'
 import type {GlyphSet} from './glyphs.js'
 
@@ -118,7 +118,7 @@ type Order = Ranked & {readonly first: Pick<Ranking, 'ids' | 'shown'>}
 export class Ranker {
   readonly #top: number | undefined
   readonly #order = memoized<Order>()
-  readonly #totals = memoized<Pick<Ranking, 'totals' | 'all'>>()
+  readonly #totals = memoized<Totals>()
   readonly #resources = memoized<Ranking['resources']>()
 
   constructor(top: number | undefined) {
@@ -130,13 +130,12 @@ export class Ranker {
     const find = (id: string) => readings.get(id)
     const order = this.#order([readings, second, selection], () => this.#orderOf(readings, atMs, selection))
     const filtered = tab === 'overview' && selection.filter !== '' ? order : undefined
-    const totals = this.#totals([readings, second, filtered], () => ({
-      totals: totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs, find),
-      all: liveCount(readings),
-    }))
+    const totals = this.#totals([readings, second, filtered], () =>
+      totalsAt(filtered ? readingsOf(filtered.ids, readings) : readings.values(), atMs, find),
+    )
     const resources =
       tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(readings.values(), atMs, find)) : []
-    return {...order.first, rateLimit: order.rateLimit, ...totals, resources}
+    return {...order.first, rateLimit: order.rateLimit, totals, all: order.live, resources}
   }
 
   #orderOf(readings: WatchData['readings'], atMs: number, selection: Selection): Order {

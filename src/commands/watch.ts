@@ -33,8 +33,8 @@ export default class Watch extends StackCommand<typeof Watch> {
     if (this.flags.prometheus) return this.#measure(stack, request)
     if (once && actions) throw (await import('../lib/live/run.js')).actionsUnavailable()
     if (once) {
-      const {takeSnapshot} = await import('../lib/live/open.js')
-      const {printSnapshot} = await import('../lib/live/print.js')
+      const {takeSnapshot} = await import('../lib/live/run.js')
+      const {printSnapshot} = await import('../lib/live/lines.js')
       const watched = await takeSnapshot(stack, request, top)
       await this.printAll(options => printSnapshot(watched, {...options, width: lineWidth()}))
       return {}

@@ -3,7 +3,7 @@ import {openStack} from '../../src/lib/cli/base/context.js'
 import {findSettings} from '../../src/lib/cli/base/settings.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {bucketActions} from '../../src/lib/live/actions/actions.js'
-import {whySource} from '../../src/lib/live/open.js'
+import {whySource} from '../../src/lib/live/run.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 

@@ -2,11 +2,10 @@ import fc from 'fast-check'
 import {describe, expect, it, vi} from 'vitest'
 import {safeLine} from '../../src/lib/cli/output/paint.js'
 import {type PolledData, watchDocument, watchedBuckets} from '../../src/lib/live/document.js'
-import {pollLine} from '../../src/lib/live/lines.js'
+import {pollLine, printSnapshot} from '../../src/lib/live/lines.js'
 import type {Reading, Selection} from '../../src/lib/live/model/model.js'
 import {ranking} from '../../src/lib/live/model/rank.js'
 import {totalsAt} from '../../src/lib/live/model/totals.js'
-import {printSnapshot} from '../../src/lib/live/print.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
 
@@ -72,7 +71,12 @@ describe('a document', () => {
             }))
           })
           expect(document.buckets.map(({limits}) => limits)).toEqual(rated)
-          const {ratePerSecond, worst: _, oldestAgeMs, ...totals} = totalsAt(
+          const {
+            ratePerSecond,
+            worst: _,
+            oldestAgeMs,
+            ...totals
+          } = totalsAt(
             ids.map(id => byId.get(id) as Reading),
             nowMs,
           )

@@ -1,6 +1,6 @@
 import {afterEach, describe, expect, it, vi} from 'vitest'
 import type {WatchResult} from '../../src/lib/live/results.js'
-import {followWatch} from '../../src/lib/live/stream.js'
+import {followWatch} from '../../src/lib/live/run.js'
 import {FakeWatch} from './screen/fake-watch.js'
 import {bucketOf, READ_AT_MS, readingOf} from './support.js'
 

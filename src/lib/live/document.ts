@@ -1,7 +1,7 @@
 import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from './model/model.js'
 import {ranking} from './model/rank.js'
 import {refusedPerSecond} from './model/request-counts.js'
-import {rowAt} from './model/rows.js'
+import {rowAt} from './model/status.js'
 import {totalsAt} from './model/totals.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 

@@ -1,6 +1,5 @@
 import {expect, it} from 'vitest'
-import {filterProblem} from '../../../src/lib/live/model/filter.js'
-import {ranking} from '../../../src/lib/live/model/rank.js'
+import {filterProblem, ranking} from '../../../src/lib/live/model/rank.js'
 import {bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 const IDS = ['ada#gpt-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'Ada#GPT-4', 'resource:x#search']

@@ -3,7 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {kindedRateOf} from '../../../src/lib/core/calendar/kind-definition.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {levelsAt} from '../../../src/lib/live/model/levels.js'
-import {compactRecord} from '../../../src/lib/live/poll/compact.js'
+import {compactRecord} from '../../../src/lib/live/poll/reading.js'
 import {type LimitLevel, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS} from '../support.js'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {NO_REQUESTS, refusedPerSecond} from '../../../src/lib/live/model/request-counts.js'
-import {rowAt} from '../../../src/lib/live/model/rows.js'
+import {rowAt} from '../../../src/lib/live/model/status.js'
 import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'

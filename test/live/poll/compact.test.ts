@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {compactRecord} from '../../../src/lib/live/poll/compact.js'
+import {compactRecord} from '../../../src/lib/live/poll/reading.js'
 import type {ShardedBucket} from '../../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from '../support.js'

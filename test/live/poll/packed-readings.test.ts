@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Reading} from '../../../src/lib/live/model/model.js'
-import {PackedReadings} from '../../../src/lib/live/poll/packed-readings.js'
-import {PackedValues} from '../../../src/lib/live/poll/packed-values.js'
+import {PackedReadings, PackedValues} from '../../../src/lib/live/poll/packed-readings.js'
 import {nextReading} from '../../../src/lib/live/poll/reading.js'
 import {bucketOf, READ_AT_MS} from '../support.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {PackedValues} from '../../../src/lib/live/poll/packed-values.js'
+import {PackedValues} from '../../../src/lib/live/poll/packed-readings.js'
 
 /** Everything that can be packed, in any nesting. */
 const anyValue = fc.letrec(tie => ({

@@ -1,5 +1,5 @@
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {WatchFeed} from '../../../src/lib/live/screen/feed.js'
+import {WatchFeed} from '../../../src/lib/live/screen/live-view.js'
 import {READ_AT_MS} from '../support.js'
 import {FakeWatch} from './fake-watch.js'
 import {SAMPLE} from './fixtures.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {paletteFor} from '../../../src/lib/live/screen/palette.js'
+import {paletteFor} from '../../../src/lib/live/screen/line.js'
 
 /** Colours that are distinguishable with every kind of colour blindness; the second number is the nearest of 256. */
 const OKABE_ITO = {

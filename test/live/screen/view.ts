@@ -1,7 +1,6 @@
 import {vi} from 'vitest'
 import type {Reading} from '../../../src/lib/live/model/model.js'
-import type {LiveViewResult} from '../../../src/lib/live/screen/app.js'
-import {type LiveViewOptions, showLiveView} from '../../../src/lib/live/screen/live-view.js'
+import {type LiveViewOptions, type LiveViewResult, showLiveView} from '../../../src/lib/live/screen/live-view.js'
 import {READ_AT_MS} from '../support.js'
 import {FakeWatch} from './fake-watch.js'
 import {FakeKeyboard, FakeTerminal} from './terminal.js'

@@ -1,18 +1,33 @@
+import {Writable} from 'node:stream'
+import {isDeepStrictEqual} from 'node:util'
 import type {StackContext} from '../../cli/base/context.js'
 import {asFailure} from '../../cli/base/failure.js'
 import {withNearestNames, withWhere} from '../../cli/base/hints.js'
+import {scopeWords} from '../../cli/base/scope-text.js'
 import {type Settings, typedFlags, typedFlagWords} from '../../cli/base/settings.js'
 import {resetBucket, resetQuestion} from '../../cli/bucket/operations.js'
+import {untilOf} from '../../cli/flags/until.js'
+import {previewSet, type SetRequest, setAsPreviewed, setLines, setQuestion} from '../../cli/limits/set.js'
+import {entityScope, switchEntity} from '../../cli/limits/switch.js'
 import {plainLine} from '../../cli/output/paint.js'
 import {factLines} from '../../cli/output/text-table.js'
-import {formatNumber, formatTokens, shellWord} from '../../core/text/text.js'
+import {plainAt} from '../../core/calendar/kind-definition.js'
+import {calendarCheck} from '../../core/calendar/schedule.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {limitText} from '../../core/limits/boost-text.js'
+import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
+import {formatLimit, parseLimits} from '../../core/limits/limit-text.js'
+import {formatCount, formatList, formatNumber, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
 import {bucketsOf} from '../../insight/lookup/bucket-search.js'
+import {resolveFamily} from '../../insight/lookup/family-limits.js'
+import {switchExceptions} from '../../insight/preview/switch-exceptions.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
-import {Repository} from '../../repository/repository.js'
+import type {ConfigChange} from '../../repository/limits/change-options.js'
+import type {Resolution} from '../../repository/limits/resolver.js'
+import {type NamespaceRepository, Repository} from '../../repository/repository.js'
 import {untilAborted} from '../../repository/table/table.js'
+import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget, BucketActions} from '../state/actions.js'
-import {askBoost, boostDraft, changedMeanwhile} from './boost-action.js'
-import {type ActionSource, askBlock, askUnblock} from './switch-action.js'
 
 /** Uses the commands' own functions and principal. Reads everything anew to ask, and again to act. */
 export function bucketActions(stack: StackContext, settings: Settings, signal: AbortSignal): BucketActions {
@@ -65,7 +80,7 @@ function otherReasons(kind: string, {entity, isDisabled, refusingParent}: Action
   return reasons.length === 0 ? [] : ['', ...reasons]
 }
 
-export async function askReset(
+async function askReset(
   {namespace, nowMs}: ActionSource,
   {entity, resource}: ActionTarget,
 ): Promise<ActionQuestion> {
@@ -90,3 +105,199 @@ function levelChange({level, capacity}: LimitLevel, unit: string | undefined): s
     unit === undefined ? formatNumber(tokens, 'down') : formatTokens(Math.floor(tokens), unit)
   return level === capacity ? `${text(level)}, full already` : `${text(level)} → ${text(capacity)}`
 }
+
+async function boostDraft(
+  {namespace, nowMs}: ActionSource,
+  {entity, resource, limit}: ActionTarget,
+): Promise<string> {
+  const {own} = await resolveFamily(namespace, entity, resource)
+  const chosen = own.limits.find(({name}) => name === limit) ?? own.limits[0]
+  return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'
+}
+
+async function askBoost(
+  {namespace, nowMs, where}: ActionSource,
+  target: ActionTarget,
+  text: string,
+): Promise<ActionQuestion> {
+  const {entity, resource} = target
+  const words = wordsOf(text)
+  const {limits, flags} = boostWords(words)
+  const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
+  const request: SetRequest = {
+    scope: {level: 'entity', entity, resource},
+    limits: parseLimits(limits, calendarCheck),
+    options: {until: untilOf(flags, nowMs)},
+    words: [...limits, ...end],
+  }
+  const previewed = await previewSet(namespace, request, nowMs)
+  const {planned, preview} = previewed
+  const loss = setQuestion(request, previewed, where)?.question
+  return {
+    command: ['limits', 'set', '--entity', entity, '--resource', resource, ...request.words],
+    lines: [
+      `This changes the limits of ${scopeWords(request.scope)}:`,
+      ...setLines(planned, preview, request, {dryRun: true, where, nowMs}).slice(1),
+      ...(loss === undefined ? [] : ['', loss]),
+    ],
+    perform: async () => {
+      const now = await namespace.configs.preview(request.scope, request.limits, request.options)
+      if (!isDeepStrictEqual(shownIn(now), shownIn(planned))) throw changedMeanwhile(target)
+      const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
+      return setLines(change, made, request, {dryRun: false, where, nowMs})
+    },
+  }
+}
+
+/** Compared as text: the windows of a boost depend on the hour it is made in, but mean the same. */
+const shownIn = ({before, after}: ConfigChange): string[][] => [before.map(limitText), after.map(limitText)]
+
+/** Temporary limits have no windows: uses the values in force now, perhaps those of an open window. */
+function doubled(limit: Limit, nowMs: number): Limit {
+  const present = plainAt(limit, nowMs)
+  return {
+    ...present,
+    capacity: Math.min(MAX_TOKENS, 2 * present.capacity),
+    refillAmount: Math.min(MAX_TOKENS, 2 * present.refillAmount),
+  }
+}
+
+/** Splits at spaces, except inside double quotes, which crons need. */
+const wordsOf = (text: string): string[] => text.match(/(?:"[^"]*"|\S)+/g) ?? []
+
+function boostWords(words: readonly string[]): {
+  readonly limits: readonly string[]
+  readonly flags: {readonly for: string} | {readonly until: string}
+} {
+  const at = words.findIndex(word => word.startsWith('--'))
+  const limits = at < 0 ? words : [...words.slice(0, at), ...words.slice(at + 2)]
+  const [flag, value] = at < 0 ? [] : words.slice(at, at + 2)
+  const other = limits.find(word => word.startsWith('--'))
+  if ((flag !== '--for' && flag !== '--until') || value === undefined || other !== undefined) {
+    throw new InvalidInput('watch.boost', 'A boost needs limits and one end.', {
+      hint: 'Write it like tpm=200k/min --for 1h, or with --until 2026-12-01.',
+    })
+  }
+  return {limits, flags: flag === '--for' ? {for: value} : {until: value}}
+}
+
+function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'watch.changed',
+    `Somebody has changed ${entity} for ${resource} since the question.`,
+    {
+      hint: 'Nothing was done; press the key again to see what it would do now.',
+    },
+  )
+}
+
+/** For all resources; only for the row's if the entity has its own switch there, which takes precedence. */
+async function askBlock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+  const {namespace} = source
+  const {access, trace} = await namespace.configs.resolve(entity, resource)
+  const disabled = trace.find(({level}) => level === access?.level)
+  if (disabled && access?.access === 'disabled')
+    throw nothingToDo(`${entity} is disabled for ${resource} already, by the switch of ${scopeWords(disabled.scope)}.`)
+  const own = accessAt(trace, 'entity')
+  const only = own === undefined ? undefined : resource
+  const notes = only === undefined ? await entityNotes(namespace, entity, resource) : []
+  const which = only === undefined ? 'for all resources' : `for ${resource}`
+  return {
+    command: ['entity', 'disable', entity, ...resourceFlag(only)],
+    lines: [
+      `This refuses every request of ${entity} ${which}, until it is lifted. Nothing is charged meanwhile.`,
+      ...(own === undefined ? [] : [`Only for ${resource}, because it is ${own} there by a switch of its own.`]),
+      ...notes,
+      '',
+      'To lift it: X again on this row.',
+    ],
+    perform: () => switched(source, {id: entity, resource: only}, 'disabled'),
+  }
+}
+
+/** Clears the entity's switch; if the resource's switch disables the bucket, enables the entity for the resource. */
+async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
+  const {namespace} = source
+  const {access, trace} = await namespace.configs.resolve(entity, resource)
+  if (access?.access !== 'disabled') throw nothingToDo(`${entity} is not disabled for ${resource} any more.`)
+  const {level} = access
+  if (level === 'resource') {
+    return {
+      command: ['entity', 'enable', entity, '--resource', resource],
+      lines: [
+        `This admits requests of ${entity} for ${resource} again, although ${resource} is disabled for all others.`,
+      ],
+      perform: () => switched(source, {id: entity, resource}, 'enabled'),
+    }
+  }
+  const only = level === 'entity' ? resource : undefined
+  const scope = entityScope({id: entity, resource: only})
+  const next = trace.slice(trace.findIndex(each => each.level === level) + 1).find(each => each.access !== undefined)
+  return {
+    command: ['entity', 'clear', entity, ...resourceFlag(only)],
+    lines: [
+      `This removes the switch of ${scopeWords(scope)}: requests are admitted again, within the limits.`,
+      ...(next?.access === 'disabled'
+        ? [`But not for ${resource}: the switch of ${scopeWords(next.scope)} still refuses them.`]
+        : []),
+    ],
+    perform: () => switched(source, {id: entity, resource: only}, undefined),
+  }
+}
+
+async function switched(
+  {namespace, where}: ActionSource,
+  whose: Parameters<typeof switchEntity>[1],
+  access: AccessSwitch | undefined,
+): Promise<readonly string[]> {
+  const {lines, warnings} = await switchEntity(namespace, whose, access, {where, progress: NO_PROGRESS})
+  return [...lines, ...warnings]
+}
+
+async function entityNotes(namespace: NamespaceRepository, entity: string, resource: string): Promise<string[]> {
+  const [{found}, children] = await Promise.all([
+    switchExceptions(namespace, entityScope({id: entity, resource: undefined}), 'disabled'),
+    namespace.entities.children(entity),
+  ])
+  const resources = new Set<string>()
+  for await (const bucket of namespace.buckets.ofEntity(entity)) resources.add(bucket.resource)
+  const exempt = found.map(({scope, access}) => `${scope.resource} (${access})`)
+  const others = [...resources].filter(name => name !== resource).sort()
+  return [
+    ...(others.length === 0
+      ? []
+      : [`It has buckets for ${listed(others)} too. Only for ${resource}: add --resource ${resource} to the command.`]),
+    ...(exempt.length === 0 ? [] : [`Not for ${listed(exempt)}: switches of its own count there.`]),
+    ...(children.length === 0
+      ? []
+      : [
+          `It has ${formatPlural(children.length, 'child', 'children')}: requests that are charged to it too are refused as well.`,
+        ]),
+  ]
+}
+
+const MOST_NAMES = 5
+
+function listed(names: readonly string[]): string {
+  const rest = names.length - MOST_NAMES
+  return rest > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${formatCount(rest)} more` : formatList(names)
+}
+
+const accessAt = (trace: Resolution['trace'], level: string): AccessSwitch | undefined =>
+  trace.find(each => each.level === level)?.access
+
+const resourceFlag = (resource: string | undefined): string[] =>
+  resource === undefined ? [] : ['--resource', resource]
+
+const nothingToDo = (message: string): ZaelError => new ZaelError('conflict', 'watch.nothing-to-do', message)
+
+interface ActionSource {
+  readonly namespace: NamespaceRepository
+  readonly nowMs: number
+  /** Flags for suggested commands, each with a leading space. */
+  readonly where: string
+}
+
+/** Discards progress output: the live view owns the screen. */
+const NO_PROGRESS = new Writable({write: (_chunk, _encoding, done) => done()})

@@ -1,6 +1,7 @@
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import {type BucketView, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
 import {visitLevels} from './levels.js'
-import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
+import type {FindReading, Reading, RefusedBy, Row, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
 
 const NEAR_FRACTION = 0.2
@@ -73,7 +74,7 @@ function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
   return fits
 }
 
-export function typicalByName({bucket, typical}: Reading, nowMs: number): Map<string, number> {
+function typicalByName({bucket, typical}: Reading, nowMs: number): Map<string, number> {
   const byName = new Map<string, number>()
   visitLevels(bucket, nowMs, name => byName.set(name, typical[byName.size] ?? 1))
   return byName
@@ -122,4 +123,46 @@ function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number
 export function bySeverity(a: LimitSummary, b: LimitSummary): number {
   const severity = SEVERITY[b.status] - SEVERITY[a.status]
   return severity || a.left - b.left || (b.ratePerSecond ?? 0) - (a.ratePerSecond ?? 0)
+}
+
+export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row {
+  const {id, bucket, used, writePressure, readAtMs, requests} = reading
+  const view = viewBucket(bucket, nowMs)
+  const {status, refusedBy, worst} = statusAt(reading, nowMs, find)
+  const tightest = view.limits.find(({name}) => name === worst?.name)
+  return {
+    id,
+    entity: bucket.entity,
+    resource: bucket.resource,
+    view,
+    tightest,
+    ratePerSecond: worst?.ratePerSecond ?? null,
+    rates: reading.ratePerSecond,
+    used,
+    shardCount: bucket.shardCount,
+    imbalance: tightest ? imbalanceOf(view, tightest) : 0,
+    writePressure,
+    status,
+    refusedBy,
+    requests,
+    typical: typicalByName(reading, nowMs),
+    emptyInMs: worst?.emptyInMs ?? null,
+    fullInMs: tightest ? fullInMs(tightest, worst?.ratePerSecond ?? null, nowMs) : null,
+    ageMs: Math.max(0, nowMs - readAtMs),
+  }
+}
+
+function imbalanceOf({shards}: BucketView, {name}: LimitLevel): number {
+  const fractions = shards.flatMap(({limits}) =>
+    limits.flatMap(limit => (limit.name === name && limit.capacity > 0 ? [limit.level / limit.capacity] : [])),
+  )
+  return fractions.length < 2 ? 0 : Math.max(...fractions) - Math.min(...fractions)
+}
+
+function fullInMs(limit: LimitLevel, ratePerSecond: number | null, nowMs: number): number | null {
+  const {level, capacity, refillPerSecond, quota, resetsAt} = limit
+  if (level >= capacity) return 0
+  if (quota) return resetsAt === undefined ? null : Date.parse(resetsAt) - nowMs
+  if (ratePerSecond === null || ratePerSecond >= refillPerSecond) return null
+  return ((capacity - level) / (refillPerSecond - ratePerSecond)) * 1000
 }

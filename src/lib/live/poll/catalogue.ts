@@ -3,9 +3,8 @@ import {addressOf, MAX_SHARDS, type ShardedBucket, shardCountOf} from '../../rep
 import type {CountedShard, ShardAddress} from '../../repository/buckets/pages.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
 import type {Reading} from '../model/model.js'
-import {compactRecord} from './compact.js'
 import type {PollCandidate} from './poll-plan.js'
-import {bucketId, nextReading} from './reading.js'
+import {bucketId, compactRecord, nextReading} from './reading.js'
 
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]

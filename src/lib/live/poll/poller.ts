@@ -1,16 +1,20 @@
+import {batchGet} from '../../dynamo/batch.js'
 import {CapacityMeter, type CapacityTotals, meteredTransport} from '../../dynamo/capacity.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {readAddressPage, readShardsAt} from '../../repository/buckets/pages.js'
+import {EndedCopies} from '../../repository/limits/ended-copies.js'
+import {readLimitUnits, type UnitsByLimit} from '../../repository/limits/units.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {NamespaceTable, Table} from '../../repository/table/table.js'
+import {type NamespaceTable, type Table, untilAborted} from '../../repository/table/table.js'
 import type {Item} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {keys} from '../../schema/keys.js'
+import {readString} from '../../schema/read.js'
 import type {PollFacts, WatchData, WatchScope} from '../model/model.js'
 import {Catalogue} from './catalogue.js'
-import {trimmedRecord} from './compact.js'
-import {EntityNames, NamespaceFacts} from './namespace-facts.js'
 import {PackedReadings} from './packed-readings.js'
 import {affordableShards, isListingDue, MAX_PAGE, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
-import {bucketId, entityOf} from './reading.js'
+import {bucketId, entityOf, trimmedRecord} from './reading.js'
 
 /** Buckets of ended boosts to resolve in one poll, at up to five read units each. */
 const COPIES_PER_POLL = 5
@@ -200,4 +204,63 @@ export async function takeReadings(
   const {read: readUnits, calls} = poller.cost
   const lastPoll = {...result.lastPoll, durationMs, readUnits, calls}
   return {...result, units: poller.currencies, lastPoll}
+}
+
+/** The facts rarely change, and cost two reads. */
+const INTERVAL_MS = 30_000
+
+class NamespaceFacts {
+  readonly #table: NamespaceTable
+  #loadedAtMs = Number.NEGATIVE_INFINITY
+  /** The same object until it changes. */
+  units: UnitsByLimit = new Map()
+  /** Shows buckets of ended boosts under the limits in force; `undefined` before the first load. */
+  copies: EndedCopies | undefined
+
+  constructor(table: NamespaceTable) {
+    this.#table = table
+  }
+
+  async load(signal: AbortSignal): Promise<void> {
+    const nowMs = this.#table.clock()
+    if (nowMs - this.#loadedAtMs < INTERVAL_MS) return
+    const table = untilAborted(this.#table, signal)
+    const units = await readLimitUnits(table)
+    const isSame = units.size === this.units.size && [...units].every(([name, unit]) => this.units.get(name) === unit)
+    if (!isSame) this.units = units
+    this.copies = await EndedCopies.read(table)
+    this.#loadedAtMs = nowMs
+  }
+}
+
+const NAMES_PER_POLL = 20
+
+class EntityNames {
+  readonly #table: NamespaceTable
+  readonly #known = new Set<string>()
+  #names: ReadonlyMap<string, string> = new Map()
+
+  constructor(table: NamespaceTable) {
+    this.#table = table
+  }
+
+  /** Without names equal to the id. The same object until a name is added. */
+  get names(): ReadonlyMap<string, string> {
+    return this.#names
+  }
+
+  async load(entities: Iterable<string>, signal: AbortSignal): Promise<void> {
+    const unknown = [...new Set(entities)].filter(entity => !this.#known.has(entity)).slice(0, NAMES_PER_POLL)
+    if (unknown.length === 0) return
+    const {transport, name, backoff, namespace} = this.#table
+    const wanted = unknown.map(entity => keys.entity(namespace, entity))
+    const projection = [attributes.entity.entity, attributes.entity.name]
+    const items = await batchGet(transport, name, wanted, {backoff, signal, projection})
+    for (const entity of unknown) this.#known.add(entity)
+    const found = [...items.values()].flatMap((item): [string, string][] => {
+      const [entity, text] = projection.map(attribute => readString(item, attribute))
+      return entity !== undefined && text && text !== entity ? [[entity, text]] : []
+    })
+    if (found.length > 0) this.#names = new Map([...this.#names, ...found])
+  }
 }

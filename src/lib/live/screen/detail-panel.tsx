@@ -11,7 +11,7 @@ import {
 import {textStart, textWidth} from '../../core/text/text-width.js'
 import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
 import {type Detail, type Reading, type Row, USAGE_HOURS, type WatchData} from '../model/model.js'
-import {rowAt} from '../model/rows.js'
+import {rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {amountText, cell, columnsOf, type Line, seg, type Tone, wrapPieces} from './line.js'

@@ -6,8 +6,8 @@ import {
   formatShortTokens,
   formatTimeOfDay,
 } from '../../core/text/text.js'
-import {filterProblem} from '../model/filter.js'
 import type {WatchData} from '../model/model.js'
+import {filterProblem} from '../model/rank.js'
 import {type ActionMode, isActionMode} from '../state/actions.js'
 import {TABS} from '../state/screen-state.js'
 import {type Frame, listIds} from './frame.js'

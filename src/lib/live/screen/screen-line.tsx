@@ -1,7 +1,6 @@
 import {Box, Transform} from 'ink'
 import {createContext, memo, use} from 'react'
-import {clip, columnsOf, isSameLine, type Line} from './line.js'
-import {type Palette, paletteFor} from './palette.js'
+import {clip, columnsOf, isSameLine, type Line, type Palette, paletteFor} from './line.js'
 
 export interface Canvas {
   readonly columns: number

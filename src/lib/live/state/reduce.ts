@@ -1,7 +1,7 @@
 import {shellWord} from '../../core/text/text.js'
 import {graphemesOf} from '../../core/text/text-width.js'
-import {filterProblem, resourceFilter} from '../model/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../model/model.js'
+import {filterProblem, resourceFilter} from '../model/rank.js'
 import {answered, openAction, reduceAction, scrolledAction} from './action-state.js'
 import {type ActionEvent, type ActionKey, isActionMode} from './actions.js'
 import {actionOf, type KeyPress, keyStrokesOf} from './keys.js'

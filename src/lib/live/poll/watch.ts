@@ -1,19 +1,11 @@
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {Table} from '../../repository/table/table.js'
-import type {
-  Detail,
-  HealthLine,
-  HealthSource,
-  Reading,
-  Watch,
-  WatchData,
-  WatchScope,
-  WhySource,
-  WhyText,
-} from '../model/model.js'
+import type {HealthSource, Reading, Watch, WatchData, WatchScope, WhySource} from '../model/model.js'
 import {loadDetail} from './detail.js'
 import {PollStats} from './poll-plan.js'
 import {BucketPoller} from './poller.js'
+
+type LoadedPart = 'health' | 'detail' | 'why'
 
 export interface WatchOptions {
   readonly repository: NamespaceRepository
@@ -52,9 +44,7 @@ class RunningWatch implements Watch {
   #isPolling = false
   #pending: Promise<void> | undefined
   #pollTimer: unknown
-  #healthLoad: PeriodicLoad<readonly HealthLine[]> | undefined
-  #detailLoad: PeriodicLoad<Detail> | undefined
-  #whyLoad: PeriodicLoad<WhyText> | undefined
+  readonly #loads = new Map<LoadedPart, AbortController>()
 
   constructor(options: WatchOptions) {
     const {table, repository, scope, intervalMs, timers = NODE_TIMERS} = options
@@ -99,9 +89,7 @@ class RunningWatch implements Watch {
   async stop(): Promise<void> {
     this.#stopped.abort()
     this.#timers.clearTimeout(this.#pollTimer)
-    this.#healthLoad?.stop()
-    this.#detailLoad?.stop()
-    this.#whyLoad?.stop()
+    for (const load of this.#loads.values()) load.abort()
     await this.#pending
   }
 
@@ -129,59 +117,73 @@ class RunningWatch implements Watch {
   }
 
   setDetail(id: string | undefined): void {
-    this.#detailLoad?.stop()
-    this.#detailLoad = undefined
-    if (id !== this.#data.detail?.id) this.#change({detail: undefined})
-    const reading = id === undefined ? undefined : this.#reading(id)
-    if (!reading || this.#isStopped) return
+    const reading = this.#opened('detail', id)
+    if (!reading) return
     const {repository, table} = this.#options
     const source = {table: {...table, namespace: repository.id}, known: (other: string) => this.#reading(other)}
-    this.#detailLoad = this.#loadPeriodically(
-      DETAIL_INTERVAL_MS,
-      signal => loadDetail(source, this.#reading(reading.id) ?? reading, signal),
-      detail => this.#change({detail}),
+    this.#loadPeriodically('detail', DETAIL_INTERVAL_MS, signal =>
+      loadDetail(source, this.#reading(reading.id) ?? reading, signal),
     )
   }
 
   setWhy(id: string | undefined): void {
-    this.#whyLoad?.stop()
-    this.#whyLoad = undefined
-    if (id !== this.#data.why?.id) this.#change({why: undefined})
-    const reading = id === undefined ? undefined : this.#reading(id)
-    if (id === undefined || !reading || this.#isStopped) return
+    const reading = this.#opened('why', id)
+    if (!reading) return
     const {entity, resource} = reading.bucket
-    this.#whyLoad = this.#loadPeriodically(
-      WHY_INTERVAL_MS,
-      async signal => {
-        const lines = (await this.#options.why?.({entity, resource}, signal).catch(problemLines)) ?? []
-        return {id, loadedAtMs: this.now(), lines}
-      },
-      why => this.#change({why}),
-    )
+    this.#loadPeriodically('why', WHY_INTERVAL_MS, async signal => {
+      const lines = (await this.#options.why?.({entity, resource}, signal).catch(problemLines)) ?? []
+      return {id: reading.id, loadedAtMs: this.now(), lines}
+    })
   }
 
   watchHealth(isWatched: boolean): void {
-    if (isWatched === (this.#healthLoad !== undefined) || this.#isStopped) return
-    this.#healthLoad?.stop()
-    this.#healthLoad = undefined
+    if (isWatched === this.#loads.has('health') || this.#isStopped) return
+    this.#stopLoad('health')
     if (!isWatched) return
-    this.#healthLoad = this.#loadPeriodically(
-      HEALTH_INTERVAL_MS,
-      async signal => (await this.#options.health?.(signal).catch(unknownHealth)) ?? [],
-      lines => {
-        const own = this.#stats.healthLines(this.#poller.cost.read, this.#data.known.unreadable)
-        this.#change({health: [...lines, ...own]})
-      },
-    )
+    this.#loadPeriodically('health', HEALTH_INTERVAL_MS, async signal => {
+      const lines = (await this.#options.health?.(signal).catch(unknownHealth)) ?? []
+      return [...lines, ...this.#stats.healthLines(this.#poller.cost.read, this.#data.known.unreadable)]
+    })
   }
 
-  #loadPeriodically<T>(
+  #opened(part: 'detail' | 'why', id: string | undefined): Reading | undefined {
+    this.#stopLoad(part)
+    if (id !== this.#data[part]?.id) this.#change({[part]: undefined})
+    return id === undefined || this.#isStopped ? undefined : this.#reading(id)
+  }
+
+  #stopLoad(part: LoadedPart): void {
+    this.#loads.get(part)?.abort()
+    this.#loads.delete(part)
+  }
+
+  /** Each load has its own signal: late responses to a stopped one are ignored, and nothing waits for them. */
+  #loadPeriodically<Part extends LoadedPart>(
+    part: Part,
     intervalMs: number,
-    load: (signal: AbortSignal) => Promise<T>,
-    onLoaded: (loaded: T) => void,
-  ): PeriodicLoad<T> {
-    const isPaused = () => this.#data.isPaused
-    return new PeriodicLoad({timers: this.#timers, intervalMs, load, onLoaded, isPaused})
+    load: (signal: AbortSignal) => Promise<WatchData[Part]>,
+  ): void {
+    const stopped = new AbortController()
+    const {signal} = stopped
+    let timer: unknown
+    this.#loads.set(part, stopped)
+    signal.addEventListener('abort', () => this.#timers.clearTimeout(timer))
+    const run = async (): Promise<void> => {
+      try {
+        const loaded = await load(signal)
+        if (signal.aborted) return
+        this.#change({[part]: loaded})
+      } catch (error) {
+        // An aborted request may end with any error.
+        if (signal.aborted) return
+        throw error
+      }
+      wait()
+    }
+    const wait = (): void => {
+      timer = this.#timers.setTimeout(() => (this.#data.isPaused ? wait() : void run()), intervalMs)
+    }
+    void run()
   }
 
   #reading(id: string): Reading | undefined {
@@ -252,52 +254,4 @@ export interface Timers {
 const NODE_TIMERS: Timers = {
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: timer => clearTimeout(timer as NodeJS.Timeout),
-}
-
-interface PeriodicLoadOptions<T> {
-  readonly timers: Timers
-  readonly intervalMs: number
-  readonly load: (signal: AbortSignal) => Promise<T>
-  readonly onLoaded: (loaded: T) => void
-  readonly isPaused: () => boolean
-}
-
-/** Each instance has its own signal: late responses to a stopped one are ignored, and nothing waits for them. */
-class PeriodicLoad<T> {
-  readonly #options: PeriodicLoadOptions<T>
-  readonly #stopped = new AbortController()
-  #timer: unknown
-
-  constructor(options: PeriodicLoadOptions<T>) {
-    this.#options = options
-    void this.#load()
-  }
-
-  stop(): void {
-    this.#stopped.abort()
-    this.#options.timers.clearTimeout(this.#timer)
-  }
-
-  async #load(): Promise<void> {
-    const {load, onLoaded} = this.#options
-    const {signal} = this.#stopped
-    try {
-      const loaded = await load(signal)
-      if (signal.aborted) return
-      onLoaded(loaded)
-    } catch (error) {
-      // An aborted request may end with any error.
-      if (signal.aborted) return
-      throw error
-    }
-    this.#wait()
-  }
-
-  #wait(): void {
-    const {timers, intervalMs, isPaused} = this.#options
-    this.#timer = timers.setTimeout(() => {
-      if (isPaused()) this.#wait()
-      else void this.#load()
-    }, intervalMs)
-  }
 }

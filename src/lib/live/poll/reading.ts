@@ -160,17 +160,11 @@ function oneOfIdle<K>(
   figures: ReadonlyMap<K, number>,
   idle: Map<string, ReadonlyMap<K, number>>,
 ): ReadonlyMap<K, number> {
-  if ([...figures.values()].some(figure => figure !== 0)) return figures
-  const names = [...figures.keys()].join('#')
-  const known = idle.get(names)
-  if (known) return known
-  idle.set(names, figures)
-  return figures
+  const isIdle = [...figures.values()].every(figure => figure === 0)
+  return isIdle ? once(idle, [...figures.keys()].join('#'), figures) : figures
 }
 
 /** Names, capacities and rates repeat between buckets; balances do not. */
-const MAX_SHARED = 10_000
-
 interface SharedFields
   extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
   readonly limits: ReadonlyArray<readonly [name: string, rate: Rate]>
@@ -245,9 +239,5 @@ function sharedFieldsOf({namespace, resource, shard, shardCount, cascade, parent
   })
   const rates = limits.flatMap(([name, rate]) => [name, ...Object.values(rate)])
   const key = [namespace, resource, shard, shardCount, cascade, parent ?? '', ...rates].join('#')
-  const known = sharedFields.get(key)
-  if (known) return known
-  const fields = {namespace, resource, shard, shardCount, cascade, parent, limits}
-  if (sharedFields.size < MAX_SHARED) sharedFields.set(key, fields)
-  return fields
+  return once(sharedFields, key, {namespace, resource, shard, shardCount, cascade, parent, limits})
 }

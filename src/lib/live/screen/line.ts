@@ -85,66 +85,33 @@ export interface Style {
 
 export type Palette = Readonly<Record<Tone, Style>>
 
-type Colour = 'ok' | 'near' | 'over' | 'disabled' | 'history'
-
-const sgr = (parameters: string): string => `\u001b[${parameters}m`
-const style = (open: string, close: string): Style => ({open: sgr(open), close: sgr(close)})
-
 const NONE: Style = {open: '', close: ''}
-const BOLD = style('1', '22')
-const DEFAULT_COLOUR = '39'
-const SHAPES = {plain: NONE, dim: style('2', '22'), strong: BOLD, title: BOLD, chosen: style('7', '27')}
 
-/** Okabe-Ito palette as RGB: distinguishable with every kind of colour blindness. */
-const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
-  ok: [0x56, 0xb4, 0xe9],
-  near: [0xe6, 0x9f, 0x00],
-  over: [0xd5, 0x5e, 0x00],
-  disabled: [0xcc, 0x79, 0xa7],
-  history: [0x00, 0x72, 0xb2],
-}
-
-/** Cyan, yellow, red, magenta, blue: never red against green. */
-const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', disabled: '35', history: '34'}
+/** For 16, 256 and all colours: the Okabe-Ito palette, distinguishable with every kind of colour blindness. */
+const COLOURS = {
+  ok: ['36', '38;5;74', '38;2;86;180;233'],
+  near: ['33', '38;5;178', '38;2;230;159;0'],
+  over: ['31', '38;5;166', '38;2;213;94;0'],
+  disabled: ['35', '38;5;175', '38;2;204;121;167'],
+  history: ['34', '38;5;25', '38;2;0;114;178'],
+} as const
 
 export function paletteFor(colourBits: number): Palette {
-  if (colourBits >= 24) return palette(colour => `38;2;${OKABE_ITO[colour].join(';')}`)
-  if (colourBits >= 8) return palette(colour => `38;5;${nearestOf256(...OKABE_ITO[colour])}`)
-  if (colourBits >= 4) return palette(colour => SIXTEEN[colour])
+  const sgr = (parameters: string): string => `\u001b[${parameters}m`
+  const style = (open: string, close: string) => (colourBits < 4 ? NONE : {open: sgr(open), close: sgr(close)})
+  const coloured = (colour: keyof typeof COLOURS) =>
+    style(COLOURS[colour][colourBits >= 24 ? 2 : colourBits >= 8 ? 1 : 0], '39')
+  const [bold, over] = [style('1', '22'), coloured('over')]
   return {
     plain: NONE,
-    dim: NONE,
-    strong: NONE,
-    title: NONE,
-    chosen: NONE,
-    ok: NONE,
-    near: NONE,
-    over: NONE,
-    disabled: NONE,
-    history: NONE,
-  }
-}
-
-function palette(of: (colour: Colour) => string): Palette {
-  const coloured = (colour: Colour) => style(of(colour), DEFAULT_COLOUR)
-  const over = {open: BOLD.open + coloured('over').open, close: coloured('over').close + BOLD.close}
-  return {
-    ...SHAPES,
+    dim: style('2', '22'),
+    strong: bold,
+    title: bold,
+    chosen: style('7', '27'),
     ok: coloured('ok'),
     near: coloured('near'),
-    over,
+    over: {open: bold.open + over.open, close: over.close + bold.close},
     disabled: coloured('disabled'),
     history: coloured('history'),
   }
-}
-
-/** Colours 16 to 231 are a cube with these six steps per channel. */
-const STEPS = [0, 95, 135, 175, 215, 255]
-
-function nearestOf256(red: number, green: number, blue: number): number {
-  const [r = 0, g = 0, b = 0] = [red, green, blue].map(part => {
-    const distances = STEPS.map(step => Math.abs(step - part))
-    return distances.indexOf(Math.min(...distances))
-  })
-  return 16 + 36 * r + 6 * g + b
 }

@@ -5,12 +5,12 @@ import {wrapped} from '../../core/text/wrap.js'
 import type {HealthLine, RowStatus} from '../model/model.js'
 import {rowAt} from '../model/status.js'
 import type {Extent} from '../state/reduce.js'
-import {Action, actionHeight, actionLines} from './action-panel.js'
-import {DrillIn, detailLines} from './detail-panel.js'
+import {actionLines, actionTitle} from './action-panel.js'
+import {detailLines} from './detail-panel.js'
 import {Footer} from './footer-panel.js'
 import {type Frame, isTooSmall, listIds, MIN_SIZE} from './frame.js'
 import {Header} from './header-panel.js'
-import {Help, helpHeight, helpLines} from './help-panel.js'
+import {helpLines} from './help-panel.js'
 import {cell, type Line, type Palette, seg} from './line.js'
 import {Overview, TONE_OF_STATUS} from './overview-panel.js'
 import {Resources} from './resources-panel.js'
@@ -43,32 +43,53 @@ export function Screen({frame, palette}: {readonly frame: Frame; readonly palett
 }
 
 function Body({frame}: {readonly frame: Frame}) {
-  const {mode, tab, detailId, whyId, action} = frame.state
-  if (mode === 'help') return <Help frame={frame} />
-  if (action) return <Action frame={frame} action={action} />
-  if (whyId !== undefined) return <Why frame={frame} />
-  if (detailId !== undefined) return <DrillIn frame={frame} />
+  const text = scrolledText(frame)
+  if (text) return <ScrolledLines frame={frame} text={text} />
+  const {tab} = frame.state
   if (tab === 'resources') return <Resources frame={frame} />
-  return tab === 'health' ? <Health frame={frame} /> : <Overview frame={frame} />
+  return tab === 'health' ? <ScreenLines lines={healthLines(frame)} /> : <Overview frame={frame} />
+}
+
+interface ScrolledText {
+  /** Lines that stay above the others; the first also shows the position. */
+  readonly fixed: readonly Line[]
+  readonly lines: readonly Line[]
+  readonly top: number
+}
+
+/** Text in place of a list. */
+function scrolledText(frame: Frame): ScrolledText | undefined {
+  const {mode, action, whyId, whyTop, detailId, detailTop, helpTop} = frame.state
+  if (mode === 'help') return {fixed: [[seg('Keys here', 'title')]], lines: helpLines(frame), top: helpTop}
+  if (action) return {fixed: [actionTitle(frame, action), []], lines: actionLines(frame, action), top: action.top}
+  if (whyId !== undefined) return {fixed: [], lines: explanationLines(frame), top: whyTop}
+  return detailId === undefined ? undefined : {fixed: [], lines: detailLines(frame), top: detailTop}
+}
+
+const scrolledHeight = ({heights}: Frame, text: ScrolledText | undefined): number =>
+  Math.max(0, heights.text - (text?.fixed.length ?? 0))
+
+function ScrolledLines({frame, text}: {readonly frame: Frame; readonly text: ScrolledText}) {
+  const {fixed, lines} = text
+  const height = scrolledHeight(frame, text)
+  const top = Math.max(0, Math.min(text.top, lines.length - height))
+  const visible = lines.slice(top, top + height)
+  const position = `  lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
+  const [title, ...below] = fixed
+  const shown = title && visible.length < lines.length ? [...title, seg(position, 'near')] : title
+  return <ScreenLines lines={[...(shown ? [shown] : []), ...below, ...visible]} />
 }
 
 export function extentOf(frame: Frame): Extent {
-  const {state, data, ranking, heights, settings, levelsAtMs} = frame
+  const {state, data, ranking, heights, settings, levelsAtMs, size} = frame
   const ids = listIds(state, data, ranking)
   const rowOf = (id: string) => {
     const reading = data.readings.get(id)
     return reading && rowAt(reading, levelsAtMs, other => data.readings.get(other))
   }
-  return {ids, height: heights.body, text: textExtent(frame), typedFlags: settings.typedFlags ?? '', rowOf}
-}
-
-function textExtent(frame: Frame): Extent['text'] {
-  const {state, heights, size} = frame
-  if (isTooSmall(size)) return {length: 0, height: 0}
-  if (state.mode === 'help') return {length: helpLines(frame).length, height: helpHeight(frame)}
-  if (state.action) return {length: actionLines(frame, state.action).length, height: actionHeight(frame)}
-  if (state.whyId !== undefined) return {length: explanationLines(frame).length, height: heights.text}
-  return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
+  const shown = isTooSmall(size) ? undefined : scrolledText(frame)
+  const text = {length: shown?.lines.length ?? 0, height: isTooSmall(size) ? 0 : scrolledHeight(frame, shown)}
+  return {ids, height: heights.body, text, typedFlags: settings.typedFlags ?? '', rowOf}
 }
 
 const NAME_WIDTH = 20
@@ -78,10 +99,6 @@ const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   warn: 'near',
   bad: 'over',
   unknown: 'gone',
-}
-
-function Health({frame}: {readonly frame: Frame}) {
-  return <ScreenLines lines={healthLines(frame)} />
 }
 
 function healthLines({data, cursor, heights, settings}: Frame): Line[] {
@@ -99,13 +116,6 @@ function healthLines({data, cursor, heights, settings}: Frame): Line[] {
       seg(` ${text}`, state === 'unknown' ? 'dim' : 'plain'),
     ]
   })
-}
-
-function Why({frame}: {readonly frame: Frame}) {
-  const lines = explanationLines(frame)
-  const {state, heights} = frame
-  const top = Math.max(0, Math.min(state.whyTop, lines.length - heights.text))
-  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
 }
 
 function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {

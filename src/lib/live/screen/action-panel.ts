@@ -2,7 +2,6 @@ import {wrapped, wrappedCommand} from '../../core/text/wrap.js'
 import type {ActionKind, OpenAction} from '../state/actions.js'
 import type {Frame} from './frame.js'
 import {type Line, seg, type Tone} from './line.js'
-import {ScreenLines} from './screen-line.js'
 
 const TITLES: Readonly<Record<ActionKind, string>> = {
   reset: 'Reset',
@@ -11,19 +10,10 @@ const TITLES: Readonly<Record<ActionKind, string>> = {
   unblock: 'Unblock',
 }
 
-export function Action({frame, action}: {readonly frame: Frame; readonly action: OpenAction}) {
-  const lines = actionLines(frame, action)
-  const height = actionHeight(frame)
-  const top = Math.max(0, Math.min(action.top, lines.length - height))
-  const visible = lines.slice(top, top + height)
-  const {dot} = frame.settings.glyphs
+export function actionTitle(frame: Frame, action: OpenAction): Line {
   const {kind, target} = action
-  const position = `  lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
-  const title = [
-    seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}${resultWord(frame, action)}`, 'title'),
-    ...(visible.length < lines.length ? [seg(position, 'near')] : []),
-  ]
-  return <ScreenLines lines={[title, [], ...visible]} />
+  const {dot} = frame.settings.glyphs
+  return [seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}${resultWord(frame, action)}`, 'title')]
 }
 
 function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
@@ -31,8 +21,6 @@ function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {
   if (!isFailed) return ': done'
   return question ? ': failed' : ': not possible'
 }
-
-export const actionHeight = ({heights}: Frame): number => Math.max(0, heights.text - 2)
 
 export function actionLines(frame: Frame, action: OpenAction): Line[] {
   const {state, size} = frame

@@ -16,19 +16,11 @@ import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {amountText, cell, columnsOf, type Line, seg, type Tone, wrapPieces} from './line.js'
 import {TONE_OF_STATUS, untilText} from './overview-panel.js'
-import {ScreenLines} from './screen-line.js'
 
 const NAME_WIDTH = 12
 const SHARD_GAUGE_WIDTH = 10
 const GAP = '  '
 const INDENT = 6
-
-export function DrillIn({frame}: {readonly frame: Frame}) {
-  const lines = detailLines(frame)
-  const {state, heights} = frame
-  const top = Math.max(0, Math.min(state.detailTop, lines.length - heights.text))
-  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
-}
 
 export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
@@ -49,10 +41,7 @@ export function detailLines(frame: Frame): Line[] {
     ...drainLines(row, data, glyphs),
     ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, space)),
     ...(detail
-      ? [
-          ...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn),
-          ...loadedLines(detail, {nowMs, width: size.columns, glyphs}),
-        ]
+      ? [...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn), ...loadedLines(detail, frame)]
       : [[], [seg('Loading the rest.', 'dim')]]),
   ]
 }
@@ -177,17 +166,9 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
   )
 }
 
-interface LoadedSpace {
-  readonly nowMs: number
-  readonly width: number
-  readonly glyphs: GlyphSet
-}
-
-function loadedLines(
-  {limits, units, usage, audit, problems, loadedAtMs}: Detail,
-  {nowMs, width, glyphs}: LoadedSpace,
-): Line[] {
-  const age = agoText(loadedAtMs, nowMs)
+function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail, frame: Frame): Line[] {
+  const {glyphs} = frame.settings
+  const age = agoText(loadedAtMs, frame.nowMs)
   return [
     ...section(
       'Effective limits and their source',
@@ -197,7 +178,7 @@ function loadedLines(
     ...section(
       'Usage',
       [
-        ...usageChart(usage, {nowMs, width, glyphs, units}),
+        ...usageChart(usage, units, frame),
         ...usage
           .slice(0, LISTED_HOURS)
           .map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each, units))]),
@@ -314,54 +295,31 @@ function consumedOf({bucket}: Reading, limit: string): number {
 const HOUR_MS = 3_600_000
 const ROOMY = 100
 
-interface ChartSpace {
-  readonly nowMs: number
-  readonly width: number
-  readonly glyphs: GlyphSet
-  readonly units: Detail['units']
-}
-
 /** The last 24 hours, oldest on the left, scaled to the busiest hour. */
-function usageChart(usage: Detail['usage'], {nowMs, width, glyphs, units}: ChartSpace): Line[] {
+function usageChart(usage: Detail['usage'], units: Detail['units'], {nowMs, size, settings}: Frame): Line[] {
   const hour = Math.floor(nowMs / HOUR_MS)
   const recent = usage.flatMap(each => {
     const at = USAGE_HOURS - 1 - (hour - Math.floor(Date.parse(each.start) / HOUR_MS))
     return at >= 0 && at < USAGE_HOURS ? [{...each, at}] : []
   })
   const names = [...new Set(recent.flatMap(({counters}) => Object.keys(counters)))].sort()
-  const perHour = width >= ROOMY ? 2 : 1
-  const lines = names.map(name => {
-    const values = new Map(recent.map(({at, counters}) => [at, counters[name] ?? 0]))
-    return chartLine(name, values, {perHour, glyphs, unit: units.get(name), tone: 'history'})
-  })
-  if (recent.some(({refused}) => refused > 0))
-    lines.push(
-      chartLine('refused', new Map(recent.map(({at, refused}) => [at, refused])), {
-        perHour,
-        glyphs,
-        unit: undefined,
-        tone: 'over',
-      }),
-    )
-  return lines
-}
-
-interface LineStyle {
-  readonly perHour: number
-  readonly glyphs: GlyphSet
-  readonly unit: string | undefined
-  readonly tone: Tone
-}
-
-function chartLine(name: string, values: ReadonlyMap<number, number>, {perHour, glyphs, unit, tone}: LineStyle): Line {
-  const amount = (tokens: number) => amountText(tokens, unit, formatShortNumber)
-  const most = Math.max(0, ...values.values())
-  const total = [...values.values()].reduce((sum, each) => sum + each, 0)
-  const shares = Array.from({length: USAGE_HOURS}, (_, at) => (most > 0 ? (values.get(at) ?? 0) / most : 0))
-  const wide = shares.flatMap(share => Array.from({length: perHour}, () => share))
-  return [
-    seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
-    seg(sparkline(wide, wide.length, glyphs), tone),
-    seg(`  ${amount(total)} in 24 h, at most ${amount(most)}/h`, 'dim'),
-  ]
+  const {glyphs} = settings
+  const perHour = size.columns >= ROOMY ? 2 : 1
+  const chartLine = (name: string, tone: Tone, countOf: (hour: (typeof recent)[number]) => number): Line => {
+    const values = new Map(recent.map(each => [each.at, countOf(each)]))
+    const amount = (tokens: number) =>
+      amountText(tokens, tone === 'history' ? units.get(name) : undefined, formatShortNumber)
+    const most = Math.max(0, ...values.values())
+    const total = [...values.values()].reduce((sum, each) => sum + each, 0)
+    const shares = Array.from({length: USAGE_HOURS}, (_, at) => (most > 0 ? (values.get(at) ?? 0) / most : 0))
+    const wide = shares.flatMap(share => Array.from({length: perHour}, () => share))
+    return [
+      seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
+      seg(sparkline(wide, wide.length, glyphs), tone),
+      seg(`  ${amount(total)} in 24 h, at most ${amount(most)}/h`, 'dim'),
+    ]
+  }
+  const lines = names.map(name => chartLine(name, 'history', ({counters}) => counters[name] ?? 0))
+  const isRefused = recent.some(({refused}) => refused > 0)
+  return isRefused ? [...lines, chartLine('refused', 'over', ({refused}) => refused)] : lines
 }

@@ -2,22 +2,9 @@ import {textWidth} from '../../core/text/text-width.js'
 import {bindingsOf, type KeyBinding} from '../state/keys.js'
 import type {Frame} from './frame.js'
 import {cell, type Line, seg, wrapPieces} from './line.js'
-import {ScreenLines} from './screen-line.js'
 
 const COLUMN_WIDTH = 40
 const GAP = '  '
-
-export function Help({frame}: {readonly frame: Frame}) {
-  const lines = helpLines(frame)
-  const height = helpHeight(frame)
-  const top = Math.max(0, Math.min(frame.state.helpTop, lines.length - height))
-  const visible = lines.slice(top, top + height)
-  const position = `${GAP}lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
-  const title = [seg('Keys here', 'title'), ...(visible.length < lines.length ? [seg(position, 'near')] : [])]
-  return <ScreenLines lines={[title, ...visible]} />
-}
-
-export const helpHeight = ({heights}: Frame): number => Math.max(0, heights.text - 1)
 
 export function helpLines({state, settings, size}: Frame): Line[] {
   const valid = bindingsOf(state.canAct).filter(({isValid}) => isValid(state.helpOver, state.tab))

@@ -169,8 +169,8 @@ describeOnEngine('zael watch --once --all', () => {
 
   it('has everything of each reading', async () => {
     for (const [live, whole] of await polls())
-      for (const [id, {bucket, ...reading}] of live.readings) {
-        const {bucket: packed, ...rest} = whole.readings.get(id) ?? {bucket: undefined}
+      for (const {bucket, ...reading} of live.readings.values()) {
+        const {bucket: packed, ...rest} = whole.readings.get(reading.id) ?? {bucket: undefined}
         expect(rest).toEqual(reading)
         const {entity, resource, shardCount, shards} = bucket
         expect(packed).toEqual({entity, resource, shardCount, shards})

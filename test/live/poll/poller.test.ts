@@ -112,7 +112,7 @@ describeOnEngine('the poller', () => {
       tenant.nowMs += 2000
       result = await poll(poller, 'user-7#r1', 'user-8#r0')
       units.push(result.lastPoll.readUnits)
-      for (const [id, {readAtMs}] of result.readings) if (readAtMs === tenant.nowMs) seen.add(id)
+      for (const {id, readAtMs} of result.readings.values()) if (readAtMs === tenant.nowMs) seen.add(id)
       if (result.readings.has('user-7#r1') && polls > 30) {
         expect(result.readings.get('user-7#r1')?.readAtMs).toBe(tenant.nowMs)
       }

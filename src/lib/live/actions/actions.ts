@@ -80,10 +80,7 @@ function otherReasons(kind: string, {entity, isDisabled, refusingParent}: Action
   return reasons.length === 0 ? [] : ['', ...reasons]
 }
 
-async function askReset(
-  {namespace, nowMs}: ActionSource,
-  {entity, resource}: ActionTarget,
-): Promise<ActionQuestion> {
+async function askReset({namespace, nowMs}: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const [[bucket], units] = await Promise.all([
     bucketsOf(namespace, entity, resource, nowMs),
     namespace.configs.units(),
@@ -106,10 +103,7 @@ function levelChange({level, capacity}: LimitLevel, unit: string | undefined): s
   return level === capacity ? `${text(level)}, full already` : `${text(level)} → ${text(capacity)}`
 }
 
-async function boostDraft(
-  {namespace, nowMs}: ActionSource,
-  {entity, resource, limit}: ActionTarget,
-): Promise<string> {
+async function boostDraft({namespace, nowMs}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
   const {own} = await resolveFamily(namespace, entity, resource)
   const chosen = own.limits.find(({name}) => name === limit) ?? own.limits[0]
   return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'

@@ -39,6 +39,9 @@ export interface Reading {
   readonly isGone: boolean
 }
 
+/** By id. */
+export type Readings = Pick<ReadonlyMap<string, Reading>, 'size' | 'has' | 'get' | 'keys' | 'values'>
+
 export type FindReading = (id: string) => Reading | undefined
 
 /**
@@ -186,7 +189,7 @@ export interface Known {
 
 export interface WatchData {
   readonly scope: WatchScope
-  readonly readings: ReadonlyMap<string, Reading>
+  readonly readings: Readings
   readonly known: Known
   /** By entity, for entities on the screen whose name differs from their id. */
   readonly names: ReadonlyMap<string, string>

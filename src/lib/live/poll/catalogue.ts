@@ -2,7 +2,7 @@ import {groupBy} from '../../core/group-by.js'
 import {addressOf, MAX_SHARDS, type ShardedBucket, shardCountOf} from '../../repository/buckets/buckets.js'
 import type {CountedShard, ShardAddress} from '../../repository/buckets/pages.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
-import type {Reading} from '../model/model.js'
+import type {Reading, Readings} from '../model/model.js'
 import type {PollCandidate} from './poll-plan.js'
 import {bucketId, compactRecord, nextReading} from './reading.js'
 
@@ -125,7 +125,7 @@ export class Catalogue {
     return existing
   }
 
-  readings(): ReadonlyMap<string, Reading> {
+  readings(): Readings {
     const readings = new Map(this.#gone)
     for (const [id, {reading}] of this.#entries) if (reading) readings.set(id, reading)
     return readings

@@ -1,10 +1,10 @@
-import type {Reading} from '../model/model.js'
+import type {Reading, Readings} from '../model/model.js'
 import {sharedIfIdle} from './reading.js'
 
 type Packed = Omit<Reading, 'id'>
 
 /** Takes less than half the memory; rebuilds a reading on every access. */
-export class PackedReadings implements ReadonlyMap<string, Reading> {
+export class PackedReadings implements Readings {
   readonly #values = new PackedValues()
   readonly #places = new Map<string, number>()
 
@@ -33,18 +33,6 @@ export class PackedReadings implements ReadonlyMap<string, Reading> {
 
   *values(): Generator<Reading, undefined> {
     for (const [id, place] of this.#places) yield this.#readingAt(id, place)
-  }
-
-  *entries(): Generator<[string, Reading], undefined> {
-    for (const [id, place] of this.#places) yield [id, this.#readingAt(id, place)]
-  }
-
-  [Symbol.iterator](): Generator<[string, Reading], undefined> {
-    return this.entries()
-  }
-
-  forEach(visit: (reading: Reading, id: string, all: ReadonlyMap<string, Reading>) => void): void {
-    for (const [id, reading] of this) visit(reading, id, this)
   }
 
   #readingAt(id: string, place: number): Reading {

@@ -6,17 +6,15 @@
  */
 import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
-import {isCount, recordOf, type TokenEstimate, tokensOfText} from './model-call.js'
+import {isCount, recordOf, type TokenEstimate, tokensOfText, UsageTally} from './model-call.js'
 import {observedStream} from './observed-stream.js'
-import type {ProviderAnswer} from './provider-answer.js'
-import {UsageTally} from './usage-tally.js'
+import type {ProviderAnswer} from './provider.js'
 
 export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
-export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
-export type {ProviderLimit} from './provider-answer.js'
+export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
 
 /** One call to a language model. */
 export interface LanguageModelCall {

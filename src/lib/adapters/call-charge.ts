@@ -7,11 +7,11 @@ import {warningOnce} from './problem.js'
 import {
   type LearningLimiter,
   type ProviderAccount,
+  type ProviderAnswer,
   ProviderLessons,
   type ProviderLimitNames,
   providerConsumption,
 } from './provider.js'
-import type {ProviderAnswer} from './provider-answer.js'
 
 /** How adapters decide on calls to models. */
 export interface CallDecisionOptions extends DecisionOptions {

@@ -6,17 +6,23 @@
  */
 import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
-import {estimateCall, type ModelCall, readModelCall, type TokenEstimate} from './model-call.js'
+import {
+  estimateCall,
+  type ModelCall,
+  readModelCall,
+  type TokenEstimate,
+  tallyAnswer,
+  tallyEvent,
+  UsageTally,
+} from './model-call.js'
 import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
-import {tallyAnswer, tallyEvent, UsageTally} from './usage-tally.js'
 
 export type {CallDecisionOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
-export type {LearningLimiter, ProviderAccount, ProviderLimitNames} from './provider.js'
-export type {ProviderLimit} from './provider-answer.js'
+export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
 
 /** Options of {@link limitedFetch}. */
 export interface LimitedFetchOptions extends CallDecisionOptions {

@@ -8,7 +8,6 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import {BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor} from '@opentelemetry/sdk-trace-base'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {boundedNames} from '../../../src/lib/adapters/otel/decision-metrics.js'
 import {type ObserveOptions, observeDecisions} from '../../../src/lib/adapters/otel/index.js'
 import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -222,11 +221,13 @@ describeOnEngine('decisions as metrics', () => {
 })
 
 describe('metrics', () => {
-  it('have a bounded number of series, whatever names requests carry', async () => {
+  it('have a bounded number of series, whatever names requests carry, and keep the names they know', async () => {
     const onDecision = observe()
     for (let at = 0; at < 1200; at++) onDecision({...EVENT, resource: `model-${at}`})
+    onDecision({...EVENT, resource: 'model-0'})
     const points = await pointsOf('zael.decisions')
     expect(points).toHaveLength(1001)
+    expect(points).toContain('zael.namespace=default zael.outcome=admitted zael.resource=model-0: 2')
     expect(points).toContain('zael.namespace=default zael.outcome=admitted zael.resource=_other_: 200')
   })
 
@@ -253,13 +254,6 @@ describe('metrics', () => {
     expect(await pointsOf('zael.decisions')).toEqual([
       'zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1',
     ])
-  })
-})
-
-describe('a name as a label', () => {
-  it('stays what it is once it is known', () => {
-    const label = boundedNames(2)
-    expect(['a', 'b', 'c', 'a', 'd', 'b'].map(label)).toEqual(['a', 'b', '_other_', 'a', '_other_', 'b'])
   })
 })
 

@@ -4,9 +4,18 @@
  *
  * @packageDocumentation
  */
-import {type MeterProvider, metrics, type TracerProvider, trace} from '@opentelemetry/api'
+import {
+  type Attributes,
+  context,
+  type Meter,
+  type MeterProvider,
+  metrics,
+  SpanStatusCode,
+  type Tracer,
+  type TracerProvider,
+  trace,
+} from '@opentelemetry/api'
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
-import {boundedNames, decisionMetrics, decisionSpans} from './decision-metrics.js'
 
 /** Options of {@link observeDecisions}. */
 export interface ObserveOptions {
@@ -47,5 +56,104 @@ export function observeDecisions(options: ObserveOptions = {}): (event: Decision
         : []),
     ]
     for (const each of record) each(event)
+  }
+}
+
+const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+const WAIT_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
+
+interface NameLabels {
+  readonly resource: NameLabel
+  readonly entity: NameLabel | undefined
+}
+
+/** docs/observing.md lists names, units and labels. */
+function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent) => void {
+  const decisions = meter.createCounter('zael.decisions', {
+    description: 'Requests that were decided on, by outcome; refusals by limit and level.',
+    unit: '{decision}',
+  })
+  const duration = meter.createHistogram('zael.decision.duration', {
+    description: 'From the call to the decision, waits for admission included.',
+    unit: 's',
+    advice: {explicitBucketBoundaries: DURATION_BOUNDS},
+  })
+  const waits = meter.createHistogram('zael.decision.wait', {
+    description: 'Time that requests have waited for admission, of those that did.',
+    unit: 's',
+    advice: {explicitBucketBoundaries: WAIT_BOUNDS},
+  })
+  const calls = meter.createCounter('zael.calls', {
+    description: 'Calls to the table, of all requests together: they share calls.',
+    unit: '{call}',
+  })
+  return event => {
+    const {namespace, entity, resource, outcome, reason, refusedBy, waitedMs, durationMs} = event
+    const labels: Attributes = {
+      'zael.namespace': namespace,
+      'zael.resource': names.resource(resource),
+      'zael.outcome': outcome,
+    }
+    if (names.entity) labels['zael.entity'] = names.entity(entity)
+    decisions.add(1, {
+      ...labels,
+      ...(reason && {'zael.reason': reason}),
+      ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
+      ...(refusedBy && {'zael.level': refusedBy.level}),
+    })
+    duration.record(durationMs / 1000, labels)
+    if (waitedMs > 0) waits.record(waitedMs / 1000, labels)
+    if (event.calls > 0) calls.add(event.calls, {'zael.namespace': namespace})
+  }
+}
+
+/** Label of all names beyond the bound; no resource can have this name. */
+const OTHER = '_other_'
+
+type NameLabel = (name: string) => string
+
+/** Time series live as long as the process, so their number must be bounded. */
+function boundedNames(most: number): NameLabel {
+  const known = new Set<string>()
+  return name => {
+    if (known.has(name)) return name
+    if (known.size >= most) return OTHER
+    known.add(name)
+    return name
+  }
+}
+
+/** Only within a recording span: a trace of one decision says no more than the metrics. */
+function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEvent) => void {
+  return event => {
+    const active = context.active()
+    if (!trace.getSpan(active)?.isRecording()) return
+    const endMs = Date.now()
+    const {durationMs, outcome, error} = event
+    const attributes = attributesOf(event, tellsEntity)
+    const span = tracer.startSpan('zael.decision', {startTime: endMs - durationMs, attributes}, active)
+    if (outcome === 'failed') {
+      const message = error instanceof Error ? error.message : String(error)
+      span.recordException(error instanceof Error ? error : message)
+      span.setStatus({code: SpanStatusCode.ERROR, message})
+    }
+    span.end(endMs)
+  }
+}
+
+function attributesOf(event: DecisionEvent, tellsEntity: boolean): Attributes {
+  const {namespace, entity, resource, also, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
+  return {
+    'zael.namespace': namespace,
+    'zael.resource': resource,
+    'zael.outcome': outcome,
+    ...(tellsEntity && {'zael.entity': entity}),
+    ...(also && {'zael.also': Object.keys(also)}),
+    ...(reason && {'zael.reason': reason}),
+    ...(refusedBy && {'zael.level': refusedBy.level, 'zael.refused_resource': refusedBy.resource}),
+    ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
+    ...(retryAfterMs !== null && {'zael.retry_after': retryAfterMs / 1000}),
+    ...(waitedMs > 0 && {'zael.wait': waitedMs / 1000}),
   }
 }

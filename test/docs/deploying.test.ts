@@ -4,7 +4,7 @@ import {expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {embeddedMetrics, noCounts} from '../../src/lib/aggregator/metrics.js'
 import type {TemplateNode} from '../../src/lib/files/template-yaml.js'
-import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/units.js'
+import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/parts.js'
 import {ROOT, run} from '../e2e/zael.js'
 import {stackWith} from '../infra/template/stack-model.js'
 

@@ -3,7 +3,7 @@ import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {GROWTH_UNITS_PER_SECOND} from '../../src/lib/core/buckets/shards.js'
 import {STACK_OPTIONS} from '../../src/lib/infra/stack/options.js'
-import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/units.js'
+import {RECORDS_PER_CALL} from '../../src/lib/insight/cost/parts.js'
 import {usageIdentity} from '../../src/lib/schema/usage-record.js'
 import {ROOT} from '../helpers/run-command.js'
 

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
-import {type NoteSources, notesOn} from '../../../src/lib/insight/cost/notes.js'
-import {costSettings} from '../../../src/lib/insight/cost/priced-table.js'
+import {costSettings} from '../../../src/lib/insight/cost/measured.js'
+import {type NoteSources, notesOn} from '../../../src/lib/insight/cost/report.js'
 
 const DAYS = daysUntil(Date.UTC(2026, 10, 15, 12), 1)
 

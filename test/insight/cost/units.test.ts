@@ -5,13 +5,11 @@ import {loadStackTemplate} from '../../../src/lib/infra/stack/artifacts.js'
 import {daysUntil} from '../../../src/lib/insight/cost/daily-counts.js'
 import {
   ALARM_METRICS,
-  averageParts,
+  costSettings,
   FUNCTION_METRICS,
-  fixedParts,
-  trafficParts,
-} from '../../../src/lib/insight/cost/parts.js'
-import {costSettings, type PricedTable} from '../../../src/lib/insight/cost/priced-table.js'
-import {estimateDay} from '../../../src/lib/insight/cost/units.js'
+  type PricedTable,
+} from '../../../src/lib/insight/cost/measured.js'
+import {averageParts, estimateDay, fixedParts, trafficParts} from '../../../src/lib/insight/cost/parts.js'
 
 interface Resource {
   readonly Type: string

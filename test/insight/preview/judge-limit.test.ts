@@ -3,7 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
-import {limitImpact} from '../../../src/lib/insight/preview/judge-limit.js'
+import {limitImpact} from '../../../src/lib/insight/preview/impact.js'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 10, 2)

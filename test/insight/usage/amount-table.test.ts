@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {AmountTable} from '../../../src/lib/insight/usage/amount-table.js'
+import {AmountTable} from '../../../src/lib/insight/usage/usage-asked.js'
 
 const names = ['rpm', 'tpm', 'tpd', '__proto__', '']
 const amounts = fc.uniqueArray(fc.tuple(fc.constantFrom(...names), fc.integer({min: -5, max: 2 ** 40})), {

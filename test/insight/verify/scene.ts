@@ -1,6 +1,6 @@
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {type Window, windowStart} from '../../../src/lib/core/window.js'
-import {repairFindings} from '../../../src/lib/insight/verify/repair.js'
+import {repairFindings} from '../../../src/lib/insight/verify/finding.js'
 import {type VerifyTableOptions, verifyTable} from '../../../src/lib/insight/verify/verify.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'

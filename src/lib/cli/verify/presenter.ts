@@ -1,7 +1,6 @@
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPlural} from '../../core/text/text.js'
-import {FINDING_KINDS, type Finding, type FindingKind} from '../../insight/verify/finding.js'
-import type {RepairOutcome} from '../../insight/verify/repair.js'
+import {FINDING_KINDS, type Finding, type FindingKind, type RepairOutcome} from '../../insight/verify/finding.js'
 import type {VerifyReport} from '../../insight/verify/verify.js'
 import {paint} from '../output/paint.js'
 import {nextLines} from '../output/text-table.js'

@@ -1,7 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {formatCount, shellWord} from '../../core/text/text.js'
-import type {Finding} from '../../insight/verify/finding.js'
-import type {RepairOutcome} from '../../insight/verify/repair.js'
+import type {Finding, RepairOutcome} from '../../insight/verify/finding.js'
 import type {VerifyReport, VerifyTableOptions} from '../../insight/verify/verify.js'
 import type {Principal} from '../../repository/table/audit.js'
 import type {Table} from '../../repository/table/table.js'
@@ -63,7 +62,7 @@ export async function repairRecords(
   findings: readonly Finding[],
   principal: Principal | undefined,
 ): Promise<Map<Finding, RepairOutcome>> {
-  const {repairFindings} = await import('../../insight/verify/repair.js')
+  const {repairFindings} = await import('../../insight/verify/finding.js')
   let repaired = 0
   return withProgress(
     (line, signal) =>

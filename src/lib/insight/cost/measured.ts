@@ -1,11 +1,25 @@
 import {ZaelError} from '../../core/errors.js'
+import {WINDOWS, type Window} from '../../core/window.js'
 import type {Aws} from '../../infra/aws/clients.js'
+import {unlessRefused} from '../../infra/aws/errors.js'
 import {countAlarmMetrics, type MeasuredDay, readDailyMetrics} from '../../infra/health/daily-metrics.js'
 import {alarmNames} from '../../infra/health/parts.js'
+import {DEFAULT_PARAMETERS} from '../../infra/stack/options.js'
 import {readStack} from '../../infra/stack/reader.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
+import {indexes} from '../../schema/attributes.js'
 import type {Day} from './daily-counts.js'
-import {ALARM_METRICS, FUNCTION_METRICS, type Monitoring} from './parts.js'
-import {type CostSettings, costSettings, type PricedTable} from './priced-table.js'
+
+/** Per stack. Tests verify both counts. */
+export const ALARM_METRICS = 18
+export const FUNCTION_METRICS = 12
+
+export interface Monitoring {
+  readonly alarmMetrics: number
+  readonly dashboards: number
+  readonly functionMetrics: number
+  readonly isMeasured: boolean
+}
 
 export interface UnreadSource {
   readonly source: 'stack' | 'metrics' | 'alarms'
@@ -68,5 +82,87 @@ function expectedMonitoring({hasAlarms, hasDashboard, hasAggregator}: CostSettin
     dashboards: hasDashboard ? 1 : 0,
     functionMetrics: hasAggregator ? FUNCTION_METRICS : 0,
     isMeasured: false,
+  }
+}
+
+export interface PricedTable {
+  /** DynamoDB updates it about every six hours. */
+  readonly tableBytes: number
+  readonly indexBytes: number
+  readonly hasRecovery: boolean | null
+  /** Paid units per second of the table and its indexes. `null`: on demand. */
+  readonly provisioned: {readonly reads: number; readonly writes: number} | null
+  readonly isInfrequentAccess: boolean
+  readonly indexes: readonly string[]
+  /** Whether the resource index copies every write of a bucket or usage record. */
+  readonly copiesToIndex: boolean
+  readonly hasStream: boolean
+  readonly replicas: readonly string[]
+}
+
+export async function readPricedTable(table: Table): Promise<PricedTable> {
+  const [description, hasRecovery] = await Promise.all([describe(table), recoveryOf(table)])
+  const secondary = description.GlobalSecondaryIndexes ?? []
+  const all = [description, ...secondary]
+  const units = (name: 'ReadCapacityUnits' | 'WriteCapacityUnits') =>
+    all.reduce((sum, {ProvisionedThroughput: each}) => sum + (each?.[name] ?? 0), 0)
+  const capacity = {reads: units('ReadCapacityUnits'), writes: units('WriteCapacityUnits')}
+  const isOnDemand = description.BillingModeSummary?.BillingMode === 'PAY_PER_REQUEST' || capacity.writes === 0
+  const own = description.TableArn?.split(':')[3]
+  return {
+    tableBytes: description.TableSizeBytes ?? 0,
+    indexBytes: secondary.reduce((sum, {IndexSizeBytes = 0}) => sum + IndexSizeBytes, 0),
+    hasRecovery,
+    provisioned: isOnDemand ? null : capacity,
+    isInfrequentAccess: description.TableClassSummary?.TableClass === 'STANDARD_INFREQUENT_ACCESS',
+    indexes: secondary.map(({IndexName = ''}) => IndexName).sort(),
+    copiesToIndex: secondary.some(
+      each => each.IndexName === indexes.resource && each.Projection?.ProjectionType === 'ALL',
+    ),
+    hasStream: description.StreamSpecification?.StreamEnabled === true,
+    replicas: (description.Replicas ?? [])
+      .flatMap(({RegionName = ''}) => (RegionName === own ? [] : RegionName))
+      .sort(),
+  }
+}
+
+async function describe(table: Table) {
+  const {Table: description = {}} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name})
+  return description
+}
+
+/** `null` if a local engine does not support the request or the caller lacks permission. */
+async function recoveryOf(table: Table): Promise<boolean | null> {
+  return unlessRefused(async () => {
+    const request = {TableName: table.name}
+    const {ContinuousBackupsDescription: backups} = await sendRepeatable(table, 'DescribeContinuousBackups', request)
+    return backups?.PointInTimeRecoveryDescription?.PointInTimeRecoveryStatus === 'ENABLED'
+  })
+}
+
+export interface CostSettings {
+  readonly hasAggregator: boolean
+  readonly batchSeconds: number
+  readonly batchRecords: number
+  readonly usageWindows: readonly Window[]
+  readonly memoryMb: number
+  readonly architecture: 'arm64' | 'x86_64'
+  readonly hasAlarms: boolean
+  readonly hasDashboard: boolean
+}
+
+/** Missing parameters, as on a local engine, take the template's defaults. */
+export function costSettings(parameters: Readonly<Record<string, string>>): CostSettings {
+  const all: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
+  const windows = all.SnapshotWindows?.split(',')
+  return {
+    hasAggregator: all.EnableAggregator === 'true',
+    batchSeconds: Number(all.StreamBatchWindow),
+    batchRecords: Number(all.StreamBatchSize),
+    usageWindows: WINDOWS.filter(window => windows?.includes(window)),
+    memoryMb: Number(all.LambdaMemorySize),
+    architecture: all.LambdaArchitecture === 'x86_64' ? 'x86_64' : 'arm64',
+    hasAlarms: all.EnableAlarms === 'true',
+    hasDashboard: all.EnableDashboard === 'true',
   }
 }

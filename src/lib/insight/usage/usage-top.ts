@@ -2,9 +2,8 @@ import {InvalidInput} from '../../core/errors.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {configuredResources, needResource} from '../lookup/known-names.js'
-import {AmountTable} from './amount-table.js'
 import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
-import {AskedUsage} from './usage-asked.js'
+import {AmountTable, AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
 /** Read to find resources without limits of their own. */

@@ -2,8 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {stringify} from 'yaml'
 import {ZaelError} from '../../src/lib/core/errors.js'
-import {parseManifest} from '../../src/lib/manifest/parse.js'
-import {NotInBlocks, parseManifestBlocks} from '../../src/lib/manifest/parse-blocks.js'
+import {NotInBlocks, parseManifest, parseManifestBlocks} from '../../src/lib/manifest/parse.js'
 
 const FILE = {file: 'limits.yaml'}
 

@@ -26,7 +26,7 @@ export async function readManifest(file: string): Promise<Manifest> {
   const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'
   const [{formatSize, readPieces}, {NotInBlocks, parseManifestBlocks}, {parseManifest}] = await Promise.all([
     import('../../files/read-document.js'),
-    import('../../manifest/parse-blocks.js'),
+    import('../../manifest/parse.js'),
     import('../../manifest/parse.js'),
   ])
   keepHeapSmallest()

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {type Limit, makeLimit} from '../../src/lib/core/limits/limit.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
-import {repairFindings} from '../../src/lib/insight/verify/repair.js'
+import {repairFindings} from '../../src/lib/insight/verify/finding.js'
 import {verifyTable} from '../../src/lib/insight/verify/verify.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'

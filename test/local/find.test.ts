@@ -7,9 +7,8 @@ import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {bringDown} from '../../src/lib/local/down.js'
 import {findStack, requireStack, stackStatus} from '../../src/lib/local/find.js'
-import {stateDirAt} from '../../src/lib/local/state-dir/paths.js'
 import {ownIdentity} from '../../src/lib/local/state-dir/process-identity.js'
-import {type StackState, writeState} from '../../src/lib/local/state-dir/state.js'
+import {type StackState, stateDirAt, writeState} from '../../src/lib/local/state-dir/state.js'
 import {type ControlServer, fetchStatus, type LiveStatus, serveStatus} from '../../src/lib/local/supervisor/control.js'
 
 const live: LiveStatus = {uptimeMs: 5, enginePid: 1, engineRestarts: 0, aggregator: null}

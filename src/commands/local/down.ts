@@ -23,7 +23,7 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
   async run(): Promise<LocalDownResult> {
     const {purge, yes} = this.flags
     const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
-    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const {findStateDir} = await import('../../lib/local/state-dir/state.js')
     const stateDir = findStateDir()
     const doomed = purge ? await dataToPurge(stateDir) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})

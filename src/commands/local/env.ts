@@ -29,7 +29,7 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
       await Promise.all([
         import('../../lib/local/shell-env.js'),
         import('../../lib/local/find.js'),
-        import('../../lib/local/state-dir/paths.js'),
+        import('../../lib/local/state-dir/state.js'),
       ])
     const {format} = this.flags
     if (this.flags.unset) {

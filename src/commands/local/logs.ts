@@ -24,7 +24,7 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
 
   async run(): Promise<LocalLogsResult | Streamed> {
     const {followLog, tailLog} = await import('../../lib/local/state-dir/log.js')
-    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const {findStateDir} = await import('../../lib/local/state-dir/state.js')
     const {logFile} = findStateDir()
     const {follow, tail} = this.flags
     if (!follow) {

@@ -16,7 +16,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
 
   async run(): Promise<LocalStatusResult> {
     const {stackStatus} = await import('../../lib/local/find.js')
-    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const {findStateDir} = await import('../../lib/local/state-dir/state.js')
     const stateDir = findStateDir()
     const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null

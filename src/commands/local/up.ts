@@ -46,7 +46,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     const [{bringUp, dataDirFor}, {hasData}, {findStateDir}] = await Promise.all([
       import('../../lib/local/up.js'),
       import('../../lib/local/state-dir/data-dir.js'),
-      import('../../lib/local/state-dir/paths.js'),
+      import('../../lib/local/state-dir/state.js'),
     ])
     const stateDir = findStateDir()
     const doomed = dataDirFor(stateDir, {dataDir})

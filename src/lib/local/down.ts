@@ -6,9 +6,8 @@ import {type FoundStack, findStack} from './find.js'
 import {checkNoForeignFiles, hasData, wipeData} from './state-dir/data-dir.js'
 import {type Lock, takeLock} from './state-dir/lock-file.js'
 import {rotatedLog} from './state-dir/log.js'
-import type {StateDir} from './state-dir/paths.js'
 import {isProcessRunning, waitForExit, waitUntil} from './state-dir/process-identity.js'
-import {endState, type StackState} from './state-dir/state.js'
+import {endState, type StackState, type StateDir} from './state-dir/state.js'
 
 export interface DownResult {
   readonly stopped: StackState | undefined

@@ -1,8 +1,7 @@
 import {ZaelError} from '../core/errors.js'
-import type {StateDir} from './state-dir/paths.js'
 import {DamagedFile} from './state-dir/private-file.js'
 import {isProcessRunning} from './state-dir/process-identity.js'
-import {readEnd, readState, type StackEnd, type StackState} from './state-dir/state.js'
+import {readEnd, readState, type StackEnd, type StackState, type StateDir} from './state-dir/state.js'
 import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 
 export type FoundStack =

@@ -4,9 +4,8 @@ import {cleanUpAfter, lockStack, stopStack} from './down.js'
 import type {EngineName} from './engines/kind.js'
 import {findStack} from './find.js'
 import {checkNoForeignFiles, wipeData} from './state-dir/data-dir.js'
-import type {StateDir} from './state-dir/paths.js'
 import {makePrivateFolder} from './state-dir/private-file.js'
-import {readEnd, type StackState} from './state-dir/state.js'
+import {readEnd, type StackState, type StateDir} from './state-dir/state.js'
 import {startSupervisor} from './supervisor/start.js'
 
 /** Absent options keep the setting of a running stack, or get their default. */

@@ -6,8 +6,8 @@ import {bringDown} from '../../../src/lib/local/down.js'
 import {findStack} from '../../../src/lib/local/find.js'
 import {enginesForData, openDataDir, wipeData} from '../../../src/lib/local/state-dir/data-dir.js'
 import {takeLock} from '../../../src/lib/local/state-dir/lock-file.js'
-import {stateDirAt} from '../../../src/lib/local/state-dir/paths.js'
 import {checkOwnUser, checkPrivate, makePrivateFolder} from '../../../src/lib/local/state-dir/private-file.js'
+import {stateDirAt} from '../../../src/lib/local/state-dir/state.js'
 
 const own = process.getuid?.() ?? 0
 const OTHER_UID = own + 4711

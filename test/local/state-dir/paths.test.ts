@@ -1,7 +1,7 @@
 import {homedir} from 'node:os'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
-import {findStateDir} from '../../../src/lib/local/state-dir/paths.js'
+import {findStateDir} from '../../../src/lib/local/state-dir/state.js'
 
 describe('the state directory of the local stack', () => {
   it.skipIf(process.platform === 'win32').each([

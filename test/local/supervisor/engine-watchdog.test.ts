@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import type {Engine} from '../../../src/lib/local/engines/engine.js'
 import type {ProcessExit} from '../../../src/lib/local/engines/owned-process.js'
-import {watchEngine} from '../../../src/lib/local/supervisor/engine-watchdog.js'
+import {watchEngine} from '../../../src/lib/local/supervisor/supervisor.js'
 
 /** An engine that the test can end. */
 function scriptedEngine(pid: number) {

@@ -93,7 +93,7 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
 async function findLocalStack(env: Environment): Promise<{transport: ClosableTransport; endpoint: string}> {
   const [{requireStack}, {findStateDir}, {localTransport}] = await Promise.all([
     import('../../local/find.js'),
-    import('../../local/state-dir/paths.js'),
+    import('../../local/state-dir/state.js'),
     import('../../local/engines/transport.js'),
   ])
   const {endpoint} = (await requireStack(findStateDir(env))).state

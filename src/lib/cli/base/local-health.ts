@@ -16,7 +16,7 @@ export interface SupervisorFacts {
 export async function readSupervisor(): Promise<SupervisorFacts | null> {
   const [{stackStatus}, {findStateDir}] = await Promise.all([
     import('../../local/find.js'),
-    import('../../local/state-dir/paths.js'),
+    import('../../local/state-dir/state.js'),
   ])
   const status = await stackStatus(findStateDir())
   if (!status.running) return null

@@ -1,6 +1,5 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {docker} from './docker.js'
-import {dynamodbLocal} from './dynamodb-local.js'
+import {docker, dynamodbLocal} from './dynamodb-local.js'
 import {dynoxide} from './dynoxide.js'
 import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
 

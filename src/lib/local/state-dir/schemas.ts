@@ -1,6 +1,7 @@
-// Files in the state directory. Keys of newer versions are ignored, so that an older zael can read them.
 import {isAbsolute} from 'node:path'
 import {z} from 'zod'
+
+// Files in the state directory. Keys of newer versions are ignored, so that an older zael can read them.
 
 /** Signals are sent to these: 0 and negative numbers would mean process groups, or all processes. */
 const pidSchema = z.int32().min(1)
@@ -55,4 +56,34 @@ export const stackEndSchema = z.object({
   port: portSchema,
   /** `null`: it was stopped on request. */
   reason: z.string().nullable(),
+})
+
+const count = z.int().min(0)
+
+const aggregatorStatusSchema = z
+  .object({
+    records: count,
+    batches: count,
+    snapshots: count,
+    /** Supervisors of older versions do not report it. */
+    refused: count.default(0),
+    refills: count,
+    splits: count,
+    archived: count,
+    errors: count,
+    lastError: z.string().nullable(),
+    /** Age of the last processed record; 0: no record is pending. */
+    lagMs: z.number(),
+    /** Records in the stream; `null`: not counted yet, or records are pending. */
+    streamLength: count.nullable(),
+  })
+  .readonly()
+
+/** Keys of newer versions are ignored. */
+export const liveStatusSchema = z.object({
+  uptimeMs: z.number().min(0),
+  enginePid: z.int(),
+  engineRestarts: count,
+  /** `null`: no aggregator, or the engine is down. */
+  aggregator: aggregatorStatusSchema.nullable(),
 })

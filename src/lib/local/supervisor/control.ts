@@ -3,7 +3,7 @@ import {once} from 'node:events'
 import {createServer, get} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import type {z} from 'zod'
-import type {liveStatusSchema} from './control-schema.js'
+import type {liveStatusSchema} from '../state-dir/schemas.js'
 
 export type LiveStatus = Readonly<z.infer<typeof liveStatusSchema>>
 
@@ -51,7 +51,7 @@ export async function fetchStatus(port: number, startToken: string): Promise<Liv
   try {
     const [{body, proof}, {liveStatusSchema}] = await Promise.all([
       ask(port, `zael ${nonce} ${proofOf(startToken, nonce)}`),
-      import('./control-schema.js'),
+      import('../state-dir/schemas.js'),
     ])
     return isSame(proof, proofOf(startToken, nonce, body)) ? liveStatusSchema.parse(JSON.parse(body)) : undefined
   } catch {

@@ -3,7 +3,7 @@ import module from 'node:module'
 import {inspect} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
 import {openLog} from '../state-dir/log.js'
-import {stateDirAt} from '../state-dir/paths.js'
+import {stateDirAt} from '../state-dir/state.js'
 import type {SupervisorMessage} from './start.js'
 import {runSupervisor, type SupervisorOptions} from './supervisor.js'
 

@@ -5,9 +5,8 @@ import {createRequire} from 'node:module'
 import {fileURLToPath, pathToFileURL} from 'node:url'
 import {type ErrorKind, ZaelError} from '../../core/errors.js'
 import {packageFile} from '../../files/package-file.js'
-import {stateDirAt} from '../state-dir/paths.js'
 import {cannotWrite} from '../state-dir/private-file.js'
-import type {StackState} from '../state-dir/state.js'
+import {type StackState, stateDirAt} from '../state-dir/state.js'
 import type {SupervisorOptions} from './supervisor.js'
 
 export type SupervisorMessage =

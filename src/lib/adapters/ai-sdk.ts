@@ -4,13 +4,13 @@
  *
  * @packageDocumentation
  */
-import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
+import {type CallOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
 import {isCount, recordOf, type TokenEstimate, tokensOfText, UsageTally} from './model-call.js'
 import {observedStream} from './observed-stream.js'
 import type {ProviderAnswer} from './provider.js'
 
-export type {CallDecisionOptions} from './call-charge.js'
+export type {CallDecisionOptions, CallOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
@@ -33,16 +33,7 @@ export interface LanguageModelParams {
 }
 
 /** Options of {@link limitedModel}. */
-export interface LimitedModelOptions extends CallDecisionOptions {
-  /** The entity to charge. */
-  readonly entity: string | ((call: LanguageModelCall) => string | Promise<string>)
-  /** The resource to charge. @default the model id */
-  readonly resource?: string | ((call: LanguageModelCall) => string | Promise<string>)
-  /** Tokens a call may use. Default: one per four characters of input, plus `maxOutputTokens`. */
-  readonly estimate?: (call: LanguageModelCall) => TokenEstimate | Promise<TokenEstimate>
-  /** Returns true for calls that are not limited. */
-  readonly skip?: (call: LanguageModelCall) => boolean | Promise<boolean>
-}
+export type LimitedModelOptions = CallOptions<LanguageModelCall>
 
 /** Middleware for `wrapLanguageModel`. */
 export interface LimitedModelMiddleware {
@@ -66,21 +57,14 @@ export interface LimitedModelMiddleware {
  * ```
  */
 export function limitedModel(options: LimitedModelOptions): LimitedModelMiddleware {
-  const {entity, resource, estimate = estimateOf, skip} = options
-  const guard = createCallGuard(options)
+  const guard = createCallGuard(options, estimateOf)
 
   async function run<Result>(
     call: LanguageModelCall,
     work: () => PromiseLike<Result>,
   ): Promise<{result: Result; settle(tally: UsageTally, isBroken: boolean): Promise<void>}> {
-    if (await skip?.(call)) return {result: await work(), settle: async () => {}}
-    const estimated = await estimate(call)
-    const charged = {
-      entity: typeof entity === 'string' ? entity : await entity(call),
-      resource: typeof resource === 'function' ? await resource(call) : (resource ?? call.model.modelId),
-      estimate: estimated,
-    }
-    const outcome = await guard(charged, call.params.abortSignal)
+    const outcome = await guard(call, call.model.modelId, call.params.abortSignal)
+    if (!outcome) return {result: await work(), settle: async () => {}}
     if (outcome.kind === 'gone') throw call.params.abortSignal?.reason
     if (outcome.kind === 'refused') throw apiCallError(outcome)
     let result: Result
@@ -92,7 +76,7 @@ export function limitedModel(options: LimitedModelOptions): LimitedModelMiddlewa
       throw error
     }
     await outcome.answered(answerOf(200, recordOf(recordOf(result).response).headers))
-    return {result, settle: (tally, isBroken) => outcome.settle(tally.used(estimated, isBroken))}
+    return {result, settle: outcome.settle}
   }
 
   return {

@@ -2,7 +2,7 @@ import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import type {LimitNames} from './dialects.js'
 import {createGuard, type DecisionOptions, type GuardOutcome, type RefusedRequest} from './guard.js'
-import type {TokenEstimate} from './model-call.js'
+import type {TokenEstimate, UsageTally} from './model-call.js'
 import {warningOnce} from './problem.js'
 import {
   type LearningLimiter,
@@ -20,28 +20,42 @@ export interface CallDecisionOptions extends DecisionOptions {
   readonly provider?: ProviderAccount
 }
 
-export interface ChargedCall {
+/** Whom calls are charged to, and how much they may use. `Call` is the adapter's description of a call. */
+export interface CallOptions<Call> extends CallDecisionOptions {
+  /** The entity to charge. */
+  readonly entity: string | ((call: Call) => string | Promise<string>)
+  /** The resource to charge. Default: the model. Calls without one, such as a list of models, are then not limited. */
+  readonly resource?: string | ((call: Call) => string | Promise<string>)
+  /** Tokens a call may use. Default: one per four characters of input, plus the maximum output the request sets. */
+  readonly estimate?: (call: Call) => TokenEstimate | Promise<TokenEstimate>
+  /** Returns true for calls that are not limited. */
+  readonly skip?: (call: Call) => boolean | Promise<boolean>
+}
+
+interface ChargedCall {
   readonly entity: string
   readonly resource: string
   readonly estimate: TokenEstimate
 }
 
-export interface CallCharge {
+interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
   // None of these throws or waits long for the table: the provider's response must reach the caller.
   answered(answer: ProviderAnswer): Promise<void>
   /** After a failure: refunds everything; applies the provider feedback if there is a response. */
   failed(answer?: ProviderAnswer): Promise<void>
-  settle(used: TokenEstimate): Promise<void>
+  settle(tally: UsageTally, isBroken: boolean): Promise<void>
 }
 
-export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
+type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
 
-/** Charges the caller, then the provider account. Refunds the caller if the account refuses. */
-export function createCallGuard(
-  options: CallDecisionOptions,
-): (call: ChargedCall, signal?: AbortSignal | null) => Promise<CallOutcome> {
+/** Charges the caller, then the provider account. Refunds the caller if the account refuses. `undefined`: not limited. */
+export function createCallGuard<Call>(
+  options: CallOptions<Call>,
+  estimateOf: (call: Call) => TokenEstimate,
+): (call: Call, model: string | undefined, signal?: AbortSignal | null) => Promise<CallOutcome | undefined> {
+  const {entity, resource, estimate = estimateOf, skip} = options
   const {limiter, provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
   // Picked one by one: an adapter's `entity`, `resource` and `skip` take another call than the guard's.
   const rules = {
@@ -66,7 +80,14 @@ export function createCallGuard(
       consume: call => providerConsumption(call.estimate, provider.limitNames),
     })
   const lessons = provider && limiter.learn && new ProviderLessons(limiter as LearningLimiter, provider.limitNames)
-  return async (call, signal) => {
+  return async (asked, model, signal) => {
+    const isOther = resource === undefined && model === undefined
+    if (isOther || (await skip?.(asked))) return undefined
+    const call = {
+      estimate: await estimate(asked),
+      entity: typeof entity === 'string' ? entity : await entity(asked),
+      resource: typeof resource === 'function' ? await resource(asked) : (resource ?? model ?? ''),
+    }
     const startMs = performance.now()
     const outcome = await own(call, signal ?? undefined, waitMs)
     if (outcome.kind !== 'admitted') return outcome as CallOutcome
@@ -133,7 +154,7 @@ function charge(
     lease,
     answered: answer => patiently(lesson(answer)(false)),
     failed: answer => patiently(fail(answer)),
-    settle: used => patiently(settle(used)),
+    settle: (tally, isBroken) => patiently(settle(tally.used(estimate, isBroken))),
   }
 }
 

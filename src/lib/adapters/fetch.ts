@@ -4,20 +4,12 @@
  *
  * @packageDocumentation
  */
-import {type CallDecisionOptions, createCallGuard} from './call-charge.js'
+import {type CallOptions, createCallGuard} from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
-import {
-  estimateCall,
-  type ModelCall,
-  readModelCall,
-  type TokenEstimate,
-  tallyAnswer,
-  tallyEvent,
-  UsageTally,
-} from './model-call.js'
+import {estimateCall, type ModelCall, readModelCall, tallyAnswer, tallyEvent, UsageTally} from './model-call.js'
 import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
 
-export type {CallDecisionOptions} from './call-charge.js'
+export type {CallDecisionOptions, CallOptions} from './call-charge.js'
 export type {HeaderStyle, LimitNames} from './dialects.js'
 export type {DecisionOptions, GuardLimiter} from './guard.js'
 export {leaseOf} from './guard.js'
@@ -25,15 +17,7 @@ export type {ModelCall, TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
 
 /** Options of {@link limitedFetch}. */
-export interface LimitedFetchOptions extends CallDecisionOptions {
-  /** The entity to charge. */
-  readonly entity: string | ((call: ModelCall) => string | Promise<string>)
-  /** The resource to charge. Default: the model; calls without one, such as a list of models, are then not limited. */
-  readonly resource?: string | ((call: ModelCall) => string | Promise<string>)
-  /** Tokens a call may use. Default: one per four characters of input, plus the maximum output the request sets. */
-  readonly estimate?: (call: ModelCall) => TokenEstimate | Promise<TokenEstimate>
-  /** Returns true for calls that are not limited. */
-  readonly skip?: (call: ModelCall) => boolean | Promise<boolean>
+export interface LimitedFetchOptions extends CallOptions<ModelCall> {
   /** Sends the calls. @default the global `fetch` */
   readonly fetch?: typeof fetch
 }
@@ -48,20 +32,13 @@ export interface LimitedFetchOptions extends CallDecisionOptions {
  * ```
  */
 export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
-  const {entity, resource, estimate = estimateCall, skip, fetch: send = fetch} = options
-  const guard = createCallGuard(options)
+  const {fetch: send = fetch} = options
+  const guard = createCallGuard(options, estimateCall)
   return async (input, init) => {
     const call = await readModelCall(input, init)
-    const isOther = resource === undefined && call.model === undefined
-    if (isOther || (await skip?.(call))) return send(input, init)
-    const estimated = await estimate(call)
     const signal = init?.signal ?? (typeof input === 'object' && 'signal' in input ? input.signal : undefined)
-    const charged = {
-      entity: typeof entity === 'string' ? entity : await entity(call),
-      resource: typeof resource === 'function' ? await resource(call) : (resource ?? call.model ?? ''),
-      estimate: estimated,
-    }
-    const outcome = await guard(charged, signal)
+    const outcome = await guard(call, call.model, signal)
+    if (!outcome) return send(input, init)
     if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') return refusalResponse(outcome)
     let response: Response
@@ -73,8 +50,7 @@ export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
     }
     const answer = {status: response.status, field: (name: string) => response.headers.get(name)}
     await (response.ok ? outcome.answered(answer) : outcome.failed(answer))
-    const settle = (tally: UsageTally, isBroken: boolean) => outcome.settle(tally.used(estimated, isBroken))
-    const observed = response.ok ? observedResponse(response, settle) : response
+    const observed = response.ok ? observedResponse(response, outcome.settle) : response
     keepLease(outcome.lease, observed)
     return observed
   }

@@ -18,10 +18,6 @@ export class ScopeSet {
   /** Interned lists: nearly all entities have one of a few. */
   readonly #lists = new Map<string, readonly string[]>()
 
-  constructor(scopes: Iterable<ConfigScope> = []) {
-    for (const scope of scopes) this.add(scope)
-  }
-
   static of({managesSystem, resources, entities}: Managed): ScopeSet {
     const set = new ScopeSet()
     set.#hasSystem = managesSystem

@@ -37,7 +37,7 @@ export interface EngineOptions {
   port?: number | undefined
   /** Created if missing. Absent: in memory. */
   dataDir?: string | undefined
-  /** Aborts the start, or stops the running engine. */
+  /** Aborts the start only: a running engine is stopped last, after the services that use it. */
   signal?: AbortSignal | undefined
 }
 
@@ -88,8 +88,6 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
     const limits = [AbortSignal.timeout(readyTimeoutMs), ...(signal ? [signal] : [])]
     const outcome = await waitUntilReady(child, kind, endpoint, AbortSignal.any(limits))
     if (outcome === 'ready' && !signal?.aborted) {
-      signal?.addEventListener('abort', stop)
-      void child.exited.then(() => signal?.removeEventListener('abort', stop))
       const {pid, exited, stderrTail} = child
       return {name: kind.name, version, endpoint, port, pid, dataDir, exited, stderrTail, stop}
     }

@@ -33,7 +33,7 @@ export class StackService {
   readonly #options: StackServiceOptions
   readonly #transport: ClosableTransport
   readonly #table: Table
-  #aggregator: StackAggregator | undefined
+  #aggregator: ReturnType<typeof startAggregator> | undefined
 
   constructor(options: StackServiceOptions) {
     this.#options = options
@@ -49,10 +49,8 @@ export class StackService {
     log('info', created ? 'created the table' : 'found the table', {table: table.name})
     if (!this.#options.aggregator) return
     await makePrivateFolder(folder)
-    const checkpointFile = join(folder, DATA_NAMES.checkpoint)
-    if (created) await rm(checkpointFile, {force: true})
-    const archiveDir = join(folder, DATA_NAMES.archive)
-    this.#aggregator = startStackAggregator({engine, table, checkpointFile, archiveDir, log})
+    if (created) await rm(join(folder, DATA_NAMES.checkpoint), {force: true})
+    this.#aggregator = startAggregator(engine, table, folder, log)
   }
 
   status(): AggregatorStatus | null {
@@ -73,26 +71,12 @@ export class StackService {
   }
 }
 
-interface StackAggregator {
-  status(): AggregatorStatus
-  stop(): Promise<void>
-}
-
-interface StackAggregatorOptions {
-  readonly engine: Engine
-  readonly table: Table
-  readonly checkpointFile: string
-  readonly archiveDir: string
-  readonly log: WriteLog
-}
-
 /** Runs the same code as Lambda. */
-function startStackAggregator(options: StackAggregatorOptions): StackAggregator {
-  const {engine, table, checkpointFile, archiveDir, log} = options
+function startAggregator(engine: Engine, table: Table, folder: string, log: WriteLog) {
   const stream = createStreamTransport({access: localAccess(engine.endpoint), clock: Date.now})
   const aggregator = createAggregator({
     table,
-    sink: folderSink(archiveDir),
+    sink: folderSink(join(folder, DATA_NAMES.archive)),
     log: ({level, message, ...fields}) => log(level, message, fields),
   })
   const done = {snapshots: 0, refused: 0, refills: 0, splits: 0, archived: 0}
@@ -109,7 +93,7 @@ function startStackAggregator(options: StackAggregatorOptions): StackAggregator 
     stream,
     handler,
     idle: () => aggregator.tick(),
-    checkpointFile,
+    checkpointFile: join(folder, DATA_NAMES.checkpoint),
     ...(canRelease ? {release: (arn, sequence) => releaseRecords(table.transport, arn, sequence)} : {}),
     clock: Date.now,
     sleep: sleepMs,
@@ -117,12 +101,12 @@ function startStackAggregator(options: StackAggregatorOptions): StackAggregator 
   })
   poller.start()
   return {
-    status() {
+    status(): AggregatorStatus {
       const {records, batches, errors, lastError, lagMs, streamLength} = poller.status()
       const figures = {records, batches, ...done, errors, lastError: lastError?.message ?? null, lagMs}
       return {...figures, streamLength: streamLength ?? null}
     },
-    async stop() {
+    async stop(): Promise<void> {
       await poller.stop()
       stream.close()
     },

@@ -2,14 +2,7 @@ import {randomUUID} from 'node:crypto'
 import {rm} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
-import {
-  type Engine,
-  type EngineOptions,
-  type EngineSeams,
-  findFreePort,
-  isPortTaken,
-  startEngine,
-} from '../engines/engine.js'
+import {type Engine, findFreePort, isPortTaken, startEngine} from '../engines/engine.js'
 import type {EngineName} from '../engines/kind.js'
 import {openDataDir} from '../state-dir/data-dir.js'
 import type {WriteLog} from '../state-dir/log.js'
@@ -70,7 +63,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
     const choosePort = portChooser(options.preferredPort)
     // Loaded while the engine starts.
     const loading = import('./service.js')
-    let engine = await startAbortably(signal, {...settings, port: options.port}, {choosePort})
+    let engine = await startEngine({...settings, port: options.port, signal}, {choosePort})
     cleanups.push(async () => {
       await engine.stop()
       log('info', 'the engine has stopped')
@@ -125,7 +118,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
     })
     cleanups.push(async () => clearInterval(watch))
     await watchEngine(engine, {
-      restart: () => startAbortably(signal, {...settings, port}),
+      restart: () => startEngine({...settings, port, signal}),
       onDown: () => service.stop(),
       onUp: async restarted => {
         engine = restarted
@@ -157,23 +150,6 @@ function watchState(stateDir: StateDir, startToken: string, intervalMs: number, 
     )
     if (!isOurs) onGone()
   }, intervalMs)
-}
-
-/** The signal aborts the start only: a running engine is stopped last, after the services that use it. */
-async function startAbortably(
-  signal: AbortSignal,
-  options: EngineOptions,
-  seams?: Partial<EngineSeams>,
-): Promise<Engine> {
-  const start = new AbortController()
-  const abortStart = () => start.abort(signal.reason)
-  signal.throwIfAborted()
-  signal.addEventListener('abort', abortStart)
-  try {
-    return await startEngine({...options, signal: start.signal}, seams)
-  } finally {
-    signal.removeEventListener('abort', abortStart)
-  }
 }
 
 function portChooser(preferred: number | undefined): () => Promise<number> {

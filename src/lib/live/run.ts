@@ -12,9 +12,7 @@ import {type WatchedBuckets, watchDocument, watchedBuckets} from './document.js'
 import type {WatchRequest} from './flags.js'
 import {healthSource} from './health.js'
 import {pollLine} from './lines.js'
-import type {Selection, SortKey, Watch, WatchData, WatchScope, WhySource} from './model/model.js'
-import {ranking} from './model/rank.js'
-import {totalsAt} from './model/totals.js'
+import type {PollFacts, Selection, SortKey, Watch, WatchData, WatchScope, WhySource} from './model/model.js'
 import {takeReadings} from './poll/poller.js'
 import {openWatch} from './poll/watch.js'
 import type {WatchResult} from './results.js'
@@ -188,22 +186,12 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
   try {
     printPoll()
     const exitCode = await end.reached
-    return {exitCode, summary: closingLine(watch, selection, stats)}
+    const data = watch.data()
+    const nowMs = watch.now()
+    const {head} = watchedBuckets({...data, lastPoll: data.lastPoll as PollFacts}, nowMs, selection, 0)
+    return {exitCode, summary: summaryLine({totals: head.totals, all: head.bucketsWatched}, stats, nowMs)}
   } finally {
     end.stop()
     unsubscribe()
   }
-}
-
-function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
-  const {readings} = watch.data()
-  const nowMs = watch.now()
-  const find = (id: string) => readings.get(id)
-  const {ids, live} = ranking(readings.values(), nowMs, selection, find)
-  const totals = totalsAt(
-    ids.flatMap(id => readings.get(id) ?? []),
-    nowMs,
-    find,
-  )
-  return summaryLine({totals, all: live}, stats, nowMs)
 }

@@ -158,6 +158,11 @@ function memoized<T>(): (dependencies: readonly unknown[], compute: () => T) => 
   }
 }
 
+interface Summed {
+  readonly totals: Pick<Totals, 'buckets' | 'over' | 'near'>
+  readonly all: number
+}
+
 export interface ViewStats {
   readonly startedAtMs: number
   readonly polls: number
@@ -170,7 +175,7 @@ export function countPoll(stats: ViewStats, poll: PollFacts | undefined): ViewSt
   return {...stats, polls: stats.polls + 1, readUnits: stats.readUnits + poll.readUnits, lastPoll: poll.number}
 }
 
-export function summaryLine({totals, all}: Pick<Ranking, 'totals' | 'all'>, stats: ViewStats, nowMs: number): string {
+export function summaryLine({totals, all}: Summed, stats: ViewStats, nowMs: number): string {
   const {buckets, over, near} = totals
   const watched =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')

@@ -8,17 +8,11 @@ import type {PollResult} from '../poll/poller.js'
 /** Those with most buckets are kept: users of the service may choose the names. */
 const MOST_RESOURCES = 200
 
-interface MeasuredStack {
-  readonly namespace: string
-  /** Age of the oldest stream record that the aggregator has not seen; `undefined`: unknown. */
-  readonly lagMs: number | undefined
-}
-
-/** By resource and limit, never by entity. docs/observing.md lists the metrics. */
+/** By resource and limit, never by entity. docs/observing.md lists the metrics. `lagMs` is `undefined` if unknown. */
 export function bucketMetrics(
   {readings, known, lastPoll}: Pick<PollResult, 'readings' | 'known' | 'lastPoll'>,
   nowMs: number,
-  {namespace, lagMs}: MeasuredStack,
+  {namespace, lagMs}: {readonly namespace: string; readonly lagMs: number | undefined},
 ): MetricFamily[] {
   const find: FindReading = id => readings.get(id)
   const live = [...readings.values()].filter(({isGone}) => !isGone)

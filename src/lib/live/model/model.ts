@@ -78,18 +78,9 @@ export interface Row {
   readonly ageMs: number
 }
 
-export type SortKey = 'left' | 'rate' | 'refused' | 'entity' | 'resource' | 'shards' | 'pressure' | 'empty'
+export const SORT_KEYS = ['left', 'rate', 'refused', 'empty', 'pressure', 'shards', 'entity', 'resource'] as const
 
-export const SORT_KEYS: readonly SortKey[] = [
-  'left',
-  'rate',
-  'refused',
-  'empty',
-  'pressure',
-  'shards',
-  'entity',
-  'resource',
-]
+export type SortKey = (typeof SORT_KEYS)[number]
 
 export interface Selection {
   readonly sort: SortKey

@@ -254,19 +254,8 @@ function shardLevel(
   ]
 }
 
-export interface DrainingChild {
-  readonly entity: string
-  readonly share: number
-  readonly ratePerSecond: number | null
-}
-
-export interface Drain {
-  /** `total`: nothing is consumed now, so the shares are those since the buckets exist. */
-  readonly basis: 'rate' | 'total'
-  readonly children: readonly DrainingChild[]
-}
-
-export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string): Drain {
+/** The basis is the total since the buckets exist if nothing is consumed now. */
+export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string) {
   const children = [...readings.values()].filter(({chargedTo, isGone}) => chargedTo === parentId && !isGone)
   const rates = children.map(({ratePerSecond}) => Math.max(0, ratePerSecond.get(limit) ?? 0))
   const isConsuming = rates.some(rate => rate > 0)

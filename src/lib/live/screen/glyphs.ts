@@ -1,28 +1,9 @@
-import {BLOCKS, type GaugeGlyphs} from '../../core/text/gauge.js'
+import {BLOCKS} from '../../core/text/gauge.js'
 import type {RowStatus} from '../model/model.js'
 
-export interface GlyphSet extends GaugeGlyphs {
-  readonly status: Readonly<Record<RowStatus, string>>
-  readonly cursor: string
-  readonly paused: string
-  readonly ascending: string
-  readonly descending: string
-  readonly empties: string
-  readonly fills: string
-  readonly plusMinus: string
-  readonly pressure: string
-  readonly dot: string
-  readonly ellipsis: string
-  readonly dash: string
-  readonly old: string
-  readonly arrows: string
-  readonly times: string
-  readonly becomes: string
-}
-
-export const BLOCK_GLYPHS: GlyphSet = {
+export const BLOCK_GLYPHS = {
   ...BLOCKS,
-  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', disabled: '⊘', gone: '○'},
+  status: {ok: '●', overdrawn: '◆', near: '▲', over: '✖', disabled: '⊘', gone: '○'} satisfies Record<RowStatus, string>,
   cursor: '▸',
   paused: '‖',
   ascending: '↑',
@@ -39,6 +20,8 @@ export const BLOCK_GLYPHS: GlyphSet = {
   times: '×',
   becomes: '→',
 }
+
+export type GlyphSet = Readonly<typeof BLOCK_GLYPHS>
 
 export const ASCII_GLYPHS: GlyphSet = {
   eighths: '_.:-=+*#',

@@ -22,13 +22,8 @@ import {extentOf, Screen} from './screen.js'
 /** Bounds the delay of a key that follows a frame immediately. */
 const MAX_FPS = 60
 
-export interface LiveViewOptions {
-  readonly stack: string
-  readonly namespace: string
-  readonly where: string
-  readonly typedFlags?: string
+export interface LiveViewOptions extends Omit<ViewSettings, 'glyphs'> {
   readonly ascii: boolean
-  readonly top: number | undefined
   readonly selection: Selection
   readonly forMs: number | undefined
   /** Absent: the view cannot write. */
@@ -63,14 +58,11 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
   }
 }
 
-interface LiveViewProps {
+interface LiveViewProps extends Pick<LiveViewOptions, 'selection' | 'forMs' | 'actions'> {
   readonly watch: Watch
   readonly feed: WatchFeed
   readonly settings: ViewSettings
   readonly palette: Palette
-  readonly selection: Selection
-  readonly forMs: number | undefined
-  readonly actions: BucketActions | undefined
 }
 
 export interface LiveViewResult {

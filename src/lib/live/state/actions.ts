@@ -52,9 +52,7 @@ export type ActionKey = 'reset' | 'boost' | 'switch'
 export type ActOnAction =
   | {readonly type: 'act'; readonly kind: ActionKey}
   | {readonly type: 'act-edit'; readonly edit: TextEdit}
-  | {readonly type: 'act-submit'}
-  | {readonly type: 'act-confirm'}
-  | {readonly type: 'act-close'}
+  | {readonly type: 'act-submit' | 'act-confirm' | 'act-close'}
 
 /** `step`: the step that it answers. */
 export type ActionEvent =
@@ -70,8 +68,7 @@ export interface TextInput {
 
 export type TextEdit =
   | {readonly type: 'insert'; readonly text: string}
-  | {readonly type: 'erase'}
-  | {readonly type: 'empty'}
+  | {readonly type: 'erase' | 'empty'}
   | {readonly type: 'go'; readonly to: 'left' | 'right' | 'start' | 'end'}
 
 export const inputOf = (text: string): TextInput => ({before: text, after: ''})

@@ -45,26 +45,24 @@ export interface ScreenState {
 }
 
 export type ScreenAction =
+  | {
+      readonly type:
+        | 'open'
+        | 'why'
+        | 'back'
+        | 'help'
+        | 'tab'
+        | 'wide'
+        | 'pause'
+        | 'refresh'
+        | 'show-command'
+        | 'suspend'
+    }
+  | {readonly type: 'filter' | 'filter-erase' | 'filter-empty' | 'filter-keep' | 'sort-next' | 'sort-reverse'}
   | {readonly type: 'move'; readonly move: Move}
-  | {readonly type: 'open'}
-  | {readonly type: 'why'}
-  | {readonly type: 'back'}
-  | {readonly type: 'filter'}
   | {readonly type: 'filter-type'; readonly text: string}
-  | {readonly type: 'filter-erase'}
-  | {readonly type: 'filter-empty'}
-  | {readonly type: 'filter-keep'}
-  | {readonly type: 'sort-next'}
-  | {readonly type: 'sort-reverse'}
   | {readonly type: 'sort-by'; readonly key: SortKey}
-  | {readonly type: 'tab'}
-  | {readonly type: 'wide'}
-  | {readonly type: 'help'}
-  | {readonly type: 'pause'}
   | {readonly type: 'poll'; readonly often: 'more' | 'less'}
-  | {readonly type: 'refresh'}
-  | {readonly type: 'show-command'}
-  | {readonly type: 'suspend'}
   | {readonly type: 'quit'; readonly exitCode: ExitCode}
   | ActOnAction
 

@@ -32,7 +32,7 @@ export interface VerifyContext extends LookOptions {
   readonly table: Table
   /** Start of the look, epoch ms. Fixed, so that the records in scope do not change meanwhile. */
   readonly nowMs: number
-  readonly referred: Referred
+  readonly referred: Awaited<ReturnType<typeof readReferred>>
   in(namespace: string): NamespaceTable
   rollups(): Promise<RollupSchedule>
 }
@@ -44,7 +44,7 @@ export async function beginLook(items: readonly Item[], table: Table, options: L
     ...options,
     table,
     nowMs,
-    referred: await Referred.by(items, table, {...options, nowMs}),
+    referred: await readReferred(items, table, {...options, nowMs}),
     in: namespace => ({...table, namespace}),
     rollups() {
       rollups ??= readRollups(table, options.signal)
@@ -53,51 +53,41 @@ export async function beginLook(items: readonly Item[], table: Table, options: L
   }
 }
 
-class Referred {
-  readonly #entities: ReadonlyMap<string, Item>
-  readonly #limits: ReadonlyMap<string, KnownResolutions>
-
-  private constructor(entities: ReadonlyMap<string, Item>, limits: ReadonlyMap<string, KnownResolutions>) {
-    this.#entities = entities
-    this.#limits = limits
-  }
-
-  static async by(items: readonly Item[], table: Table, look: LookOptions & {nowMs: number}): Promise<Referred> {
-    const {namespaces, sinceMs, nowMs, signal} = look
-    const entities: Key[] = []
-    const pairs = new Map<string, ResolvedPair[]>()
-    for (const item of items) {
-      // Undecodable records are findings of their own.
-      const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
-      if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
-        const {namespace, entity, resource} = stored.record
-        if (!namespaces.has(namespace)) continue
-        entities.push(keys.entity(namespace, entity))
-        const wanted = pairs.get(namespace) ?? []
-        pairs.set(namespace, wanted)
-        wanted.push({entity, resource})
-      }
-      if (child?.parent !== undefined && namespaces.has(child.namespace))
-        entities.push(keys.entity(child.namespace, child.parent))
+async function readReferred(items: readonly Item[], table: Table, look: LookOptions & {nowMs: number}) {
+  const {namespaces, sinceMs, nowMs, signal} = look
+  const entities: Key[] = []
+  const pairs = new Map<string, ResolvedPair[]>()
+  for (const item of items) {
+    // Undecodable records are findings of their own.
+    const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
+    if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
+      const {namespace, entity, resource} = stored.record
+      if (!namespaces.has(namespace)) continue
+      entities.push(keys.entity(namespace, entity))
+      const wanted = pairs.get(namespace) ?? []
+      pairs.set(namespace, wanted)
+      wanted.push({entity, resource})
     }
-    const limits = new Map<string, KnownResolutions>()
-    for (const [namespace, wanted] of pairs) {
-      const resolver = new ConfigResolver({...table, namespace}, new ConfigCache({clock: table.clock, ttlMs: 0}))
-      limits.set(namespace, await resolver.resolveMany(wanted, {signal}))
-    }
-    const {transport, name, backoff} = table
-    return new Referred(await batchGet(transport, name, entities, {backoff, consistent: true, signal}), limits)
+    if (child?.parent !== undefined && namespaces.has(child.namespace))
+      entities.push(keys.entity(child.namespace, child.parent))
   }
-
-  entity(namespace: string, entity: string): EntityRecord | undefined {
-    const item = this.#entities.get(keyId(keys.entity(namespace, entity)))
-    return item && decodeEntity(item)
+  const limits = new Map<string, KnownResolutions>()
+  for (const [namespace, wanted] of pairs) {
+    const resolver = new ConfigResolver({...table, namespace}, new ConfigCache({clock: table.clock, ttlMs: 0}))
+    limits.set(namespace, await resolver.resolveMany(wanted, {signal}))
   }
-
-  limits({namespace, entity, resource}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
-    const known = this.#limits.get(namespace)
-    if (!known) throw new Error(`no limits of namespace ${namespace} were read`)
-    return known({entity, resource})
+  const {transport, name, backoff} = table
+  const found = await batchGet(transport, name, entities, {backoff, consistent: true, signal})
+  return {
+    entity(namespace: string, entity: string): EntityRecord | undefined {
+      const item = found.get(keyId(keys.entity(namespace, entity)))
+      return item && decodeEntity(item)
+    },
+    limits({namespace, entity, resource}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
+      const known = limits.get(namespace)
+      if (!known) throw new Error(`no limits of namespace ${namespace} were read`)
+      return known({entity, resource})
+    },
   }
 }
 

@@ -103,23 +103,19 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
 }
 
 function* chunksOfFile(file: string, unreadable: (error: unknown) => Error): Generator<Buffer, void> {
-  const attempt = <T>(work: () => T): T => {
-    try {
-      return work()
-    } catch (error) {
-      throw unreadable(error)
-    }
-  }
-  const descriptor = attempt(() => openSync(file, 'r'))
+  let descriptor: number | undefined
   try {
+    descriptor = openSync(file, 'r')
     for (;;) {
       const chunk = Buffer.allocUnsafe(BYTES_PER_READ)
-      const length = attempt(() => readSync(descriptor, chunk))
+      const length = readSync(descriptor, chunk)
       if (length === 0) return
       yield chunk.subarray(0, length)
     }
+  } catch (error) {
+    throw unreadable(error)
   } finally {
-    closeSync(descriptor)
+    if (descriptor !== undefined) closeSync(descriptor)
   }
 }
 

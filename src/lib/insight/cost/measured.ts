@@ -35,16 +35,10 @@ export interface MeasuredStack {
   readonly unread: readonly UnreadSource[]
 }
 
-interface MeasuredSubject {
-  readonly table: string
-  readonly facts: PricedTable
-  readonly days: readonly Day[]
-}
-
 /** Assumes a stack's defaults for everything it cannot read. */
 export async function readMeasured(
   aws: Aws | undefined,
-  {table, facts, days}: MeasuredSubject,
+  {table, facts, days}: {readonly table: string; readonly facts: PricedTable; readonly days: readonly Day[]},
 ): Promise<MeasuredStack> {
   if (!aws) {
     const settings = costSettings({})
@@ -101,7 +95,10 @@ export interface PricedTable {
 }
 
 export async function readPricedTable(table: Table): Promise<PricedTable> {
-  const [description, hasRecovery] = await Promise.all([describe(table), recoveryOf(table)])
+  const [{Table: description = {}}, hasRecovery] = await Promise.all([
+    sendRepeatable(table, 'DescribeTable', {TableName: table.name}),
+    recoveryOf(table),
+  ])
   const secondary = description.GlobalSecondaryIndexes ?? []
   const all = [description, ...secondary]
   const units = (name: 'ReadCapacityUnits' | 'WriteCapacityUnits') =>
@@ -124,11 +121,6 @@ export async function readPricedTable(table: Table): Promise<PricedTable> {
       .flatMap(({RegionName = ''}) => (RegionName === own ? [] : RegionName))
       .sort(),
   }
-}
-
-async function describe(table: Table) {
-  const {Table: description = {}} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name})
-  return description
 }
 
 /** `null` if a local engine does not support the request or the caller lacks permission. */

@@ -163,10 +163,6 @@ export interface DayUnits {
   readonly gbSeconds: number
 }
 
-export interface UnitSettings extends CostSettings {
-  readonly copiesToIndex: boolean
-}
-
 // Units per operation. bench/cost.ts measures them; docs/load.md and decision 34 explain them.
 const INDEX_ENTRIES_OF_USAGE = 2
 const READS_OF_A_ROLL_UP = 4
@@ -203,7 +199,11 @@ function estimateUsage({perBucket}: DayCounts, seconds: number, settings: CostSe
   }
 }
 
-export function estimateDay(counts: DayCounts, seconds: number, settings: UnitSettings): DayUnits {
+export function estimateDay(
+  counts: DayCounts,
+  seconds: number,
+  settings: CostSettings & Pick<PricedTable, 'copiesToIndex'>,
+): DayUnits {
   const usage = estimateUsage(counts, seconds, settings)
   const admissions = sum(counts.perBucket)
   const copies = settings.copiesToIndex ? admissions + usage.writes : 0

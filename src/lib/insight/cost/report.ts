@@ -105,13 +105,7 @@ export async function reportCost({table, aws, dayCount, runsAggregator}: CostSou
   }
 }
 
-interface Found {
-  readonly counted: CountedDays
-  readonly stack: MeasuredStack
-  readonly facts: PricedTable
-}
-
-function foundDay(day: Day, {counted, stack, facts}: Found): FoundDay[] {
+function foundDay(day: Day, {counted, stack, facts}: Pick<NoteSources, 'counted' | 'stack' | 'facts'>): FoundDay[] {
   const counts = counted.days.get(day.date)
   const measured = stack.days.get(day.date)
   const settings = {...stack.settings, copiesToIndex: facts.copiesToIndex, provisioned: facts.provisioned}

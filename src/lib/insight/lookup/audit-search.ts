@@ -13,14 +13,10 @@ const OVERLAP_MS = 60_000
 
 const POLL_INTERVAL_MS = 2000
 
-export interface EventSearch extends AuditSelection {
-  readonly entity?: string | undefined
-}
-
 /** Newest first. Throws for an unknown entity. */
 export async function findEvents(
   repository: NamespaceRepository,
-  search: EventSearch,
+  search: AuditSelection & {readonly entity?: string | undefined},
 ): Promise<RecordPage<AuditRecord>> {
   const {entity} = search
   if (entity === undefined) return repository.audit.listAll(search)

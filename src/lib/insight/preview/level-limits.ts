@@ -33,12 +33,6 @@ interface KnownLimits extends Pick<ProposedChange, When>, Pick<AppliedScope, 'ch
   readonly copiedUntilMs?: number | undefined
 }
 
-export interface BroughtLimits {
-  readonly limits: readonly Limit[]
-  /** Epoch ms until which limits copied for a boost apply instead. `undefined`: none. */
-  readonly boostedUntilMs: number | undefined
-}
-
 /** The limits of all levels, before and after some changes. Levels must be loaded before they are asked for. */
 export class LevelLimits {
   readonly #namespace: Pick<NamespaceRepository, 'id' | 'configs'>
@@ -79,8 +73,11 @@ export class LevelLimits {
     return this.#firstOf([scope, ...scopesBelow(scope)], when)
   }
 
-  /** Limits that apply only after the changes, ignoring copies for boosts. `undefined`: no change decides here. */
-  broughtTo(pair: BucketPair): BroughtLimits | undefined {
+  /**
+   * Limits that apply only after the changes, and when copies for boosts end, which apply until then. `undefined`: no
+   * change decides here.
+   */
+  broughtTo(pair: BucketPair): {limits: readonly Limit[]; boostedUntilMs: number | undefined} | undefined {
     const scopes = levelsOf(pair)
     const copyEnd = (scope: ConfigScope) => this.#known.get(this.#id(scope))?.copiedUntilMs
     const lasting = scopes.filter(scope => copyEnd(scope) === undefined)

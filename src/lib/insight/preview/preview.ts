@@ -35,7 +35,7 @@ export interface AlteredLimit extends LimitChange {
 }
 
 /** The limits in force at the changed scope. */
-export interface ScopeEffect {
+interface ScopeEffect {
   readonly before: AppliedScope
   readonly after: AppliedScope
   /** Limits of other levels that stop applying. `uncovers`: those that start. */

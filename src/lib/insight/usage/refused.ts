@@ -61,18 +61,13 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
   return [...names].sort()
 }
 
-export interface RecentlyRefused {
-  readonly refused: RefusedUsage
-  /** Start of the previous hour, UTC. */
-  readonly refusedSince: string
-}
-
+/** `refusedSince` is the start of the previous hour, UTC. */
 export async function recentlyRefused(
   {usage}: Pick<NamespaceRepository, 'usage'>,
   entity: string,
   resource: string,
   nowMs: number,
-): Promise<RecentlyRefused> {
+): Promise<{refused: RefusedUsage; refusedSince: string}> {
   const range = {window: 'hourly', sinceMs: nowMs - HOUR_MS, untilMs: nowMs + 1, limit: 2} as const
   const {records} = await usage.ofEntity(entity, {resource, ...range})
   return {refused: refusedIn(records), refusedSince: windowStart('hourly', nowMs - HOUR_MS)}

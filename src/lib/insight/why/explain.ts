@@ -23,30 +23,11 @@ import type {StoredLesson} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity} from '../lookup/known-names.js'
-import {
-  type LimitRefused,
-  NOT_REFUSED,
-  type RecentlyRefused,
-  type RefusedUsage,
-  recentlyRefused,
-} from '../usage/refused.js'
+import {type LimitRefused, NOT_REFUSED, type RefusedUsage, recentlyRefused} from '../usage/refused.js'
 
 const MOST_CONSUMERS = 5
 
 const CONCURRENT_READS = 8
-
-/** In whole tokens. */
-export interface ShardShare {
-  readonly shard: number
-  /** Negative in debt. */
-  readonly available: number
-  readonly capacity: number
-}
-
-export interface CapacityConsumer {
-  readonly entity: string
-  readonly tokens: number
-}
 
 export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
@@ -59,13 +40,14 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly isBypassed: boolean
   /** Whole tokens added to a quota until its reset. `capacity` includes them. */
   readonly toppedUp: number
-  readonly shards: readonly ShardShare[]
+  /** In whole tokens; negative in debt. */
+  readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
   readonly told: StoredLesson | undefined
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
-  readonly drainedBy: readonly CapacityConsumer[]
+  readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
 }
 
 export interface SetSwitch {
@@ -167,20 +149,10 @@ interface LevelQuestion {
   readonly amounts: Amounts
   readonly atMs: number
   readonly level: RefusalStatus['level']
-  readonly state?: LevelState
+  readonly state?: Awaited<ReturnType<typeof readLevel>>
 }
 
-interface LevelState {
-  readonly bucket: ShardedBucket | undefined
-  readonly recent: RecentlyRefused
-}
-
-async function readLevel(
-  namespace: NamespaceRepository,
-  entity: string,
-  resource: string,
-  nowMs: number,
-): Promise<LevelState> {
+async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
   const [bucket, recent] = await Promise.all([
     namespace.buckets.find(entity, resource),
     recentlyRefused(namespace, entity, resource, nowMs),
@@ -220,11 +192,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   }))
 }
 
-function configuredIn(
-  limits: readonly Limit[],
-  name: string,
-  nowMs: number,
-): Pick<ExplainedLimit, 'configured' | 'resetsAtMs'> {
+function configuredIn(limits: readonly Limit[], name: string, nowMs: number) {
   const configured = limits.find(limit => limit.name === name) as Limit
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
@@ -234,7 +202,7 @@ function lastTold(bucket: ShardedBucket | undefined, name: string): StoredLesson
   return told.sort((a, b) => b.atMs - a.atMs)[0]
 }
 
-function shardShare(record: BucketRecord, name: string): ShardShare {
+function shardShare(record: BucketRecord, name: string): ExplainedLimit['shards'][number] {
   const limit = shareOfRecord(record).limits.get(name)
   const [available, capacity] = [limit?.tokensMilli ?? 0n, limit?.capacityMilli ?? 0n]
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
@@ -260,7 +228,7 @@ async function consumers(
   return used.filter(({entity}) => charged.has(entity))
 }
 
-function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): CapacityConsumer[] {
+function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): ExplainedLimit['drainedBy'] {
   return used
     .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
     .filter(({tokens}) => tokens > 0)

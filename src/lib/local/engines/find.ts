@@ -3,19 +3,10 @@ import {docker, dynamodbLocal} from './dynamodb-local.js'
 import {dynoxide} from './dynoxide.js'
 import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
 
-interface EngineAvailability {
-  readonly name: EngineName
-  readonly problem: ZaelError | undefined
-}
-
-interface RunnableEngine extends LocatedEngine {
-  readonly kind: EngineKind
-}
-
 /** In order of preference. */
 export const ENGINE_KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal, docker]
 
-export async function findEngines(): Promise<EngineAvailability[]> {
+export async function findEngines(): Promise<{name: EngineName; problem: ZaelError | undefined}[]> {
   return Promise.all(
     ENGINE_KINDS.map(async kind => {
       const found = await tryLocate(kind)
@@ -27,7 +18,7 @@ export async function findEngines(): Promise<EngineAvailability[]> {
 export async function pickEngine(
   name: EngineName | undefined,
   candidates: readonly EngineKind[] = ENGINE_KINDS,
-): Promise<RunnableEngine> {
+): Promise<LocatedEngine & {kind: EngineKind}> {
   if (name !== undefined) {
     const kind = ENGINE_KINDS.find(each => each.name === name)
     if (kind === undefined) {

@@ -1,4 +1,5 @@
 import {randomUUID} from 'node:crypto'
+import type {Stats} from 'node:fs'
 import {open, rename, rm, stat, writeFile} from 'node:fs/promises'
 import type {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
@@ -105,13 +106,8 @@ function pathError(verb: 'read' | 'write', path: string, cause: unknown, hint: s
   return new ZaelError(isAccessProblem ? 'access' : 'failed', 'local.home', message, {hint, details: {path}, cause})
 }
 
-interface Ownership {
-  readonly uid: number
-  readonly mode: number
-}
-
 /** Windows has neither user ids nor permission bits. */
-export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: string): void {
+export function checkOwnUser(path: string, {uid}: Pick<Stats, 'uid'>, hint: string): void {
   const own = process.getuid?.()
   if (own === undefined || uid === own) return
   throw new ZaelError('access', 'local.owner', `${path} belongs to another user (uid ${uid}; yours is ${own})`, {
@@ -121,7 +117,7 @@ export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: 
 }
 
 /** Throws if another user owns, can read or can change the path. Not repaired: others may have changed it already. */
-export function checkPrivate(path: string, {uid, mode}: Ownership): void {
+export function checkPrivate(path: string, {uid, mode}: Pick<Stats, 'uid' | 'mode'>): void {
   checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return
   const bits = (mode & 0o777).toString(8)

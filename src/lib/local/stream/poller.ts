@@ -36,18 +36,6 @@ export interface PollerOptions {
   readonly batchSize?: number
 }
 
-interface PollerStatus {
-  readonly streamArn: string | undefined
-  readonly records: number
-  readonly batches: number
-  readonly errors: number
-  readonly lastError: {readonly message: string; readonly atMs: number} | undefined
-  /** Age of the last delivered record; 0: the stream was read to its end. */
-  readonly lagMs: number
-  /** Records that the engine keeps, as of the last discovery; `undefined` before it, and while the poller is behind. */
-  readonly streamLength: number | undefined
-}
-
 const IDLE_MS = 200
 // DynamoDB's limit per request.
 const MAX_PAGE = 1_000
@@ -72,7 +60,7 @@ export class StreamPoller {
   #records = 0
   #batches = 0
   #errors = 0
-  #lastError: PollerStatus['lastError']
+  #lastError: {readonly message: string; readonly atMs: number} | undefined
   /** Write time of the last delivered record; `undefined`: the stream was read to its end. */
   #behindSinceMs: number | undefined
   #streamLength: number | undefined
@@ -94,7 +82,7 @@ export class StreamPoller {
     await this.#running
   }
 
-  status(): PollerStatus {
+  status() {
     return {
       streamArn: this.#progress.streamArn || undefined,
       records: this.#records,
@@ -102,7 +90,7 @@ export class StreamPoller {
       errors: this.#errors,
       lastError: this.#lastError,
       lagMs: this.#behindSinceMs === undefined ? 0 : Math.max(0, this.#options.clock() - this.#behindSinceMs),
-      // The length does not include the backlog.
+      // Records that the engine keeps, as of the last discovery. It does not include the backlog.
       streamLength: this.#behindSinceMs === undefined ? this.#streamLength : undefined,
     }
   }
@@ -266,13 +254,12 @@ function messageOf(error: unknown): string {
 /** `failures`: sequence numbers of the records to deliver again. */
 export type StreamHandler = (event: StreamEvent) => Promise<{readonly failures: readonly string[]}>
 
-export interface Delivery {
-  /** The records before the first one that failed; the rest must be delivered again. */
-  readonly delivered: readonly RawRecord[]
-  readonly failure: Error | undefined
-}
-
-async function deliver(handler: StreamHandler, streamArn: string, records: readonly RawRecord[]): Promise<Delivery> {
+/** Delivered are the records before the first one that failed; the rest must be delivered again. */
+async function deliver(
+  handler: StreamHandler,
+  streamArn: string,
+  records: readonly RawRecord[],
+): Promise<{delivered: readonly RawRecord[]; failure: Error | undefined}> {
   const failed = await failuresOf(handler, eventOf(streamArn, records))
   if (failed instanceof Error) return {delivered: [], failure: failed}
   if (failed.size === 0) return {delivered: records, failure: undefined}

@@ -1,7 +1,7 @@
 import {checkEntityId} from '../../core/names.js'
 import type {BucketListing, ShardedBucket} from '../../repository/buckets/buckets.js'
 import {type BucketView, viewBucket} from '../../repository/buckets/view.js'
-import {bucketMissing} from '../../repository/operations/errors.js'
+import {bucketMissing} from '../../repository/operations/operation.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'

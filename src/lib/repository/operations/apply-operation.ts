@@ -15,12 +15,28 @@ import {requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, unknownOutcome} from './errors.js'
-import {askedOf, findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
-import {createToppedUp, type NewBucket} from './new-bucket.js'
-import {type BucketOperation, checkIdempotencyKey, planOperation} from './operation.js'
-import {incarnationIn, OPERATION_LIFETIME_SECONDS, type OperationRecord, type TokensByLimit} from './record.js'
-import {raisesQuota} from './top-up.js'
+import {
+  bucketContended,
+  bucketDisabled,
+  bucketMissing,
+  checkIdempotencyKey,
+  planOperation,
+  tooManyShards,
+  unknownOutcome,
+} from './operation.js'
+import {
+  askedOf,
+  type BucketOperation,
+  findOperation,
+  incarnationIn,
+  OPERATION_LIFETIME_SECONDS,
+  type OperationId,
+  type OperationRecord,
+  operationPut,
+  requireSameOperation,
+  type TokensByLimit,
+} from './record.js'
+import {createToppedUp, type NewBucket, raisesQuota} from './top-up.js'
 
 /** Under contention. The first half requires that nothing is taken from the bucket meanwhile. */
 const ATTEMPTS = 20

@@ -1,17 +1,12 @@
 import {shareOfLimit} from '../../core/buckets/shards.js'
-import {InvalidInput} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {MAX_TOKENS} from '../../core/limits/limit.js'
 import {type LimitKind, resetTarget} from '../../core/limits/limit-kind.js'
 import {checkLimitName} from '../../core/names.js'
 import {floorDivide, MILLI} from '../../core/token-math.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket} from '../buckets/plan.js'
-import {limitNames, type OperationBasis, type PlannedOperation, requireKnown, type TokensByLimit} from './record.js'
+import {type BucketOperation, limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './record.js'
 import {planTopUp} from './top-up.js'
-
-export type BucketOperation =
-  | {readonly kind: 'top_up'; readonly amounts: TokensByLimit}
-  /** Default: all limits. */
-  | {readonly kind: 'reset'; readonly limits?: ReadonlySet<string> | undefined}
 
 export function topUpOf(amounts: Readonly<Record<string, number>>): BucketOperation {
   const entries = Object.entries(amounts)
@@ -99,4 +94,60 @@ function newPeriod(kind: LimitKind | undefined, grantCount: number, nowMs: numbe
   const endedMs = nowMs - session.lengthMs
   const ended = {...session, startMs: endedMs, appliedMs: endedMs, consumedMarkMilli: undefined}
   return {...kind, quota: {...kind.quota, session: ended, heldMs: undefined}}
+}
+
+interface Whose {
+  readonly entity: string
+  readonly resource: string
+}
+
+export function bucketMissing(entity: string, resource: string): ZaelError {
+  return new ZaelError('notFound', 'bucket.missing', `Entity "${entity}" has no bucket for resource "${resource}".`, {
+    hint: 'It was never used, or it has expired: the next request starts with a full bucket.',
+    details: {entity, resource},
+  })
+}
+
+export function bucketContended({entity, resource}: Whose): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'bucket.contended',
+    `The bucket of "${entity}" for "${resource}" is written too often to be changed as a whole.`,
+    {hint: 'Nothing was changed. Try again in a moment.', details: {entity, resource}},
+  )
+}
+
+export function tooManyShards({entity, resource}: Whose, shards: number, most: number): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'bucket.too-many-shards',
+    `The bucket of "${entity}" for "${resource}" has ${shards} shards; at most ${most} can be changed at once.`,
+    {
+      hint: 'Nothing was changed. Use the bucket with a limiter of zael once: it repairs a number that is too large.',
+      details: {entity, resource, shards, most},
+    },
+  )
+}
+
+export function bucketDisabled({entity, resource}: Whose): ZaelError {
+  return new ZaelError(
+    'conflict',
+    'bucket.disabled',
+    `"${entity}" has no bucket for "${resource}" yet, and every request is refused: there is nothing to top up.`,
+    {hint: 'Enable it first.', details: {entity, resource}},
+  )
+}
+
+export function unknownOutcome({entity, resource}: Whose, idempotencyKey: string, cause: unknown): ZaelError {
+  const reason = cause instanceof Error ? `: ${cause.message}` : ''
+  return new ZaelError(
+    'failed',
+    'bucket.unknown-outcome',
+    `The bucket of "${entity}" for "${resource}" may or may not have been changed${reason}`,
+    {
+      hint: `Repeat it with the idempotency key ${idempotencyKey}: then it is applied once, whatever has happened.`,
+      details: {entity, resource, idempotencyKey},
+      cause,
+    },
+  )
 }

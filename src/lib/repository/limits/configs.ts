@@ -1,6 +1,11 @@
-import type {Limit} from '../../core/limits/limit.js'
+import {isDeepStrictEqual} from 'node:util'
+import {ZaelError} from '../../core/errors.js'
+import {baseOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
-import {readConfigLimits} from '../../schema/config-limits.js'
+import {pause} from '../../dynamo/retry.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {type BoostRecord, boostKey, decodeBoosts} from '../../schema/boost-record.js'
+import {encodeConfigLimits, limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
 import {
   type AccessSwitch,
   type ConfigRecord,
@@ -8,19 +13,51 @@ import {
   configKey,
   countingAt,
   decodeConfig,
+  hasMoreThanLimits,
+  holdsOnlyPolicies,
+  isCopyOver,
   type OnUnavailable,
+  type Policies,
 } from '../../schema/config-record.js'
-import {keyId} from '../../schema/keys.js'
+import {keyId, keys} from '../../schema/keys.js'
+import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit} from '../table/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
+import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {allBoosts, type ScopedLimits, withBoosts} from './boost-records.js'
+import {isRefused, type TransactItem, transact} from '../table/transact.js'
+import {allBoosts, boostWrites, described, type ScopedLimits, withBoosts, withCopyEnd} from './boost-records.js'
+import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosted-limits.js'
 import {ConfigCache} from './cache.js'
-import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './change-options.js'
-import {ConfigChanger} from './config-changer.js'
+import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions, StoredConfig} from './change-options.js'
+import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
+import {
+  boostEndedEvent,
+  clearConfig,
+  deleteConfig,
+  deletedEvent,
+  policyEvent,
+  registerConfig,
+  removedPolicies,
+  setEvent,
+  unregisterConfig,
+  updateConfig,
+  updatePolicies,
+} from './config-writes.js'
+import type {InheritedLimits} from './inherited.js'
 import {configsOfEntity, entityConfigs, resourceConfigs, resourcesOfEntities, walkEntityConfigs} from './listing.js'
+import {keptCopy, mergeConfig} from './merge.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
-import {inUnits, readLimitUnits, type UnitsByLimit, withUnits} from './units.js'
+import {inUnits, readLimitUnits, type UnitsByLimit, unitsIn, unitWrites, withUnits} from './units.js'
+
+const ATTEMPTS = 20
+
+interface ChangePlan {
+  readonly writes: readonly TransactItem[]
+  readonly record: ConfigRecord | undefined
+  readonly copied?: InheritedLimits | undefined
+  readonly previous?: ConfigRecord | undefined
+}
 
 /** A temporary limit, active, or ended but not tidied up yet. */
 export interface BoostedLimit {
@@ -34,13 +71,13 @@ export interface BoostedLimit {
   readonly isForBoost: boolean
 }
 
-/** The limits configured in one namespace, at four levels. */
+/** The limits configured in one namespace, at four levels. Each change is one transaction with its audit event. */
 export class Configs {
   /** @internal */
   readonly cache: ConfigCache
   readonly #table: NamespaceTable
   readonly #resolver: ConfigResolver
-  readonly #changes: ConfigChanger
+  readonly #audit: Audit
   #keepsUnits = false
   #units: Promise<UnitsByLimit> | undefined
 
@@ -50,16 +87,7 @@ export class Configs {
     this.cache = cache
     this.#table = table
     this.#resolver = new ConfigResolver(table, cache)
-    this.#changes = new ConfigChanger(table, {
-      audit,
-      onChanged: key => {
-        cache.invalidate(key)
-        this.#units = undefined
-      },
-      onUnits: units => {
-        this.#units = Promise.resolve(units)
-      },
-    })
+    this.#audit = audit
   }
 
   /** The stored configuration of a scope; never from the cache. */
@@ -183,43 +211,230 @@ export class Configs {
   }
 
   /** Stores limits. Others are kept unless `replace` is set. Limits copied from another level must still apply. */
-  set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    return this.#changes.set(scope, limits, options)
+  async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    const limits = this.#checked(scope, given, options)
+    await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
+    return this.#change(scope, async stored => {
+      const {before, units} = stored
+      const {record, copied, checks} = await mergeConfig(this.#table, scope, limits, options, stored)
+      requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
+      const given = new Set(limits.map(({name}) => name))
+      const isGiven = (name: string) => options.replace === true || given.has(name)
+      const update = await this.#update(stored, record, isGiven, options.policies)
+      const money = await unitWrites(this.#table, units, limits)
+      const event = await this.#audit.put(setEvent(record, before, options.policies))
+      return {writes: [...update, ...money, ...checks, event], record, copied}
+    })
+  }
+
+  /** The result that {@link set} would have now; writes nothing. */
+  async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    const limits = this.#checked(scope, given, options)
+    const stored = await this.#stored(scope)
+    const {before, units} = stored
+    const {record, copied} = await mergeConfig(this.#table, scope, limits, options, stored)
+    await unitWrites(this.#table, units, limits)
+    return changeOf(scope, before, record, copied)
   }
 
   /** Stores a switch; `undefined` removes it, so that the next level decides. */
   setAccess(scope: PolicyScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
-    return this.#changes.setPolicies(scope, {access})
+    return this.#setPolicies(scope, {access})
   }
 
   /** Stores whether requests are also charged to the parent; `undefined` lets the next level decide. */
   setCascade(scope: PolicyScope, cascade: boolean | undefined): Promise<ConfigChange> {
-    return this.#changes.setPolicies(scope, {cascade})
+    return this.#setPolicies(scope, {cascade})
   }
 
-  /** The result that {@link set} would have now; writes nothing. */
-  preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    return this.#changes.preview(scope, limits, options)
+  /** Creates a missing configuration without limits; deletes one that then holds nothing. */
+  async #setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
+    checkScope(scope)
+    checkPolicies(scope, policies)
+    await requireReaders(this.#table, policyFeatures(policies))
+    return this.#change(scope, async ({item, before}) => {
+      const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
+      const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
+      if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
+      const event = await this.#audit.put(policyEvent(record, before, policies))
+      if (!hasPolicies(record) && item && holdsOnlyPolicies(item)) {
+        const registry = await unregisterConfig(this.#table, scope, item)
+        return {writes: [deleteConfig(this.#table, item, record), ...registry, event], record: undefined}
+      }
+      const update = updatePolicies(this.#table, item, record, policies)
+      return {writes: [update, ...registerConfig(this.#table, scope, item), event], record}
+    })
   }
 
   /** Removes one limit. With the last one, a configuration below the system level is deleted unless it has policies. */
-  unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
-    return this.#changes.unset(scope, limitName)
+  async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      const {item, before} = stored
+      const kept = before?.limits.filter(limit => limit.name !== limitName)
+      if (!item || !before || !kept || kept.length === before.limits.length)
+        throw missing(scope, limitName, before?.limits)
+      if (kept.length === 0 && scope.level !== 'system' && !hasMoreThanLimits(item, [limitName]))
+        return this.#deletion(stored, before)
+      const limits = inOneZone(kept, this.#table.clock())
+      const record = {...before, limits, copiedUntilMs: undefined}
+      const copied = before.copiedUntilMs === undefined ? undefined : await keptCopy(this.#table, scope, kept)
+      const update = await this.#update(stored, record, name => name === limitName)
+      return {writes: [...update, await this.#audit.put(setEvent(record, before))], record, copied}
+    })
   }
 
   /** Ends temporary limits now (default: all of the scope), with limits that were copied for them. */
-  endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
-    return this.#changes.endBoosts(scope, limitNames)
+  async endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      // An ended boost can be removed as well.
+      const {untidied: before} = stored
+      const boostedNames = (before?.limits ?? []).flatMap(({name, boost}) => (boost ? [name] : []))
+      const unknown = limitNames?.find(name => !boostedNames.includes(name))
+      if (!before || boostedNames.length === 0 || unknown !== undefined) throw notBoosted(scope, unknown, boostedNames)
+      const after = withoutBoosts(before, ({name}) => limitNames?.includes(name) ?? true)
+      return this.#boostsEnded(stored, before, after)
+    })
   }
 
   /** @internal Removes leftovers of boosts that ended some time ago. The limits in force don't change. */
-  tidy(scope: ConfigScope): Promise<ConfigChange> {
-    return this.#changes.tidy(scope)
+  async tidy(scope: ConfigScope): Promise<ConfigChange> {
+    return this.#change(scope, async stored => {
+      const {untidied, boosts} = stored
+      const tidy = untidied && tidied(untidied, this.#table.clock())
+      const isOrphan = boosts !== undefined && !untidied?.limits.some(({boost}) => boost)
+      if (isOrphan) {
+        const nothing = {scope, limits: []}
+        return {writes: await this.#boostWrites(boosts, nothing), record: tidy, previous: tidy}
+      }
+      if (!tidy || !untidied || tidy === untidied) return {writes: [], record: tidy, previous: tidy}
+      return this.#boostsEnded(stored, untidied, tidy)
+    })
   }
 
   /** Deletes all limits of a scope. Keeps its policies, and other tools' attributes at the system level. */
-  delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
-    return this.#changes.delete(scope, options)
+  async delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
+    const {withPolicies = false, mayRemove} = options
+    return this.#change(scope, async stored => {
+      const {item, untidied: before} = stored
+      requireRemovable(scope, {before: before?.limits}, mayRemove)
+      const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
+      const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
+      if (!item || !before || isEmpty) throw missing(scope)
+      return this.#deletion(stored, before, {withPolicies})
+    })
+  }
+
+  /** Checks that need no read. Limits given with a boost count without it. */
+  #checked(scope: ConfigScope, given: readonly Limit[], options: SetOptions): Limit[] {
+    const {replace, until, onUnavailable, auditRetentionDays, policies = {}} = options
+    const limits = checkChange(scope, given.map(baseOf), options)
+    if (until === undefined) return limits
+    checkUntil(until, this.#table.clock())
+    const hasSettings = [onUnavailable, auditRetentionDays].some(each => each !== undefined) || hasPolicies(policies)
+    checkEnding(limits, {replace, hasSettings})
+    return limits
+  }
+
+  async #boostsEnded(stored: StoredConfig, before: ConfigRecord, after: ConfigRecord): Promise<ChangePlan> {
+    const limits = inOneZone(after.limits, this.#table.clock())
+    if (limits.length === 0) return this.#deletion(stored, before, {event: boostEndedEvent(before, [])})
+    const record = {...after, limits}
+    const update = await this.#update(stored, record, () => false)
+    const event = await this.#audit.put(boostEndedEvent(before, limits))
+    return {writes: [...update, event], record, previous: before}
+  }
+
+  async #deletion(
+    {item, boosts}: StoredConfig,
+    before: ConfigRecord,
+    {withPolicies = false, event = deletedEvent(before, withPolicies ? removedPolicies(before) : {})} = {},
+  ): Promise<ChangePlan> {
+    const {scope} = before
+    const others = [...(await this.#boostWrites(boosts, {scope, limits: []})), await this.#audit.put(event)]
+    const stored = item as Item
+    if (scope.level === 'system' || (!withPolicies && hasPolicies(before))) {
+      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined, copiedUntilMs: undefined}
+      return {writes: [clearConfig(this.#table, stored, before), ...others], record, previous: before}
+    }
+    const registry = await unregisterConfig(this.#table, scope, stored)
+    const writes = [deleteConfig(this.#table, stored, before), ...registry, ...others]
+    return {writes, record: undefined, previous: before}
+  }
+
+  async #update(
+    {item, boosts}: StoredConfig,
+    record: ConfigRecord,
+    isGiven: (limit: string) => boolean,
+    policies?: Policies,
+  ): Promise<TransactItem[]> {
+    const {scope, limits} = record
+    const stored = readConfigLimits(item ?? {}, () => {})
+    const spelled = (among: readonly Limit[], name: string) =>
+      encodeConfigLimits(among.filter(each => each.name === name))
+    // Keep unchanged limits as another client may have written them.
+    const isReplaced = (name: string) =>
+      isGiven(name) || !isDeepStrictEqual(spelled(stored, name), spelled(limits, name))
+    return [
+      updateConfig(this.#table, item, record, isReplaced, policies),
+      ...registerConfig(this.#table, scope, item),
+      ...(await this.#boostWrites(boosts, record)),
+    ]
+  }
+
+  async #boostWrites(
+    before: BoostRecord | undefined,
+    {scope, limits}: Pick<ConfigRecord, 'scope' | 'limits'>,
+  ): Promise<TransactItem[]> {
+    const by = limits.some(({boost}) => boost) ? await this.#audit.author() : undefined
+    return boostWrites(this.#table, before, {scope, limits, by})
+  }
+
+  /** Leaves out unreadable limits, which can be replaced or deleted. */
+  async #stored(scope: ConfigScope): Promise<StoredConfig> {
+    const {namespace, transport, name, backoff} = this.#table
+    const [ofConfig, ofUnits, ofBoosts] = [
+      configKey(namespace, scope),
+      keys.units(namespace),
+      boostKey(namespace, scope),
+    ]
+    // One request: a manifest changes thousands of scopes.
+    const found = await batchGet(transport, name, [ofConfig, ofUnits, ofBoosts], {backoff, consistent: true})
+    const item = found.get(keyId(ofConfig))
+    const units = unitsIn(found.get(keyId(ofUnits)))
+    const stored = found.get(keyId(ofBoosts))
+    const boosts = stored && decodeBoosts(stored)
+    this.#units = Promise.resolve(units)
+    let unreadable = 0
+    const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
+    const nowMs = this.#table.clock()
+    const untidied = decoded && described(inUnits(decoded, units) as ConfigRecord, boosts, nowMs)
+    const counting = countingAt(untidied, nowMs)
+    const before = counting && tidied(counting, nowMs)
+    const hasUnreadable = unreadable > 0 && !(untidied && isCopyOver(untidied, nowMs))
+    const hasLimits = hasUnreadable || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
+    return {item, before, untidied, boosts, units, hasLimits}
+  }
+
+  /** Starts again if another write came in between, so changes are serialised. */
+  async #change(scope: ConfigScope, decide: (stored: StoredConfig) => Promise<ChangePlan>): Promise<ConfigChange> {
+    const key = configKey(this.#table.namespace, scope)
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const stored = await this.#stored(scope)
+      const {writes, record, copied, previous = stored.before} = await decide(stored)
+      try {
+        if (writes.length > 0) await transact(this.#table, [...writes])
+        return changeOf(scope, previous, record, copied)
+      } catch (error) {
+        if (!isRefused(error)) throw error
+      } finally {
+        this.cache.invalidate(key)
+        this.#units = undefined
+      }
+      await pause(attempt, this.#table.backoff)
+    }
+    throw new ZaelError('conflict', 'limits.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
+      hint: 'Nothing was changed; try again in a moment.',
+    })
   }
 
   /** Limits copied for an ended boost do not count, even if still stored. */
@@ -234,4 +449,27 @@ export class Configs {
       records.flatMap(record => inUnits(this.#counting(record), units) ?? []),
     )
   }
+}
+
+const hasPolicies = (record: Policies | undefined): boolean =>
+  record?.access !== undefined || record?.cascade !== undefined
+
+function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
+  return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]
+}
+
+function policyFeatures({access, cascade}: Policies): MarkedFeature[] {
+  const isPolicy = cascade !== undefined
+  return [...(isPolicy ? ['cascade-policy' as const] : []), ...(access === 'bypass' ? [access] : [])]
+}
+
+function changeOf(
+  scope: ConfigScope,
+  previous: ConfigRecord | undefined,
+  record: ConfigRecord | undefined,
+  copied: InheritedLimits | undefined,
+): ConfigChange {
+  const told = record && withCopyEnd(record)
+  const [before, after] = [previous?.limits ?? [], told?.limits ?? []]
+  return {scope, before, after, previous, record: told, ...(copied && {copied})}
 }

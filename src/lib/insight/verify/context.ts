@@ -1,5 +1,4 @@
 import type {RollupSchedule} from '../../core/window.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
 import {
@@ -9,7 +8,7 @@ import {
   type ResolvedPair,
 } from '../../repository/limits/resolver.js'
 import {readAll} from '../../repository/table/query.js'
-import {type NamespaceTable, sendRepeatable, type Table} from '../../repository/table/table.js'
+import {getItems, type NamespaceTable, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {isApplied} from '../../repository/table/transact.js'
 import {readRollups} from '../../repository/usage/sum.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
@@ -76,8 +75,7 @@ async function readReferred(items: readonly Item[], table: Table, look: LookOpti
     const resolver = new ConfigResolver({...table, namespace}, new ConfigCache({clock: table.clock, ttlMs: 0}))
     limits.set(namespace, await resolver.resolveMany(wanted, {signal}))
   }
-  const {transport, name, backoff} = table
-  const found = await batchGet(transport, name, entities, {backoff, consistent: true, signal})
+  const found = await getItems(table, entities, {signal})
   return {
     entity(namespace: string, entity: string): EntityRecord | undefined {
       const item = found.get(keyId(keys.entity(namespace, entity)))

@@ -1,11 +1,10 @@
-import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {scanPages} from '../../dynamo/paging.js'
 import {rateLimited} from '../../dynamo/rate-limit.js'
 import {addressOf, Buckets, MAX_SHARDS} from '../../repository/buckets/buckets.js'
 import {decodeCursor, encodeCursor, readFromCursor} from '../../repository/table/cursor.js'
 import {readAll} from '../../repository/table/query.js'
-import {getItem, type Table} from '../../repository/table/table.js'
+import {getItem, getItems, type Table} from '../../repository/table/table.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {keyId, keyOf, keys} from '../../schema/keys.js'
 import {migrationRecordKey} from '../../schema/migration-record.js'
@@ -132,8 +131,7 @@ async function readAgain(
   wanted: readonly Key[],
   {signal}: Pick<VerifyTableOptions, 'signal'>,
 ): Promise<Item[]> {
-  const {transport, name, backoff} = table
-  return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
+  return [...(await getItems(table, wanted, {signal})).values()]
 }
 
 interface VerifyPage {

@@ -1,9 +1,9 @@
 import {createHash} from 'node:crypto'
-import {batchGet, batchWrite} from '../../dynamo/batch.js'
+import {batchWrite} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type RangeQuery, readAll} from '../../repository/table/query.js'
-import {sendRepeatable} from '../../repository/table/table.js'
+import {getItems, sendRepeatable} from '../../repository/table/table.js'
 import {isApplied, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -104,12 +104,11 @@ function canonical(value: unknown): string {
 
 /** Strongly consistent, by `keyId`. */
 export function readItems({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
-  return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, signal})
+  return getItems(table, wanted, {signal})
 }
 
 export function readMarks({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
-  const projection = [MIGRATION_MARK]
-  return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, projection, signal})
+  return getItems(table, wanted, {projection: [MIGRATION_MARK], signal})
 }
 
 export async function* queryOldItems(context: MigrationContext, range: RangeQuery): AsyncGenerator<OldItem, void> {

@@ -1,6 +1,5 @@
 import {isDeepStrictEqual} from 'node:util'
 import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
 import {n} from '../../schema/attribute-value.js'
@@ -19,7 +18,7 @@ import {familySync, type SyncResult, syncBuckets} from '../limits/bucket-sync.js
 import type {Audit, AuditEvent} from '../table/audit.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
-import type {NamespaceTable} from '../table/table.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, putNew, type TransactItem, transact} from '../table/transact.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
 import {checkParent, climb, readChildren, readEntity} from './lineage.js'
@@ -112,9 +111,8 @@ export class Entities {
 
   /** The existing entities among `ids`, in that order; one request per hundred. */
   async getMany(ids: readonly string[], signal?: AbortSignal): Promise<EntityRecord[]> {
-    const {namespace, transport, name, backoff} = this.#table
-    const wanted = ids.map(id => keys.entity(namespace, id))
-    const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
+    const wanted = ids.map(id => keys.entity(this.#table.namespace, id))
+    const items = await getItems(this.#table, wanted, {signal})
     return [...items.values()].flatMap(item => decodeEntity(item) ?? [])
   }
 

@@ -4,7 +4,7 @@ import {attributes} from '../../schema/attributes.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
-import {readAll} from '../table/query.js'
+import {decodeRange} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {parentCycle, parentMissing, selfParent, tooDeep} from './errors.js'
@@ -36,13 +36,8 @@ export async function climb(table: NamespaceTable, entity: string): Promise<Ance
 }
 
 /** By id; from an index, so eventually consistent. */
-export async function readChildren(table: NamespaceTable, parent: string): Promise<EntityRecord[]> {
-  const children: EntityRecord[] = []
-  for await (const item of readAll(table, ranges.children(table.namespace, parent))) {
-    const record = decodeEntity(item)
-    if (record) children.push(record)
-  }
-  return children
+export function readChildren(table: NamespaceTable, parent: string): Promise<EntityRecord[]> {
+  return decodeRange(table, ranges.children(table.namespace, parent), decodeEntity)
 }
 
 /** Returns checks for the transaction that sets the parent, so that concurrent moves cannot create a cycle either. */

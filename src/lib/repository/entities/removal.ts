@@ -1,5 +1,5 @@
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {batchGet, batchWrite} from '../../dynamo/batch.js'
+import {batchWrite} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
@@ -11,8 +11,8 @@ import {ranges} from '../../schema/ranges.js'
 import {deleteConfig, unregisterConfig} from '../limits/config-writes.js'
 import type {Audit, AuditEvent} from '../table/audit.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
-import {readAll} from '../table/query.js'
-import type {NamespaceTable} from '../table/table.js'
+import {decodeRange, readAll} from '../table/query.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, transact} from '../table/transact.js'
 import {entityMissing, hasChildren} from './errors.js'
 import {readChildren} from './lineage.js'
@@ -48,11 +48,10 @@ export async function countRemoval(table: NamespaceTable, entity: string): Promi
 
 async function findItems(table: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
   await refuseWithChildren(table, entity)
-  const found: Key[] = []
-  const keysOnly = new ExpressionBuilder().project(...keyNames())
-  for await (const item of readAll(table, ranges.entity(table.namespace, entity), keysOnly)) found.push(keyOf(item))
+  const e = new ExpressionBuilder().project(...keyNames())
+  const found = await decodeRange(table, ranges.entity(table.namespace, entity), keyOf, {e})
   const buckets = await findBucketKeys(table, entity, resourcesOf(found))
-  for await (const item of readAll(table, ranges.operationsOfEntity(table.namespace, entity))) buckets.push(keyOf(item))
+  buckets.push(...(await decodeRange(table, ranges.operationsOfEntity(table.namespace, entity), keyOf)))
   if (found.length + buckets.length === 0) throw entityMissing(entity)
   return {found, buckets}
 }
@@ -93,8 +92,7 @@ async function removeRecord(table: NamespaceTable, audit: Audit, entity: string,
 /** The index is eventually consistent: a child that was just deleted or moved does not count. */
 async function refuseWithChildren(table: NamespaceTable, entity: string): Promise<void> {
   const indexed = (await readChildren(table, entity)).map(child => keys.entity(table.namespace, child.entity))
-  const options = {backoff: table.backoff, consistent: true}
-  const items = await batchGet(table.transport, table.name, indexed, options)
+  const items = await getItems(table, indexed)
   const children = [...items.values()]
     .flatMap(item => decodeEntity(item) ?? [])
     .filter(child => child.parent === entity)
@@ -134,8 +132,7 @@ async function findBucketKeys(table: NamespaceTable, entity: string, resources: 
 
   const bucketKey = (resource: string, shard: number): Key => keys.bucket(table.namespace, entity, resource, shard)
   const read = async (wanted: Key[], attributes: readonly string[]): Promise<Item[]> => {
-    const options = {backoff: table.backoff, consistent: true, projection: attributes}
-    return [...(await batchGet(table.transport, table.name, wanted, options)).values()]
+    return [...(await getItems(table, wanted, {projection: attributes})).values()]
   }
   const first = [...shards.keys()].map(resource => bucketKey(resource, 0))
   for (const item of await read(first, [names.shardCount])) {

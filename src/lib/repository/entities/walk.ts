@@ -1,4 +1,3 @@
-import {batchGet} from '../../dynamo/batch.js'
 import {type ItemPage, queryPages} from '../../dynamo/paging.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
@@ -7,7 +6,7 @@ import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, rangeAfter, ranges} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
 import {queryInput} from '../table/query.js'
-import type {NamespaceTable} from '../table/table.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 
 export interface EntityWalk {
   readonly after?: string | undefined
@@ -62,9 +61,8 @@ export function stepsOfNamespace(table: NamespaceTable): TakeStep {
     mostRows = rowsPerEntity >= ROWS_PER_UNIT ? ROWS_PER_UNIT : Math.min(MOST_ROWS, 2 * limit)
     const taken = found.slice(0, wanted)
     const isCut = taken.length < found.length
-    const {namespace, transport, name, backoff} = table
-    const records = taken.flatMap(({id, mayExist}) => (mayExist ? [keys.entity(namespace, id)] : []))
-    const items = await batchGet(transport, name, records, {backoff, signal})
+    const records = taken.flatMap(({id, mayExist}) => (mayExist ? [keys.entity(table.namespace, id)] : []))
+    const items = await getItems(table, records, {consistent: false, signal})
     return {
       records: [...items.values()].flatMap(item => decodeEntity(item) ?? []),
       last: isCut || page.next !== undefined ? taken.at(-1)?.id : undefined,

@@ -1,6 +1,5 @@
 import {formatWindows} from '../../core/calendar/stored-schedule.js'
 import type {Limit, ReplacedWindow} from '../../core/limits/limit.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -9,8 +8,8 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import {keyId, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
-import {readAll} from '../table/query.js'
-import type {NamespaceTable} from '../table/table.js'
+import {decodeRange} from '../table/query.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 export interface ScopedLimits {
@@ -20,22 +19,19 @@ export interface ScopedLimits {
   readonly copiedUntilMs?: number | undefined
 }
 
-export async function allBoosts(table: NamespaceTable): Promise<BoostRecord[]> {
-  const records: BoostRecord[] = []
-  for await (const item of readAll(table, ranges.boosts(table.namespace))) {
-    const record = decodeBoosts(item)
-    if (record) records.push(record)
-  }
-  return records
+export function allBoosts(table: NamespaceTable): Promise<BoostRecord[]> {
+  return decodeRange(table, ranges.boosts(table.namespace), decodeBoosts)
 }
 
 /** Marks the windows that are boosts. Reads only for limits with windows. */
 export async function withBoosts<T extends ScopedLimits>(table: NamespaceTable, many: readonly T[]): Promise<T[]> {
-  const {namespace, transport, name, backoff} = table
+  const {namespace} = table
   const wanted = many.filter(({limits}) => limits.some(({schedule}) => schedule)).map(each => each.scope)
   if (wanted.length === 0) return [...many]
-  const keys = wanted.map(scope => boostKey(namespace, scope))
-  const items = await batchGet(transport, name, keys, {backoff, consistent: true})
+  const items = await getItems(
+    table,
+    wanted.map(scope => boostKey(namespace, scope)),
+  )
   return many.map(each => {
     const item = items.get(keyId(boostKey(namespace, each.scope)))
     return described(each, item && decodeBoosts(item), table.clock())

@@ -1,7 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
 import {baseOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {type BoostRecord, boostKey, decodeBoosts} from '../../schema/boost-record.js'
@@ -24,7 +23,7 @@ import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit} from '../table/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {type MarkedFeature, requireReaders} from '../table/required-release.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import {getItem, getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {allBoosts, boostWrites, described, type ScopedLimits, withBoosts, withCopyEnd} from './boost-records.js'
 import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosted-limits.js'
@@ -107,12 +106,8 @@ export class Configs {
   }
 
   async #storedMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
-    const {namespace, transport, name, backoff} = this.#table
-    const wanted = scopes.map(scope => configKey(namespace, scope))
-    const [items, units] = await Promise.all([
-      batchGet(transport, name, wanted, {backoff, consistent: true, signal}),
-      this.units(),
-    ])
+    const wanted = scopes.map(scope => configKey(this.#table.namespace, scope))
+    const [items, units] = await Promise.all([getItems(this.#table, wanted, {signal}), this.units()])
     const found = wanted.map(key => {
       const item = items.get(keyId(key))
       return item && inUnits(decodeConfig(item), units)
@@ -126,12 +121,8 @@ export class Configs {
 
   /** @internal Readable limits by scope, in that order, and whether they are a boost's copy; never from the cache. */
   async readableLimits(scopes: readonly ConfigScope[]): Promise<ScopedLimits[]> {
-    const {namespace, transport, name, backoff} = this.#table
-    const wanted = scopes.map(scope => configKey(namespace, scope))
-    const [items, units] = await Promise.all([
-      batchGet(transport, name, wanted, {backoff, consistent: true}),
-      this.units(),
-    ])
+    const wanted = scopes.map(scope => configKey(this.#table.namespace, scope))
+    const [items, units] = await Promise.all([getItems(this.#table, wanted), this.units()])
     const readable = scopes.map((scope, at) => {
       const item = items.get(keyId(wanted[at] as (typeof wanted)[number]))
       const record = this.#counting(item && decodeConfig(item, each => readConfigLimits(each, () => {})))
@@ -391,17 +382,12 @@ export class Configs {
 
   /** Leaves out unreadable limits, which can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
-    const {namespace, transport, name, backoff} = this.#table
-    const [ofConfig, ofUnits, ofBoosts] = [
-      configKey(namespace, scope),
-      keys.units(namespace),
-      boostKey(namespace, scope),
-    ]
+    const {namespace} = this.#table
+    const wanted = [configKey(namespace, scope), keys.units(namespace), boostKey(namespace, scope)]
     // One request: a manifest changes thousands of scopes.
-    const found = await batchGet(transport, name, [ofConfig, ofUnits, ofBoosts], {backoff, consistent: true})
-    const item = found.get(keyId(ofConfig))
-    const units = unitsIn(found.get(keyId(ofUnits)))
-    const stored = found.get(keyId(ofBoosts))
+    const found = await getItems(this.#table, wanted)
+    const [item, ofUnits, stored] = wanted.map(key => found.get(keyId(key)))
+    const units = unitsIn(ofUnits)
     const boosts = stored && decodeBoosts(stored)
     this.#units = Promise.resolve(units)
     let unreadable = 0

@@ -1,10 +1,9 @@
 import type {Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {type ConfigScope, configKey, countingAt, decodeConfig, levelOf} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
-import type {NamespaceTable} from '../table/table.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import {withBoosts} from './boost-records.js'
@@ -36,7 +35,7 @@ export async function readInherited(
 ): Promise<{readonly inherited: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
   const below = scopesBelow(scope)
   const keys = below.map(each => configKey(table.namespace, each))
-  const items = await batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
+  const items = await getItems(table, keys)
   const checks: TransactItem[] = []
   for (const [at, each] of below.entries()) {
     const key = keys[at] as (typeof keys)[number]

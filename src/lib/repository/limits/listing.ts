@@ -1,12 +1,11 @@
-import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig, isIndexedConfig} from '../../schema/config-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
-import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
-import {getItem, type NamespaceTable} from '../table/table.js'
+import {decodeRange, type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
+import {getItem, getItems, type NamespaceTable} from '../table/table.js'
 import {Provisioner} from './provisioner.js'
 
 /** Four requests of a hundred keys. */
@@ -31,12 +30,8 @@ export async function resourceConfigs(table: NamespaceTable): Promise<ConfigReco
   return items.flatMap(decoded)
 }
 
-export async function configsOfEntity(table: NamespaceTable, entity: string): Promise<ConfigRecord[]> {
-  const records: ConfigRecord[] = []
-  for await (const item of readAll(table, ranges.configsOfEntity(table.namespace, entity))) {
-    records.push(...decoded(item))
-  }
-  return records
+export function configsOfEntity(table: NamespaceTable, entity: string): Promise<ConfigRecord[]> {
+  return decodeRange(table, ranges.configsOfEntity(table.namespace, entity), item => decodeConfig(item))
 }
 
 /** `resource` may be `_default_`. Entities in no index come first, on the first page. */
@@ -131,16 +126,9 @@ async function* indexedEntities(table: NamespaceTable, resource: string): AsyncG
   }
 }
 
-async function readKeys(
-  {transport, name, backoff}: NamespaceTable,
-  wanted: readonly Key[],
-  {isEventual = false, signal}: ReadOptions = {},
-): Promise<Item[]> {
-  const items = await batchGet(transport, name, wanted, {backoff, consistent: !isEventual, signal})
+async function readKeys(table: NamespaceTable, wanted: readonly Key[], options: ReadOptions = {}): Promise<Item[]> {
+  const items = await getItems(table, wanted, {consistent: !options.isEventual, signal: options.signal})
   return [...items.values()]
 }
 
-function decoded(item: Item): ConfigRecord[] {
-  const record = decodeConfig(item)
-  return record ? [record] : []
-}
+const decoded = (item: Item): ConfigRecord | [] => decodeConfig(item) ?? []

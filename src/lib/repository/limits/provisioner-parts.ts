@@ -8,11 +8,10 @@ import {
   divide,
   encodePart,
   type Managed,
-  type PartIdentity,
   type PartSet,
 } from '../../schema/provisioner-record.js'
 import {ranges} from '../../schema/ranges.js'
-import {readAll} from '../table/query.js'
+import {decodeRange} from '../table/query.js'
 import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 /** `undefined` if a part is missing. Reads part by part to save memory. */
@@ -64,13 +63,8 @@ export interface NamedParts {
 /** `readNamed` runs after the parts were found: a part based on another revision can never be named. */
 export async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<NamedParts>): Promise<void> {
   const {namespace, name} = table
-  const found: PartIdentity[] = []
-  const e = new ExpressionBuilder()
-  e.project(...keyNames(), attributes.provisioner.base)
-  for await (const item of readAll(table, ranges.provisionerParts(namespace), e)) {
-    const part = decodePartIdentity(item)
-    if (part) found.push(part)
-  }
+  const e = new ExpressionBuilder().project(...keyNames(), attributes.provisioner.base)
+  const found = await decodeRange(table, ranges.provisionerParts(namespace), decodePartIdentity, {e})
   const {parts, base} = await readNamed()
   for (const part of found) {
     if (part.set === parts?.set || part.base === base) continue

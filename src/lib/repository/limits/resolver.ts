@@ -1,6 +1,5 @@
 import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {
   type AccessSwitch,
@@ -12,7 +11,7 @@ import {
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {type CarriedFeature, hasLimitFeature} from '../../schema/peer-features.js'
-import type {NamespaceTable} from '../table/table.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import type {CachedReadOptions, ConfigCache, FetchConfigs} from './cache.js'
 
@@ -76,7 +75,7 @@ export class ConfigResolver {
     this.#table = table
     this.#cache = cache
     // Consistent: the cache would keep a stale record until it expires, even after our own change.
-    this.#fetch = keys => batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
+    this.#fetch = keys => getItems(table, keys)
   }
 
   /** The most specific level with limits wins as a whole. */

@@ -16,7 +16,7 @@ import {
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {isoSeconds, readString} from '../../schema/read.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
-import {readAll} from '../table/query.js'
+import {decodeRange} from '../table/query.js'
 import {getItem, sendRepeatable, type Table} from '../table/table.js'
 import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
@@ -222,13 +222,8 @@ export class Namespaces {
     return now && {...now, halfDeleted: now.status === 'active' && named?.id !== id}
   }
 
-  async #registered(range: KeyRange): Promise<NamespaceRecord[]> {
-    const records: NamespaceRecord[] = []
-    for await (const item of readAll(this.#table, range)) {
-      const record = decodeNamespace(item)
-      if (record) records.push(record)
-    }
-    return records
+  #registered(range: KeyRange): Promise<NamespaceRecord[]> {
+    return decodeRange(this.#table, range, decodeNamespace)
   }
 }
 

@@ -1,7 +1,6 @@
 import {InvalidInput} from '../../core/errors.js'
 import {checkEntityId} from '../../core/names.js'
 import {LATEST_ULID_MS, ulid} from '../../core/ulid.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -15,8 +14,8 @@ import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
 import {isoSeconds} from '../../schema/read.js'
 import {badCursor, decodeCursor, encodeCursor} from './cursor.js'
-import {checkPageLimit, type PageRequest, queryInput, type RecordPage, readAll, readPage} from './query.js'
-import {getItem, type NamespaceTable, sendRepeatable} from './table.js'
+import {checkPageLimit, decodeRange, type PageRequest, queryInput, type RecordPage, readPage} from './query.js'
+import {getItem, getItems, type NamespaceTable, sendRepeatable} from './table.js'
 import {putNew, type TransactItem} from './transact.js'
 
 const DEFAULT_RETENTION_DAYS = 90
@@ -125,9 +124,8 @@ export class Audit {
     // One more than wanted shows whether there is a next page.
     const wanted = checkPageLimit(selection.limit) + 1
     const found: AuditRecord[] = []
-    const {transport, name, backoff} = this.#table
     for await (const chunk of chunksOf(await this.#keysNewestFirst(selection), EVENTS_PER_READ)) {
-      const items = await batchGet(transport, name, chunk, {backoff, consistent: true})
+      const items = await getItems(this.#table, chunk)
       for (const item of items.values()) {
         const record = decodeAudit(item)
         if (record && (action === undefined || record.action === action)) found.push(record)
@@ -148,11 +146,8 @@ export class Audit {
     const sk = e.name(attributes.key.sort)
     e.filter(`${sk} BETWEEN ${e.value(s(first))} AND ${e.value(s(last))}`)
     if (after !== undefined) e.filter(`${sk} < ${e.value(s(sortKeys.audit(after)))}`)
-    const events: Array<{entity: string; eventId: string}> = []
-    for await (const item of readAll(this.#table, ranges.audit(namespace), e)) {
-      const key = parseItemKey(item)
-      if (key?.record === 'audit') events.push(key)
-    }
+    const rows = await decodeRange(this.#table, ranges.audit(namespace), parseItemKey, {e})
+    const events = rows.filter(key => key.record === 'audit')
     events.sort((a, b) => (a.eventId > b.eventId ? -1 : 1))
     return events.map(({entity, eventId}) => keys.audit(namespace, entity, eventId))
   }

@@ -58,6 +58,21 @@ export function readAll(
   return queryItems(table.transport, queryInput(table, query, e), {backoff: table.backoff, signal})
 }
 
+/** All that `decode` accepts. */
+export async function decodeRange<T>(
+  table: Table,
+  query: RangeQuery,
+  decode: (item: Item) => T | undefined,
+  options: {readonly e?: ExpressionBuilder; readonly signal?: AbortSignal | undefined} = {},
+): Promise<T[]> {
+  const records: T[] = []
+  for await (const item of readAll(table, query, options.e, options.signal)) {
+    const record = decode(item)
+    if (record !== undefined) records.push(record)
+  }
+  return records
+}
+
 /** Returns `limit` matches of the filter, however many items lie between them. */
 export async function readPage(
   table: Table,

@@ -1,3 +1,4 @@
+import {batchGet} from '../../dynamo/batch.js'
 import {isRetryableWhenIdempotent, TableMissing} from '../../dynamo/errors.js'
 import {type Backoff, retrying} from '../../dynamo/retry.js'
 import type {Operation, OperationInput, OperationOutput, SendOptions, Transport} from '../../dynamo/transport.js'
@@ -42,6 +43,15 @@ export async function getItem(table: Table, key: Key, options: ReadOptions = {})
   const {consistent = true, signal, timeoutMs} = options
   const request = {TableName: table.name, Key: wireKey(key), ConsistentRead: consistent}
   return (await sendRepeatable(table, 'GetItem', request, {signal, timeoutMs})).Item
+}
+
+/** By `keyId`, in the order of `wanted`. Default: strongly consistent. */
+export function getItems(
+  {transport, name, backoff}: Table,
+  wanted: Iterable<Key>,
+  options: Pick<ReadOptions, 'consistent' | 'signal'> & {readonly projection?: readonly string[]} = {},
+): Promise<Map<string, Item>> {
+  return batchGet(transport, name, wanted, {consistent: true, ...options, backoff})
 }
 
 /** Retries even if the request may have been applied, so repeating it must be harmless. */

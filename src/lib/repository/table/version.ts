@@ -1,4 +1,3 @@
-import {batchGet} from '../../dynamo/batch.js'
 import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
@@ -7,7 +6,7 @@ import {keyId, keys, wireKey} from '../../schema/keys.js'
 import {legacyVersionKey} from '../../schema/legacy-key.js'
 import {isoSeconds} from '../../schema/read.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
-import {sendRepeatable, type Table} from './table.js'
+import {getItems, sendRepeatable, type Table} from './table.js'
 import {putNew} from './transact.js'
 import {AGGREGATOR_MARK, needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
 
@@ -19,8 +18,7 @@ export interface StoredVersion {
 
 export async function readVersion(table: Table): Promise<StoredVersion> {
   const current = keys.version()
-  const wanted = [current, legacyVersionKey]
-  const items = await batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true})
+  const items = await getItems(table, [current, legacyVersionKey])
   const item = items.get(keyId(current))
   return {record: item && decodeVersion(item), hasLegacyRecord: items.has(keyId(legacyVersionKey))}
 }

@@ -1,9 +1,8 @@
 import {WINDOWS, type Window, windowEndMs, windowStart} from '../../core/window.js'
-import {batchGet} from '../../dynamo/batch.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {decodeUsage, overdrawnCounter, readProgress, type UsageRecord} from '../../schema/usage-record.js'
-import type {Table} from '../table/table.js'
+import {getItems, type Table} from '../table/table.js'
 
 /** Used like a limit's name, which is never empty. */
 export const REQUESTS = ''
@@ -12,14 +11,14 @@ type Subject = Pick<UsageRecord, 'namespace' | 'entity' | 'resource'>
 
 /** Strongly consistent; missing windows are left out. */
 export async function readWindows(
-  {transport, name, backoff}: Table,
+  table: Table,
   {namespace, entity, resource}: Subject,
   window: Window,
   starts: readonly string[],
   signal?: AbortSignal,
 ): Promise<Item[]> {
   const wanted = starts.map(start => keys.usage(namespace, entity, resource, window, start))
-  return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
+  return [...(await getItems(table, wanted, {signal})).values()]
 }
 
 export const startsWithin = ({window, start}: Pick<UsageRecord, 'window' | 'start'>, finer: Window): string[] =>

@@ -1,5 +1,4 @@
 import type {RollupSchedule} from '../../core/window.js'
-import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryItems} from '../../dynamo/paging.js'
@@ -8,7 +7,7 @@ import {type IndexName, keyNames} from '../../schema/attributes.js'
 import {keyId, keyOf, parseItemKey} from '../../schema/keys.js'
 import {ranges, startKeyOf} from '../../schema/ranges.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
-import type {NamespaceTable} from '../table/table.js'
+import {getItems, type NamespaceTable} from '../table/table.js'
 import {oneRecordPerWindow, type Place, type PlacedUsage} from './one-window.js'
 import {endOf, type UsageRange} from './range.js'
 import {type IndexedWindow, withRolledWindows} from './resource-windows.js'
@@ -46,11 +45,9 @@ export async function* usageOfResource(
   const windows = inOrder(whole ? withRolledWindows(rows, schedule) : rows)
   async function* found() {
     for await (const chunk of chunksOf(selected(windows, range, after), RECORDS_PER_READ)) {
-      const items = await batchGet(
-        transport,
-        TableName,
+      const items = await getItems(
+        table,
         chunk.map(({primary}) => primary),
-        {backoff, consistent: true},
       )
       const records = await recordsOf(table, chunk, items, schedule)
       for (const [at, {place}] of chunk.entries()) {

@@ -15,7 +15,7 @@ import {
   type UsageRecord,
   usageMark,
 } from '../../schema/usage-record.js'
-import {readAll} from '../table/query.js'
+import {decodeRange} from '../table/query.js'
 import {getItem, type Table} from '../table/table.js'
 import {addUp, amountsOf, isOfOthers, REQUESTS} from './parts.js'
 import {AFTER_ALL} from './range.js'
@@ -105,7 +105,7 @@ export function readWithin(table: Table, whole: CoarseUsage, signal?: AbortSigna
   return readThrough(table, whole, whole.start, signal)
 }
 
-export async function readThrough(
+export function readThrough(
   table: Table,
   {namespace, entity, resource, window, start}: CoarseUsage,
   lastStart: string,
@@ -114,8 +114,5 @@ export async function readThrough(
   const {partition} = ranges.usageOfEntity(namespace, entity, resource)
   const prefix = sortPrefix.usage(resource)
   const last = `${prefix}${isoSeconds(windowEndMs(window, lastStart) - 1)}${AFTER_ALL}`
-  const items: Item[] = []
-  for await (const item of readAll(table, {partition, between: [`${prefix}${start}`, last]}, undefined, signal))
-    items.push(item)
-  return items
+  return decodeRange(table, {partition, between: [`${prefix}${start}`, last]}, item => item, {signal})
 }

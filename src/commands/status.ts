@@ -47,7 +47,7 @@ export default class Status extends StackCommand<typeof Status> {
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<StatusResult> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}, {sleepMs}] = await Promise.all([
       import('../lib/infra/health/health.js'),
-      import('../lib/infra/health/verdict.js'),
+      import('../lib/infra/health/parts.js'),
       import('../lib/cli/base/local-health.js'),
       import('../lib/dynamo/retry.js'),
     ])

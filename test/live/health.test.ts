@@ -1,7 +1,7 @@
 import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../src/lib/cli/base/context.js'
 import type {StackHealth} from '../../src/lib/infra/health/health.js'
-import {OLD_RECORD_MS} from '../../src/lib/infra/health/verdict.js'
+import {OLD_RECORD_MS} from '../../src/lib/infra/health/parts.js'
 import {healthSource, stackHealthLines} from '../../src/lib/live/health.js'
 import {engineProxy} from '../e2e/engine-proxy.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

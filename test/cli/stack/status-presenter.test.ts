@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {withSupervisor} from '../../../src/lib/cli/base/local-health.js'
 import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
-import {passesCheck} from '../../../src/lib/infra/health/verdict.js'
+import {passesCheck} from '../../../src/lib/infra/health/parts.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {healthWith, WELL} from '../../infra/health/sample-health.js'
 

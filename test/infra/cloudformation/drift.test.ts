@@ -1,6 +1,6 @@
 import {randomUUID} from 'node:crypto'
 import {beforeAll, expect, it} from 'vitest'
-import {discardChangeSet} from '../../../src/lib/infra/deploy/discard-change-set.js'
+import {discardChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
 import {type DeployRequest, planDeploy} from '../../../src/lib/infra/deploy/plan.js'
 import {detectDrift} from '../../../src/lib/infra/stack/drift.js'
 import {describeOnEngine} from '../../helpers/table.js'

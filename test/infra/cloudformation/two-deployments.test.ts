@@ -1,6 +1,6 @@
 import {randomUUID} from 'node:crypto'
 import {expect, it} from 'vitest'
-import {discardChangeSet} from '../../../src/lib/infra/deploy/discard-change-set.js'
+import {discardChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
 import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {useDeployer} from './deployer.js'

@@ -8,8 +8,7 @@ import {
   readRange,
   readRecords,
 } from '../../../src/lib/dynamo/transports/stream-shards.js'
-import {inStreamOrder, readLetter} from '../../../src/lib/infra/dead-letters/dead-letter.js'
-import {DeadLetterQueue} from '../../../src/lib/infra/dead-letters/queue.js'
+import {DeadLetterQueue, inStreamOrder, readLetter} from '../../../src/lib/infra/dead-letters/queue.js'
 import {redrive, windowsOf} from '../../../src/lib/infra/dead-letters/redrive.js'
 import {usageOf} from '../../aggregator/fixtures/stored-usage.js'
 import {bucketImage, tableOver} from '../../aggregator/fixtures/stream.js'

@@ -1,8 +1,12 @@
 import {describe, expect, it} from 'vitest'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {Aborted} from '../../../src/lib/dynamo/errors.js'
-import {createChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
-import {discardAfter, discardChangeSet} from '../../../src/lib/infra/deploy/discard-change-set.js'
+import {
+  createChangeSet,
+  discardAfter,
+  discardChangeSet,
+  executeChangeSet,
+} from '../../../src/lib/infra/deploy/change-set.js'
 import {fakeAws, instantWait, inTurn} from '../fake-aws.js'
 
 const REQUEST = {

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {waitForEventSource} from '../../../src/lib/infra/deploy/deploy.js'
-import {updateFunctionCode} from '../../../src/lib/infra/deploy/lambda-code.js'
+import {updateFunctionCode} from '../../../src/lib/infra/deploy/planned-change.js'
 import {fakeAws, instantWait, inTurn} from '../fake-aws.js'
 
 const CODE = {zip: Buffer.from('zip'), sha256Base64: 'new', bytes: 3}

@@ -1,7 +1,6 @@
 import {findingsOf} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
-import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
-import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
+import {assessHealth, type HealthParts, type UnknownPart} from '../../../src/lib/infra/health/parts.js'
 import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
 
 /** All parts of a healthy stack. */

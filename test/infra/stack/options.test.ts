@@ -1,9 +1,15 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
-import {expectedOf, type OptionValue, parameterText, type StackOption} from '../../../src/lib/infra/stack/option.js'
 import {checkCombination} from '../../../src/lib/infra/stack/option-rules.js'
 import {parseTypedOptions} from '../../../src/lib/infra/stack/option-schema.js'
-import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
+import {
+  expectedOf,
+  type OptionValue,
+  parametersOf,
+  parameterText,
+  STACK_OPTIONS,
+  type StackOption,
+} from '../../../src/lib/infra/stack/options.js'
 
 const option = (name: string) => STACK_OPTIONS.find(each => each.name === name) as StackOption
 

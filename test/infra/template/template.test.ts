@@ -5,8 +5,7 @@ import {
   type TemplateNode,
   withoutItemsOf,
 } from '../../../src/lib/files/template-yaml.js'
-import {parameterText} from '../../../src/lib/infra/stack/option.js'
-import {OTHER_PARAMETERS, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
+import {OTHER_PARAMETERS, parameterText, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
 /** CloudFormation accepts a longer template only from a bucket. */

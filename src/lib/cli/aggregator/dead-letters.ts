@@ -1,5 +1,5 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
-import type {DeadLetter} from '../../infra/dead-letters/dead-letter.js'
+import type {DeadLetter} from '../../infra/dead-letters/queue.js'
 import type {RedrivenLetter, RedriveState} from '../../infra/dead-letters/redrive.js'
 import type {Listing} from '../output/listing.js'
 import {nextLines} from '../output/text-table.js'

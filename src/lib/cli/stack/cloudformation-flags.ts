@@ -1,8 +1,7 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {BooleanFlag, OptionFlag} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
-import type {StackOption} from '../../infra/stack/option.js'
-import {STACK_OPTIONS} from '../../infra/stack/options.js'
+import {STACK_OPTIONS, type StackOption} from '../../infra/stack/options.js'
 
 export const cloudFormationFlags = {
   'cloudformation-role': string({

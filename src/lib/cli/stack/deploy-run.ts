@@ -35,7 +35,7 @@ export async function deployWithConsent(
   const [{planDeploy}, {discardAfter, discardChangeSet}, {startChanges, followChanges, finishStack}] =
     await Promise.all([
       import('../../infra/deploy/plan.js'),
-      import('../../infra/deploy/discard-change-set.js'),
+      import('../../infra/deploy/change-set.js'),
       import('../../infra/deploy/deploy.js'),
     ])
   let plan = await planDeploy(aws, table, request, waiting)

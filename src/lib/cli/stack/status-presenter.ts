@@ -2,15 +2,16 @@ import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text/text.js'
 import {cutText} from '../../core/text/text-width.js'
 import type {StackHealth} from '../../infra/health/health.js'
-import type {
-  AggregatorPart,
-  AlarmPart,
-  MappingPart,
-  StackPart,
-  TablePart,
-  VersionPart,
+import {
+  type AggregatorPart,
+  type AlarmPart,
+  type HealthFinding,
+  type MappingPart,
+  passesCheck,
+  type StackPart,
+  type TablePart,
+  type VersionPart,
 } from '../../infra/health/parts.js'
-import {type HealthFinding, passesCheck} from '../../infra/health/verdict.js'
 import type {DriftedResource} from '../../infra/stack/drift.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {paint} from '../output/paint.js'

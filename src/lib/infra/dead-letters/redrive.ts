@@ -10,8 +10,7 @@ import type {Table} from '../../repository/table/table.js'
 import {startsBetween} from '../../repository/usage/parts.js'
 import type {Aws} from '../aws/clients.js'
 import {callUnlessMissing} from '../aws/errors.js'
-import type {DeadLetter} from './dead-letter.js'
-import type {DeadLetterQueue} from './queue.js'
+import type {DeadLetter, DeadLetterQueue} from './queue.js'
 
 /** Nobody else can take the messages of a run for this time; its end releases the rest. */
 const HIDDEN_SECONDS = 15 * 60

@@ -13,9 +13,8 @@ import {followEvents, latestEventId, type StackEvent} from '../stack/events.js'
 import {readStack, readStackResources} from '../stack/reader.js'
 import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
-import {updateFunctionCode} from './lambda-code.js'
 import {type DeployPlan, leftMaxima} from './plan.js'
-import {codeWarning} from './planned-change.js'
+import {codeWarning, updateFunctionCode} from './planned-change.js'
 
 export interface DeployWatcher {
   readonly onEvent: (event: StackEvent) => void

@@ -2,7 +2,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {indexes} from '../../schema/attributes.js'
 import {indexKeys} from '../../schema/keys.js'
 import {firstFailure, type StackEvent} from '../stack/events.js'
-import {LOST_TABLE_FIX} from '../stack/fixes.js'
+import {LOST_TABLE_FIX} from '../stack/reader.js'
 import {ownTags} from '../stack/tags.js'
 import type {PlannedResource} from './planned-change.js'
 

@@ -9,11 +9,10 @@ import {type Aws, awsUntilAborted} from '../aws/clients.js'
 import {callUnlessMissing} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {LOGICAL_ID} from '../stack/artifacts.js'
-import {removeMaximum} from '../stack/fixes.js'
-import {parameterText} from '../stack/option.js'
 import {checkCombination} from '../stack/option-rules.js'
 import {
   parametersOf,
+  parameterText,
   requestedResourceIndex,
   resourceIndexOption,
   STACK_OPTIONS,
@@ -25,16 +24,15 @@ import {
   isEmptyStack,
   readStack,
   readStackResources,
+  removeMaximum,
   type StackResource,
   type TableThroughput,
   throughputOf,
   unusableStack,
 } from '../stack/reader.js'
 import {omitTags, stackTags} from '../stack/tags.js'
-import {type Adoption, planAdoption} from './adoption.js'
-import {failedStackHasItems, notImported} from './adoption-refusals.js'
-import {createChangeSet} from './change-set.js'
-import {discardChangeSet} from './discard-change-set.js'
+import {type Adoption, failedStackHasItems, notImported, planAdoption} from './adoption.js'
+import {createChangeSet, discardChangeSet} from './change-set.js'
 import {checkCloudFormationName, needsIndexRebuild, tableIsGone, wouldLoseTable} from './errors.js'
 import {
   type ChangeSet,

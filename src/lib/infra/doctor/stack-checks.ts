@@ -5,7 +5,7 @@ import {indexes} from '../../schema/attributes.js'
 import {hasFailed} from '../health/findings.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, DeadLettersPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
-import {deployCommand, LOST_TABLE_FIX, rebuildCommand, repairCommand, restreamCommand} from '../stack/fixes.js'
+import {deployCommand, LOST_TABLE_FIX, rebuildCommand, repairCommand, restreamCommand} from '../stack/reader.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './machine-checks.js'
 
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {

@@ -1,8 +1,11 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import {indexes as indexNames} from '../../schema/attributes.js'
 import type {DriftedResource} from '../stack/drift.js'
+import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
 import {
+  type DeployedStack,
   deployCommand,
+  deploymentOf,
   LOST_TABLE_FIX,
   logsCommand,
   rebuildCommand,
@@ -10,16 +13,17 @@ import {
   removeMaximum,
   repairCommand,
   restreamCommand,
-} from '../stack/fixes.js'
-import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
-import {type DeployedStack, deploymentOf} from '../stack/reader.js'
+} from '../stack/reader.js'
 import {
   type AggregatorPart,
   type AlarmPart,
   alarmNames,
   type DeadLettersPart,
+  type HealthFinding,
   type HealthParts,
+  isProblem,
   type MappingPart,
+  OLD_RECORD_MS,
   type ParameterDrift,
   type PartName,
   type StackPart,
@@ -27,7 +31,6 @@ import {
   type TrafficPart,
   type VersionPart,
 } from './parts.js'
-import {type HealthFinding, isProblem, OLD_RECORD_MS} from './verdict.js'
 
 type Found = Omit<HealthFinding, 'part'>
 

@@ -5,26 +5,32 @@ import {
 } from '@aws-sdk/client-lambda'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
-import type {Table} from '../../repository/table/table.js'
+import type {OperationOutput} from '../../dynamo/transport.js'
+import {sendRepeatable, type Table} from '../../repository/table/table.js'
+import {readVersion} from '../../repository/table/version.js'
+import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
+import {isoSeconds} from '../../schema/read.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws, callUnlessMissing} from '../aws/errors.js'
+import {callAws, callUnlessMissing, unlessRefused} from '../aws/errors.js'
 import type {WaitOptions} from '../aws/send-change.js'
 import {lambdaPackage} from '../stack/artifacts.js'
 import {detectDrift} from '../stack/drift.js'
-import {notOurTable, readStack, tagOf} from '../stack/reader.js'
+import {instantMs, notOurTable, readStack, tagOf, throughputOf} from '../stack/reader.js'
 import {findingsOf, stackPart} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {
   type AggregatorPart,
   alarmNames,
+  assessHealth,
+  type HealthFinding,
   type HealthParts,
   type MappingPart,
   PARTS,
   type PartName,
+  type TablePart,
   type UnknownPart,
+  type VersionPart,
 } from './parts.js'
-import {readTablePart, readVersionPart} from './table.js'
-import {assessHealth, type HealthFinding} from './verdict.js'
 
 export interface StackHealth extends HealthParts {
   readonly stack: string
@@ -159,5 +165,83 @@ async function readMapping(aws: Aws, functionName: string, streamArn: string): P
     lastResult: found.LastProcessingResult ?? null,
     filters: (found.FilterCriteria?.Filters ?? []).flatMap(({Pattern}) => Pattern ?? []),
     failureDestination: found.DestinationConfig?.OnFailure?.Destination ?? null,
+  }
+}
+
+async function readTablePart(table: Table): Promise<TablePart> {
+  const [{Table: description}, expiry, pointInTimeRecovery] = await Promise.all([
+    describe(table, 'DescribeTable'),
+    unlessRefused(async () => {
+      const {TimeToLiveDescription: ttl} = await describe(table, 'DescribeTimeToLive')
+      return ttl?.TimeToLiveStatus === 'ENABLED' || ttl?.TimeToLiveStatus === 'ENABLING'
+    }),
+    unlessRefused(async () => {
+      const {ContinuousBackupsDescription: backups} = await describe(table, 'DescribeContinuousBackups')
+      return backups?.PointInTimeRecoveryDescription?.PointInTimeRecoveryStatus === 'ENABLED'
+    }),
+  ])
+  const hasStream = description?.StreamSpecification?.StreamEnabled === true
+  return {
+    status: description?.TableStatus ?? '',
+    items: description?.ItemCount ?? 0,
+    bytes: description?.TableSizeBytes ?? 0,
+    createdAt: description?.CreationDateTime === undefined ? null : isoSeconds(instantMs(description.CreationDateTime)),
+    stream: hasStream ? (description.StreamSpecification?.StreamViewType ?? null) : null,
+    streamArn: hasStream ? (description.LatestStreamArn ?? null) : null,
+    expiry,
+    pointInTimeRecovery,
+    deletionProtection: description?.DeletionProtectionEnabled ?? false,
+    throughput: throughputOf(description),
+    replicas: replicasOf(description),
+    indexes: (description?.GlobalSecondaryIndexes ?? [])
+      .map(({IndexName: name = '', IndexStatus: status = '', Projection: projection}) => {
+        return {name, status, projection: projection?.ProjectionType ?? ''}
+      })
+      .sort((a, b) => (a.name < b.name ? -1 : 1)),
+  }
+}
+
+type Described = OperationOutput<'DescribeTable'>['Table']
+
+function replicasOf(description: Described): string[] {
+  const own = description?.TableArn?.split(':')[3]
+  const regions = (description?.Replicas ?? []).map(({RegionName}) => RegionName ?? '')
+  return regions.filter(region => region !== '' && region !== own).sort()
+}
+
+async function readVersionPart(table: Table, ourVersion: string): Promise<VersionPart> {
+  const {record, hasLegacyRecord} = await readVersion(table)
+  const refusal = refusalOf(() => checkCompatibility(record, ourVersion, hasLegacyRecord))
+  return {
+    schemaVersion: record?.schemaVersion ?? null,
+    lambdaVersion: record?.lambdaVersion ?? null,
+    clientMinVersion: record?.clientMinVersion ?? null,
+    release: record ? recordedRelease(record) : null,
+    updatedBy: record?.updatedBy ?? null,
+    isMigrationDue: refusal?.code === 'schema.needs-migration',
+    problem: refusal ? {message: refusal.message, fix: fixOf(refusal)} : null,
+  }
+}
+
+function fixOf({code, hint}: ZaelError): string | null {
+  if (code === 'schema.needs-migration')
+    return 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.'
+  return hint ?? null
+}
+
+type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousBackups'
+
+function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
+  const request = {TableName: table.name}
+  return sendRepeatable<Description>(table, operation, request) as Promise<OperationOutput<O>>
+}
+
+function refusalOf(check: () => void): ZaelError | undefined {
+  try {
+    check()
+    return undefined
+  } catch (error) {
+    if (error instanceof ZaelError) return error
+    throw error
   }
 }

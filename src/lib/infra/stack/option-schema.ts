@@ -1,7 +1,6 @@
 import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
-import {expectedOf, type OptionValue, type StackOption} from './option.js'
-import {STACK_OPTIONS, type StackOptionValues} from './options.js'
+import {expectedOf, type OptionValue, STACK_OPTIONS, type StackOption, type StackOptionValues} from './options.js'
 import {MAX_USER_TAGS, tagProblem} from './tags.js'
 
 /** Clears an option without a default. */

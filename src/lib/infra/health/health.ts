@@ -17,7 +17,8 @@ import {lambdaPackage} from '../stack/artifacts.js'
 import {detectDrift} from '../stack/drift.js'
 import {instantMs, notOurTable, readStack, tagOf, throughputOf} from '../stack/reader.js'
 import {findingsOf, stackPart} from './findings.js'
-import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
+import {readDeadLetters} from '../dead-letters/queue.js'
+import {readAlarms, readTraffic} from './metrics.js'
 import {
   type AggregatorPart,
   alarmNames,

@@ -26,53 +26,46 @@ const BUCKET = 'arn:{partition}:s3:::{archiveBucket}'
 /** `look` and `operate`: the commands. `deploy`: the calls of `deploy` and `delete` themselves. */
 const COMMANDS: Readonly<Record<'look' | 'operate' | 'deploy', readonly Statement[]>> = {
   look: [
-    allow('dynamodb', 'Query', TABLE, `${TABLE}/index/${indexes.parent}`),
-    allow('dynamodb', 'GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups', TABLE),
-    allow('cloudformation', 'DescribeStacks', STACK),
-    allow('lambda', 'GetFunction', FUNCTION),
-    allow('lambda', 'ListEventSourceMappings', '*'),
-    allow('cloudwatch', 'GetMetricData DescribeAlarms', '*'),
-    allow('sqs', 'GetQueueUrl GetQueueAttributes', QUEUE),
+    allow(`dynamodb: Query on ${TABLE} ${TABLE}/index/${indexes.parent}`),
+    allow(`dynamodb: GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups on ${TABLE}`),
+    allow(`cloudformation: DescribeStacks on ${STACK}`),
+    allow(`lambda: GetFunction on ${FUNCTION}`),
+    allow('lambda: ListEventSourceMappings on *'),
+    allow('cloudwatch: GetMetricData DescribeAlarms on *'),
+    allow(`sqs: GetQueueUrl GetQueueAttributes on ${QUEUE}`),
   ],
   operate: [
-    allow('dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', TABLE),
-    allow('dynamodb', 'GetShardIterator GetRecords', `${TABLE}/stream/*`),
-    allow('sqs', 'ReceiveMessage ChangeMessageVisibility DeleteMessage', QUEUE),
+    allow(`dynamodb: PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem on ${TABLE}`),
+    allow(`dynamodb: GetShardIterator GetRecords on ${TABLE}/stream/*`),
+    allow(`sqs: ReceiveMessage ChangeMessageVisibility DeleteMessage on ${QUEUE}`),
   ],
   deploy: [
-    allow(
-      'cloudformation',
-      `CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeEvents DescribeStackEvents
-      DescribeStackResourceDrifts DescribeStacks DetectStackDrift DetectStackResourceDrift ExecuteChangeSet GetTemplate
-      ListChangeSets ListStackResources TagResource UntagResource UpdateTerminationProtection`,
-      STACK,
-    ),
+    allow(`cloudformation: CreateChangeSet DeleteChangeSet DeleteStack DescribeChangeSet DescribeEvents
+      DescribeStackEvents DescribeStackResourceDrifts DescribeStacks DetectStackDrift DetectStackResourceDrift
+      ExecuteChangeSet GetTemplate ListChangeSets ListStackResources TagResource UntagResource
+      UpdateTerminationProtection on ${STACK}`),
     // CloudFormation calls BatchDescribeTypeConfigurations to read existing resources.
-    allow('cloudformation', 'BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks', '*'),
+    allow('cloudformation: BatchDescribeTypeConfigurations DescribeStackDriftDetectionStatus ListStacks on *'),
     // For the version record, the namespace "default", the roll-up, and the checks before a table is adopted.
-    allow(
-      'dynamodb',
-      `BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem PutItem Scan
-      UpdateItem`,
-      TABLE,
-    ),
-    allow('lambda', 'GetFunctionConfiguration UpdateFunctionCode', FUNCTION),
-    allow('lambda', 'GetEventSourceMapping', EVENT_SOURCE_MAPPINGS),
+    allow(`dynamodb: BatchGetItem DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive GetItem
+      PutItem Scan UpdateItem on ${TABLE}`),
+    allow(`lambda: GetFunctionConfiguration UpdateFunctionCode on ${FUNCTION}`),
+    allow(`lambda: GetEventSourceMapping on ${EVENT_SOURCE_MAPPINGS}`),
     // delete --empty-archive
-    allow('s3', 'DeleteBucket ListBucket ListBucketVersions', BUCKET),
-    allow('s3', 'DeleteObject DeleteObjectVersion', `${BUCKET}/*`),
+    allow(`s3: DeleteBucket ListBucket ListBucketVersions on ${BUCKET}`),
+    allow(`s3: DeleteObject DeleteObjectVersion on ${BUCKET}/*`),
     // DynamoDB uses the key with the permissions of its caller.
     {
-      ...allow('kms', 'Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*', '{key}'),
+      ...allow('kms: Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt* on {key}'),
       when: 'ownKey',
       conditions: {StringLike: {'kms:ViaService': 'dynamodb.*'}},
     },
     {
-      ...allow('s3', 'GetObject PutObject', 'arn:{partition}:s3:::{templateBucket}/zael/{stack}/*'),
+      ...allow('s3: GetObject PutObject on arn:{partition}:s3:::{templateBucket}/zael/{stack}/*'),
       when: 'templateBucket',
     },
     {
-      ...allow('iam', 'PassRole', '{cloudFormationRole}'),
+      ...allow('iam: PassRole on {cloudFormationRole}'),
       when: 'cloudFormationRole',
       conditions: {StringEquals: {'iam:PassedToService': 'cloudformation.amazonaws.com'}},
     },
@@ -82,111 +75,74 @@ const COMMANDS: Readonly<Record<'look' | 'operate' | 'deploy', readonly Statemen
 /** Calls of CloudFormation for one resource of a type, whose ARN is `{arn}`. */
 const RESOURCE_CALLS: Readonly<Record<string, readonly Statement[]>> = {
   'AWS::DynamoDB::Table': [
-    allow(
-      'dynamodb',
-      `CreateTable DeleteTable DescribeContinuousBackups DescribeKinesisStreamingDestination DescribeTable
-      DescribeTimeToLive GetResourcePolicy ListTagsOfResource TagResource UntagResource UpdateContinuousBackups
-      UpdateTable UpdateTimeToLive`,
-      '{arn}',
-    ),
-    allow('dynamodb', 'DescribeContributorInsights', '{arn}/index/*', '{arn}'),
-    allow('dynamodb', 'ListTables', '*'),
-    {...allow('kms', 'CreateGrant Decrypt DescribeKey Encrypt RevokeGrant', '{key}'), when: 'ownKey'},
-    {...allow('kms', 'ListAliases', '*'), when: 'ownKey'},
+    allow(`dynamodb: CreateTable DeleteTable DescribeContinuousBackups DescribeKinesisStreamingDestination
+      DescribeTable DescribeTimeToLive GetResourcePolicy ListTagsOfResource TagResource UntagResource
+      UpdateContinuousBackups UpdateTable UpdateTimeToLive on {arn}`),
+    allow('dynamodb: DescribeContributorInsights on {arn}/index/* {arn}'),
+    allow('dynamodb: ListTables on *'),
+    {...allow('kms: CreateGrant Decrypt DescribeKey Encrypt RevokeGrant on {key}'), when: 'ownKey'},
+    {...allow('kms: ListAliases on *'), when: 'ownKey'},
   ],
   'AWS::S3::Bucket': [
-    allow(
-      's3',
-      `CreateBucket DeleteBucket GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAbac GetBucketCORS
-      GetBucketLogging GetBucketMetadataTableConfiguration GetBucketNotification GetBucketObjectLockConfiguration
-      GetBucketOwnershipControls GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning GetBucketWebsite
-      GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration
-      GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration ListBucket ListTagsForResource
-      PutBucketOwnershipControls PutBucketPublicAccessBlock PutBucketTagging PutEncryptionConfiguration
-      PutLifecycleConfiguration TagResource UntagResource`,
-      '{arn}',
-    ),
-    allow('s3', 'ListAllMyBuckets', '*'),
+    allow(`s3: CreateBucket DeleteBucket GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAbac
+      GetBucketCORS GetBucketLogging GetBucketMetadataTableConfiguration GetBucketNotification
+      GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPublicAccessBlock GetBucketTagging
+      GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration GetIntelligentTieringConfiguration
+      GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration
+      ListBucket ListTagsForResource PutBucketOwnershipControls PutBucketPublicAccessBlock PutBucketTagging
+      PutEncryptionConfiguration PutLifecycleConfiguration TagResource UntagResource on {arn}`),
+    allow('s3: ListAllMyBuckets on *'),
   ],
   'AWS::S3::BucketPolicy': [
-    allow('s3', 'DeleteBucketPolicy GetBucketPolicy PutBucketPolicy', '{arn}'),
-    allow('s3', 'ListAllMyBuckets', '*'),
+    allow('s3: DeleteBucketPolicy GetBucketPolicy PutBucketPolicy on {arn}'),
+    allow('s3: ListAllMyBuckets on *'),
   ],
   'AWS::SQS::Queue': [
-    allow(
-      'sqs',
-      `CreateQueue DeleteQueue GetQueueAttributes GetQueueUrl ListQueueTags SetQueueAttributes TagQueue UntagQueue`,
-      '{arn}',
-    ),
-    allow('sqs', 'ListQueues', '*'),
+    allow(`sqs: CreateQueue DeleteQueue GetQueueAttributes GetQueueUrl ListQueueTags SetQueueAttributes TagQueue
+      UntagQueue on {arn}`),
+    allow('sqs: ListQueues on *'),
   ],
   'AWS::Logs::LogGroup': [
     // IAM checks some actions against the first form, and some against the second.
-    allow(
-      'logs',
-      `CreateLogGroup DeleteDataProtectionPolicy DeleteLogGroup DeleteRetentionPolicy GetDataProtectionPolicy
-      ListTagsForResource PutRetentionPolicy TagResource UntagResource`,
-      '{arn}',
-      '{arn}:*',
-    ),
-    allow('logs', 'DescribeIndexPolicies DescribeLogGroups DescribeResourcePolicies', '*'),
+    allow(`logs: CreateLogGroup DeleteDataProtectionPolicy DeleteLogGroup DeleteRetentionPolicy
+      GetDataProtectionPolicy ListTagsForResource PutRetentionPolicy TagResource UntagResource on {arn} {arn}:*`),
+    allow('logs: DescribeIndexPolicies DescribeLogGroups DescribeResourcePolicies on *'),
   ],
   'AWS::IAM::Role': [
-    allow(
-      'iam',
-      `AttachRolePolicy CreateRole DeleteRole DeleteRolePermissionsBoundary DeleteRolePolicy DetachRolePolicy GetRole
-      GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags PutRolePermissionsBoundary PutRolePolicy
-      TagRole UntagRole UpdateAssumeRolePolicy UpdateRole UpdateRoleDescription`,
-      '{arn}',
-    ),
-    allow('iam', 'ListRoles', '*'),
+    allow(`iam: AttachRolePolicy CreateRole DeleteRole DeleteRolePermissionsBoundary DeleteRolePolicy DetachRolePolicy
+      GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags PutRolePermissionsBoundary
+      PutRolePolicy TagRole UntagRole UpdateAssumeRolePolicy UpdateRole UpdateRoleDescription on {arn}`),
+    allow('iam: ListRoles on *'),
   ],
-  'AWS::IAM::Policy': [allow('iam', 'DeleteRolePolicy GetRolePolicy PutRolePolicy', '{arn}')],
+  'AWS::IAM::Policy': [allow('iam: DeleteRolePolicy GetRolePolicy PutRolePolicy on {arn}')],
   'AWS::Lambda::Function': [
     {
-      ...allow('iam', 'PassRole', '{functionRole}'),
+      ...allow('iam: PassRole on {functionRole}'),
       conditions: {StringEquals: {'iam:PassedToService': 'lambda.amazonaws.com'}},
     },
-    allow(
-      'lambda',
-      `CreateFunction DeleteFunction DeleteFunctionConcurrency GetFunction GetFunctionCodeSigningConfig
+    allow(`lambda: CreateFunction DeleteFunction DeleteFunctionConcurrency GetFunction GetFunctionCodeSigningConfig
       GetFunctionRecursionConfig GetFunctionScalingConfig GetRuntimeManagementConfig ListTags PutFunctionConcurrency
-      TagResource UntagResource UpdateFunctionCode UpdateFunctionConfiguration`,
-      '{arn}',
-    ),
-    allow('lambda', 'ListFunctions', '*'),
+      TagResource UntagResource UpdateFunctionCode UpdateFunctionConfiguration on {arn}`),
+    allow('lambda: ListFunctions on *'),
   ],
   'AWS::Lambda::EventSourceMapping': [
-    allow('lambda', 'CreateEventSourceMapping ListEventSourceMappings', '*'),
-    allow(
-      'lambda',
-      `DeleteEventSourceMapping GetEventSourceMapping ListTags TagResource UntagResource UpdateEventSourceMapping`,
-      '{arn}',
-    ),
+    allow('lambda: CreateEventSourceMapping ListEventSourceMappings on *'),
+    allow(`lambda: DeleteEventSourceMapping GetEventSourceMapping ListTags TagResource UntagResource
+      UpdateEventSourceMapping on {arn}`),
   ],
   'AWS::CloudWatch::Alarm': [
-    allow(
-      'cloudwatch',
-      'DeleteAlarms DescribeAlarms ListTagsForResource PutMetricAlarm TagResource UntagResource',
-      '{arn}',
-    ),
+    allow(`cloudwatch: DeleteAlarms DescribeAlarms ListTagsForResource PutMetricAlarm TagResource
+      UntagResource on {arn}`),
   ],
   'AWS::CloudWatch::Dashboard': [
-    allow(
-      'cloudwatch',
-      'DeleteDashboards GetDashboard ListTagsForResource PutDashboard TagResource UntagResource',
-      '{arn}',
-    ),
-    allow('cloudwatch', 'ListDashboards', '*'),
+    allow(`cloudwatch: DeleteDashboards GetDashboard ListTagsForResource PutDashboard TagResource
+      UntagResource on {arn}`),
+    allow('cloudwatch: ListDashboards on *'),
   ],
   'AWS::IAM::ManagedPolicy': [
-    allow(
-      'iam',
-      `CreatePolicy CreatePolicyVersion DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion
-      ListEntitiesForPolicy ListPolicyVersions`,
-      '{arn}',
-    ),
-    allow('iam', 'ListPolicies', '*'),
+    allow(`iam: CreatePolicy CreatePolicyVersion DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion
+      ListEntitiesForPolicy ListPolicyVersions on {arn}`),
+    allow('iam: ListPolicies on *'),
   ],
 }
 
@@ -249,8 +205,10 @@ function alarm(name: string): string {
   return regional('cloudwatch', `alarm:{stack}-${name}`)
 }
 
-function allow(service: string, names: string, ...on: string[]): Statement {
-  return {actions: names.split(/\s+/).map(name => `${service}:${name}`), on}
+/** `service: Action Action on resource resource` */
+function allow(text: string): Statement {
+  const [service = '', actions = '', on = ''] = text.split(/: | on /)
+  return {actions: actions.split(/\s+/).map(name => `${service}:${name}`), on: on.split(/\s+/)}
 }
 
 export interface StackPlace {

@@ -1,4 +1,4 @@
-import type {MeasuredDay} from '../../infra/health/daily-metrics.js'
+import type {MeasuredDay} from '../../infra/health/metrics.js'
 import type {DayCounts} from './daily-counts.js'
 import type {CostSettings, Monitoring, PricedTable} from './measured.js'
 

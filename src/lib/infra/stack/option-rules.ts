@@ -1,4 +1,3 @@
-import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
 import {DEFAULT_PARAMETERS} from './options.js'
 
@@ -11,56 +10,43 @@ const MAX_FUNCTION_NAME_LENGTH = 64
 const SMALL_MEMORY_BELOW_MB = 256
 const MOST_RECORDS_OF_SMALL_MEMORY = 500
 
-const combinationSchema = z
-  .object({
-    stack: z.string(),
-    EnableIAM: z.string(),
-    EnableIAMRoles: z.string(),
-    EnableAggregator: z.string(),
-    AggregatorRoleArn: z.string(),
-    RoleNameFormat: z.string(),
-    PolicyNameFormat: z.string(),
-    LambdaMemorySize: z.string(),
-    StreamBatchSize: z.string(),
-  })
-  .superRefine((given, context) => {
-    const {stack, RoleNameFormat, PolicyNameFormat} = given
-    const [hasIam, hasRoles, hasAggregator] = [given.EnableIAM, given.EnableIAMRoles, given.EnableAggregator].map(
-      text => text === 'true',
-    )
-    const refuse = (message: string, hint: string) => context.addIssue({code: 'custom', message, params: {hint}})
-    const checkLength = (name: string, maxLength: number, what: string, hint: string) => {
-      if (name.length <= maxLength) return
-      const length = `${name.length} characters, but at most ${maxLength} are allowed`
-      refuse(`The name of a ${what} would be "${name}": ${length}.`, hint)
-    }
-    if (!hasIam && hasRoles) refuse('--iam-roles and --no-iam contradict each other.', 'Use one of them.')
-    if (!hasIam && hasAggregator && given.AggregatorRoleArn === '') {
-      const hint = 'Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.'
-      refuse('Without IAM the aggregator has no role to run under.', hint)
-    }
-    const [memory, records] = [Number(given.LambdaMemorySize), Number(given.StreamBatchSize)]
-    if (hasAggregator && memory < SMALL_MEMORY_BELOW_MB && records > MOST_RECORDS_OF_SMALL_MEMORY) {
-      const hint = `Give --lambda-memory ${SMALL_MEMORY_BELOW_MB} or more, or --batch-size ${MOST_RECORDS_OF_SMALL_MEMORY} or less.`
-      refuse(`A batch of ${records} records does not fit into ${memory} MB, and the function would fail.`, hint)
-    }
-    if (hasAggregator) {
-      checkLength(`${stack}-aggregator`, MAX_FUNCTION_NAME_LENGTH, 'function', 'Choose a shorter name for the stack.')
-    }
-    if (!hasIam) return
+/** Reports all problems at once. */
+export function checkCombination(stack: string, parameters: Readonly<Record<string, string>>): void {
+  const given: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
+  const {RoleNameFormat = '', PolicyNameFormat = ''} = given
+  const [hasIam, hasRoles, hasAggregator] = [given.EnableIAM, given.EnableIAMRoles, given.EnableAggregator].map(
+    text => text === 'true',
+  )
+  const problems: {readonly message: string; readonly hint: string}[] = []
+  const refuse = (message: string, hint: string) => problems.push({message, hint})
+  const checkLength = (name: string, maxLength: number, what: string, hint: string) => {
+    if (name.length <= maxLength) return
+    const length = `${name.length} characters, but at most ${maxLength} are allowed`
+    refuse(`The name of a ${what} would be "${name}": ${length}.`, hint)
+  }
+  if (!hasIam && hasRoles) refuse('--iam-roles and --no-iam contradict each other.', 'Use one of them.')
+  if (!hasIam && hasAggregator && given.AggregatorRoleArn === '') {
+    const hint = 'Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.'
+    refuse('Without IAM the aggregator has no role to run under.', hint)
+  }
+  const [memory, records] = [Number(given.LambdaMemorySize), Number(given.StreamBatchSize)]
+  if (hasAggregator && memory < SMALL_MEMORY_BELOW_MB && records > MOST_RECORDS_OF_SMALL_MEMORY) {
+    const hint = `Give --lambda-memory ${SMALL_MEMORY_BELOW_MB} or more, or --batch-size ${MOST_RECORDS_OF_SMALL_MEMORY} or less.`
+    refuse(`A batch of ${records} records does not fit into ${memory} MB, and the function would fail.`, hint)
+  }
+  if (hasAggregator) {
+    checkLength(`${stack}-aggregator`, MAX_FUNCTION_NAME_LENGTH, 'function', 'Choose a shorter name for the stack.')
+  }
+  if (hasIam) {
     const shorten = (flag: string) => `Choose a shorter name for the stack, or a shorter --${flag}.`
     const roleName = formattedName(RoleNameFormat, `${stack}-${hasRoles ? 'admin' : 'aggr'}`)
     checkLength(roleName, MAX_ROLE_NAME_LENGTH, 'role', shorten('role-name-format'))
     const policyName = formattedName(PolicyNameFormat, `${stack}-ns-full`)
     checkLength(policyName, MAX_POLICY_NAME_LENGTH, 'policy', shorten('policy-name-format'))
-  })
-
-export function checkCombination(stack: string, given: Readonly<Record<string, string>>): void {
-  const {error} = combinationSchema.safeParse({...DEFAULT_PARAMETERS, ...given, stack})
-  if (!error) return
-  const hints = error.issues.map(issue => String((issue.code === 'custom' && issue.params?.hint) || ''))
-  throw new InvalidInput('deploy.options', error.issues.map(({message}) => message).join('\n'), {
-    hint: [...new Set(hints)].filter(Boolean).join(' '),
+  }
+  if (problems.length === 0) return
+  throw new InvalidInput('deploy.options', problems.map(({message}) => message).join('\n'), {
+    hint: [...new Set(problems.map(({hint}) => hint))].join(' '),
   })
 }
 

@@ -3,6 +3,7 @@ import {
   GetFunctionCommand,
   paginateListEventSourceMappings,
 } from '@aws-sdk/client-lambda'
+import {GetQueueAttributesCommand, GetQueueUrlCommand} from '@aws-sdk/client-sqs'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
@@ -17,12 +18,12 @@ import {lambdaPackage} from '../stack/artifacts.js'
 import {detectDrift} from '../stack/drift.js'
 import {instantMs, notOurTable, readStack, tagOf, throughputOf} from '../stack/reader.js'
 import {findingsOf, stackPart} from './findings.js'
-import {readDeadLetters} from '../dead-letters/queue.js'
 import {readAlarms, readTraffic} from './metrics.js'
 import {
   type AggregatorPart,
   alarmNames,
   assessHealth,
+  type DeadLettersPart,
   type HealthFinding,
   type HealthParts,
   type MappingPart,
@@ -245,4 +246,21 @@ function refusalOf(check: () => void): ZaelError | undefined {
     if (error instanceof ZaelError) return error
     throw error
   }
+}
+
+async function readDeadLetters(aws: Aws, queueArn: string): Promise<DeadLettersPart> {
+  const [account, name = ''] = queueArn.split(':').slice(-2)
+  return callAws(`read queue "${name}"`, async () => {
+    const client = await aws.sqs()
+    const owner = account ? {QueueOwnerAWSAccountId: account} : {}
+    const {QueueUrl} = await client.send(new GetQueueUrlCommand({QueueName: name, ...owner}))
+    const {Attributes = {}} = await client.send(
+      new GetQueueAttributesCommand({
+        QueueUrl,
+        AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'],
+      }),
+    )
+    const {ApproximateNumberOfMessages: visible = 0, ApproximateNumberOfMessagesNotVisible: inFlight = 0} = Attributes
+    return {queue: name, messages: Number(visible) + Number(inFlight)}
+  })
 }

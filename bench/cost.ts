@@ -1,7 +1,7 @@
 import {randomBytes} from 'node:crypto'
 import {createAggregator} from '../src/lib/aggregator/aggregator.js'
+import {DEFAULT_SETTINGS} from '../src/lib/aggregator/environment.js'
 import {rollUpFromStart} from '../src/lib/aggregator/rollup/plan.js'
-import {DEFAULT_SETTINGS} from '../src/lib/aggregator/settings.js'
 import type {StreamRecord} from '../src/lib/aggregator/stream-event.js'
 import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'

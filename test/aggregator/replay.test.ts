@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {DEFAULT_SETTINGS} from '../../src/lib/aggregator/environment.js'
 import {type ReplayOutcome, replay} from '../../src/lib/aggregator/replay.js'
-import {DEFAULT_SETTINGS} from '../../src/lib/aggregator/settings.js'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {Denied, Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'

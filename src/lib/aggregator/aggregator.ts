@@ -1,15 +1,15 @@
 import {Denied} from '../dynamo/errors.js'
 import {tidyBoosts} from '../repository/limits/limit-sync.js'
 import {type Table, untilAborted} from '../repository/table/table.js'
-import {Archiver} from './archiver.js'
+import {createArchiver} from './archiver.js'
 import type {ArchiveSink} from './audit-archive.js'
-import {Batch, type BatchResult, type Log} from './batch.js'
+import {Batch, type BatchResult, each, type Log} from './batch.js'
 import type {BucketChange} from './bucket-change.js'
+import {type AggregatorSettings, DEFAULT_SETTINGS} from './environment.js'
 import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
 import {type ActiveShard, activeShards, refillShard} from './refill.js'
-import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
-import {each, UsageCounter} from './usage-counter.js'
+import {UsageCounter} from './usage-counter.js'
 
 export interface AggregatorOptions {
   readonly table: Table
@@ -37,7 +37,7 @@ export function createAggregator({table: given, settings, sink, log}: Aggregator
   const usage = new UsageCounter(table, {windows, retentionDays})
   const pressure = new PressureMonitor(table.clock)
   const boosts = new BoostKeeper(table, log)
-  const archiver = sink && new Archiver(table, sink)
+  const archive = sink && createArchiver(table, sink)
 
   return {
     async handle({Records}, signal) {
@@ -47,7 +47,7 @@ export function createAggregator({table: given, settings, sink, log}: Aggregator
       const candidates = pressure.observe(batch.changes)
       await each(activeShards(batch.changes), shard => refill(batch, shard))
       await each(candidates, candidate => grow(batch, candidate))
-      await archiver?.archive(batch)
+      await archive?.(batch)
       await each(boosts.due(batch.changes), namespace => tidy(batch, namespace))
       await usage.sweep(batch)
       return batch.result(table.clock())

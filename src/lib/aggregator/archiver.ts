@@ -1,11 +1,10 @@
-import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {sendRepeatable, type Table} from '../repository/table/table.js'
 import {n} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {keyOf, wireKey, withoutKey} from '../schema/keys.js'
 import {type ArchiveSink, archiveEvents, type ExpiredEvent} from './audit-archive.js'
-import type {Batch} from './batch.js'
+import {type Batch, each} from './batch.js'
 
 /** Until an unarchived event expires again; DynamoDB may remove it later. */
 export const EXPIRES_AGAIN_SECONDS = 6 * 3600
@@ -13,33 +12,21 @@ export const EXPIRES_AGAIN_SECONDS = 6 * 3600
 /** Without an attempt after a failure: a hanging archive delays one batch a minute, not every batch. */
 const PAUSE_MS = 60_000
 
-const CONCURRENCY = 16
-
 /** Puts unarchived events back into the table, to expire again: none is lost, and none holds up the stream. */
-export class Archiver {
-  readonly #table: Table
-  readonly #sink: ArchiveSink
-  #nextAttemptMs = Number.NEGATIVE_INFINITY
-
-  constructor(table: Table, sink: ArchiveSink) {
-    this.#table = table
-    this.#sink = sink
-  }
+export function createArchiver(table: Table, sink: ArchiveSink): (batch: Batch) => Promise<void> {
+  let nextAttemptMs = Number.NEGATIVE_INFINITY
 
   /** Call after the steps that may fail records: their failures decide which events are archived now. */
-  async archive(batch: Batch): Promise<void> {
+  return async batch => {
     const events = batch.takeExpired()
     if (events.length === 0) return
-    if (await this.#store(batch, events)) {
+    if (await store(batch, events)) {
       batch.counts.archived += events.length
       return
     }
-    async function* source(): AsyncGenerator<ExpiredEvent, void> {
-      yield* events
-    }
-    await forEachConcurrently(source(), Math.min(CONCURRENCY, events.length), async event => {
+    await each(events, async event => {
       try {
-        await putBack(this.#table, event)
+        await putBack(table, event)
         batch.counts.unarchived++
       } catch (error) {
         batch.fail([event.record.dynamodb.SequenceNumber], 'putting an event back', {}, error)
@@ -47,14 +34,14 @@ export class Archiver {
     })
   }
 
-  async #store(batch: Batch, events: readonly ExpiredEvent[]): Promise<boolean> {
-    if (this.#table.clock() < this.#nextAttemptMs) return false
+  async function store(batch: Batch, events: readonly ExpiredEvent[]): Promise<boolean> {
+    if (table.clock() < nextAttemptMs) return false
     const stored = await batch.attempt('archive', {events: events.length}, async () => {
-      await archiveEvents(this.#sink, events)
+      await archiveEvents(sink, events)
       return true
     })
     if (stored) return true
-    this.#nextAttemptMs = this.#table.clock() + PAUSE_MS
+    nextAttemptMs = table.clock() + PAUSE_MS
     return false
   }
 }

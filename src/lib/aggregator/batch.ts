@@ -1,4 +1,5 @@
 import {ZaelError} from '../core/errors.js'
+import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {keyOf} from '../schema/keys.js'
 import {parseLegacyKey} from '../schema/legacy-key.js'
 import {isUsageCounter} from '../schema/usage-record.js'
@@ -155,4 +156,13 @@ function some(names: readonly string[]): string[] {
 function isLegacyBucket({dynamodb: {Keys}}: StreamRecord): boolean {
   const key = parseLegacyKey(keyOf(Keys))
   return key?.record === 'composite-bucket' || key?.record === 'per-limit-bucket'
+}
+
+const CONCURRENCY = 16
+
+export async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
+  async function* source(): AsyncGenerator<T, void> {
+    yield* elements
+  }
+  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
 }

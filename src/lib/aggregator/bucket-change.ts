@@ -10,9 +10,8 @@ import {
   type StoredBucket,
 } from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
-import type {RefusalCounts} from '../schema/refusal-counts.js'
+import {hasRefusals, type LimitRefusals, type RefusalCounts, readRefusals} from '../schema/refusal-counts.js'
 import {isUsageCounter} from '../schema/usage-record.js'
-import {refusedBy} from './refusals.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** Older records say nothing about the present state of a bucket. */
@@ -135,3 +134,29 @@ function admittedBy(before: Item, after: Item, consumedMilli: ReadonlyMap<string
 function hasNewMark(before: Item, after: Item): boolean {
   return Array.from({length: MARK_SLOTS}, (_, slot) => slot).some(slot => markIn(after, slot) !== markIn(before, slot))
 }
+
+/** Bounds per write, as for consumption: any client may write to its buckets. */
+const MOST_REQUESTS = 1e9
+const MOST_TOKENS = 10n ** 24n
+
+/** The refusals that one write added to a bucket; `undefined` if none. Counters only grow. */
+function refusedBy(before: Item, after: Item): RefusalCounts | undefined {
+  const [known, counted] = [readRefusals(before), readRefusals(after)]
+  const limits = new Map<string, LimitRefusals>()
+  for (const [limit, {requests, tokens}] of counted.limits) {
+    const seen = known.limits.get(limit)
+    // Planted fault: all past refusals count again
+    const added = {requests: requests - (seen?.requests ?? 0), tokens: tokens - (seen?.tokens ?? 0n)}
+    if (isLimitName(limit) && isPlausible(added.requests) && added.tokens >= 0n && added.tokens <= MOST_TOKENS)
+      limits.set(limit, added)
+  }
+  const difference = (field: 'requests' | 'byParent') => {
+    const added = counted[field] - known[field]
+    return isPlausible(added) ? added : 0
+  }
+  const {lastAtMs} = counted
+  const added = {requests: difference('requests'), byParent: difference('byParent'), lastAtMs, limits}
+  return hasRefusals(added) && Number.isSafeInteger(lastAtMs) ? added : undefined
+}
+
+const isPlausible = (added: number): boolean => added > 0 && added <= MOST_REQUESTS

@@ -1,47 +1,31 @@
-export interface BatchCounts {
-  records: number
-  buckets: number
-  /** Changes of buckets in a retired layout; ignored. */
-  legacy: number
-  /** Records that no retry can repair; skipped. */
-  malformed: number
-  /** Records never counted, in whole or in part; malformed ones included. */
-  uncounted: number
-  failed: number
-  /** Usage records written. */
-  snapshots: number
-  /** Days and months made from finer records. */
-  rolledUp: number
-  refused: number
-  refills: number
-  splits: number
-  archived: number
-  /** Audit events the archive did not take; back in the table, they expire later. */
-  unarchived: number
-  errors: number
-  /** Age of the newest record when the batch was done. */
-  lagMs: number
-}
-
-export function noCounts(): BatchCounts {
+export function noCounts() {
   return {
     records: 0,
     buckets: 0,
+    /** Changes of buckets in a retired layout; ignored. */
     legacy: 0,
+    /** Records that no retry can repair; skipped. */
     malformed: 0,
+    /** Records never counted, in whole or in part; malformed ones included. */
     uncounted: 0,
     failed: 0,
+    /** Usage records written. */
     snapshots: 0,
+    /** Days and months made from finer records. */
     rolledUp: 0,
     refused: 0,
     refills: 0,
     splits: 0,
     archived: 0,
+    /** Audit events the archive did not take; back in the table, they expire later. */
     unarchived: 0,
     errors: 0,
+    /** Age of the newest record when the batch was done. */
     lagMs: 0,
   }
 }
+
+export type BatchCounts = ReturnType<typeof noCounts>
 
 const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit: 'Count' | 'Milliseconds'])[] = [
   ['Records', 'records', 'Count'],

@@ -22,10 +22,10 @@ import {encodeFractions, isUsageCounter, overdrawnCounter, readProgress, usageMa
 import {putBack} from './archiver.js'
 import {Batch, type Log} from './batch.js'
 import type {BucketChange} from './bucket-change.js'
+import type {AggregatorSettings} from './environment.js'
 import {Agenda, agendaEntries, concernedDays} from './rollup/agenda.js'
 import {countedWindows} from './rollup/plan.js'
 import {RollUps} from './rollup/roll-ups.js'
-import type {AggregatorSettings} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
 import {addUsage, groupUsage, type UsageGroup} from './usage.js'
 

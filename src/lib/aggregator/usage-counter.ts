@@ -1,14 +1,12 @@
 import {ZaelError} from '../core/errors.js'
 import {type RollupSchedule, type Window, windowStart} from '../core/window.js'
-import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
-import type {Batch} from './batch.js'
+import {type Batch, each} from './batch.js'
+import type {AggregatorSettings} from './environment.js'
 import {Agenda, agendaEntries, concernedDays} from './rollup/agenda.js'
 import {countedWindows, RollupPlan} from './rollup/plan.js'
-import {RollUps} from './rollup/roll-ups.js'
-import {Sweeper} from './rollup/sweep.js'
-import type {AggregatorSettings} from './settings.js'
+import {createSweep, RollUps} from './rollup/roll-ups.js'
 import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
 
 const DAY_SECONDS = 86_400
@@ -23,7 +21,8 @@ export class UsageCounter {
   readonly #plan: RollupPlan
   readonly #agenda: Agenda
   readonly #rollUps: RollUps
-  readonly #sweeper: Sweeper
+  /** Rolls up ended windows, some per batch. */
+  readonly sweep: (batch: Batch) => Promise<void>
   readonly #pace: NewRecordPace
   readonly #begun = new Set<string>()
 
@@ -34,7 +33,7 @@ export class UsageCounter {
     this.#plan = new RollupPlan(table, settings)
     this.#agenda = new Agenda(table)
     this.#rollUps = new RollUps(table, () => this.#plan.schedule())
-    this.#sweeper = new Sweeper(table, this.#agenda, this.#rollUps)
+    this.sweep = createSweep(table, this.#agenda, this.#rollUps)
     this.#pace = new NewRecordPace(table)
   }
 
@@ -62,10 +61,6 @@ export class UsageCounter {
         batch.fail(hours.flatMap(numbersOf), 'roll-up', day, error)
       }
     })
-  }
-
-  async sweep(batch: Batch): Promise<void> {
-    await this.#sweeper.turn(batch)
   }
 
   /** Before counting: usage counted but not on the agenda would never be rolled up. */
@@ -112,15 +107,6 @@ const numbersOf = ({changes}: UsageGroup): string[] =>
 /** False for writes DynamoDB never accepts (over 400 KB) and for bugs: redelivery would hold up all usage for hours. */
 function canSucceedLater(error: unknown): boolean {
   return error instanceof ZaelError && !isInvalid(error)
-}
-
-const CONCURRENCY = 16
-
-export async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
-  async function* source(): AsyncGenerator<T, void> {
-    yield* elements
-  }
-  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
 }
 
 /** Per resource and process: one index key takes 1,000 a second, and requests for new buckets share it. */

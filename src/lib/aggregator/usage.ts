@@ -8,6 +8,7 @@ import {sendRepeatable, type Table} from '../repository/table/table.js'
 import {n, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {keys, wireKey} from '../schema/keys.js'
+import {addRefusals, encodeUsageRefusals, type RefusalCounts, usageRefusals} from '../schema/refusal-counts.js'
 import {
   encodeFractions,
   isUsageCounter,
@@ -18,7 +19,6 @@ import {
   usageMark,
 } from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
-import {addToUsage} from './refusals.js'
 
 export interface UsageGroup {
   readonly namespace: string
@@ -219,4 +219,28 @@ function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAdditi
   const after = encodeFractions(rest)
   if (after !== undefined) e.set(attributes.usage.fractions, s(after))
   else if (stored?.fractionText !== undefined) e.remove(attributes.usage.fractions)
+}
+
+/** Keeps the expression within 4 KB. */
+const REFUSED_LIMITS_PER_WRITE = 20
+
+/** Returns limits beyond one write. Assumes an unread record has the map; if not, the condition fails and shows it. */
+function addToUsage(
+  e: ExpressionBuilder,
+  refusals: readonly RefusalCounts[],
+  stored: Pick<UsageProgress, 'countsRefusals'> | undefined,
+): string[] {
+  if (refusals.length === 0) return []
+  const all = addRefusals(refusals)
+  const counted = {...all, limits: new Map([...all.limits].slice(0, REFUSED_LIMITS_PER_WRITE))}
+  const map = attributes.usage.refusals
+  if (stored && !stored.countsRefusals) {
+    e.set(map, encodeUsageRefusals(counted)).condition(`attribute_not_exists(${e.name(map)})`)
+  } else {
+    const {added, lastAt} = usageRefusals(counted)
+    // Planted fault: tokens of refusals are not added
+    for (const [entry, count] of added) e.addWithin(map, entry, n(count))
+    e.setWithin(map, lastAt[0], n(lastAt[1])).condition(`attribute_exists(${e.name(map)})`)
+  }
+  return [...all.limits.keys()].slice(REFUSED_LIMITS_PER_WRITE)
 }

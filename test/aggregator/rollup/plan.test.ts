@@ -1,7 +1,7 @@
 import {randomUUID} from 'node:crypto'
 import {beforeEach, describe, expect, it} from 'vitest'
+import {DEFAULT_SETTINGS} from '../../../src/lib/aggregator/environment.js'
 import {countedWindows, RollupPlan, rollsUp, rollUpFromStart} from '../../../src/lib/aggregator/rollup/plan.js'
-import {DEFAULT_SETTINGS} from '../../../src/lib/aggregator/settings.js'
 import {RollupSchedule, WINDOWS, type Window} from '../../../src/lib/core/window.js'
 import {readRollups} from '../../../src/lib/repository/usage/sum.js'
 import {keys} from '../../../src/lib/schema/keys.js'

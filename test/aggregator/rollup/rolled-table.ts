@@ -1,6 +1,6 @@
 import {type Aggregator, createAggregator} from '../../../src/lib/aggregator/aggregator.js'
 import type {LogLine} from '../../../src/lib/aggregator/batch.js'
-import type {AggregatorSettings} from '../../../src/lib/aggregator/settings.js'
+import type {AggregatorSettings} from '../../../src/lib/aggregator/environment.js'
 import {RollupSchedule} from '../../../src/lib/core/window.js'
 import {loadTableDefinition} from '../../../src/lib/dynamo/table-definition.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'

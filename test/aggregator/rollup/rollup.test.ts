@@ -1,7 +1,7 @@
 import {randomUUID} from 'node:crypto'
 import {beforeEach, describe, expect, it} from 'vitest'
+import {DEFAULT_SETTINGS} from '../../../src/lib/aggregator/environment.js'
 import {replay} from '../../../src/lib/aggregator/replay.js'
-import {DEFAULT_SETTINGS} from '../../../src/lib/aggregator/settings.js'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import {Denied, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {verifyTable} from '../../../src/lib/insight/verify/verify.js'

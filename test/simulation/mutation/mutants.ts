@@ -263,7 +263,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('#takeParts', [['a gathered request is charged nothing', 'taken', 'new Map<string, bigint>()']]),
   ...inFunction('moveMark', [['the mark of usage stays behind', 'last', 'first']]),
   ...inFunction('notYetCounted', [['the last change is counted again', '> mark', '>= mark']]),
-  ...inFunction('#sweep', [
+  ...inFunction('createSweep', [
     ['a sweep leaves out the last entity', '[...new Set(rows.entities)]', '[...new Set(rows.entities)].slice(0, -1)'],
   ]),
   ...inFunction('sumOfParts', [['a day lacks one of its hours', 'hoursIn(items)', 'hoursIn(items).slice(0, 1)']]),

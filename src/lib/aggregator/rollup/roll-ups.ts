@@ -1,16 +1,21 @@
-import type {RollupSchedule} from '../../core/window.js'
+import {type RollupSchedule, windowEndMs} from '../../core/window.js'
+import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isInvalid} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {queryPages} from '../../dynamo/paging.js'
 import {pause} from '../../dynamo/retry.js'
+import {queryInput} from '../../repository/table/query.js'
 import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {isOfOthers} from '../../repository/usage/parts.js'
+import {AFTER_ALL} from '../../repository/usage/range.js'
 import {type CoarseUsage, isRolledUp, isSameUsage, readWithin, sumOfParts} from '../../repository/usage/sum.js'
 import {type Item, s} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
-import {keys} from '../../schema/keys.js'
+import {attributes, keyNames} from '../../schema/attributes.js'
+import {keys, parseItemKey} from '../../schema/keys.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
-import {readNumber, readString} from '../../schema/read.js'
-import {type ConcernedDay, isLate, startWithin} from './agenda.js'
+import {ranges, usageSortKey} from '../../schema/ranges.js'
+import {isoSeconds, readNumber, readString} from '../../schema/read.js'
+import {type Agenda, type AgendaEntry, type ConcernedDay, isLate, type ResourceWindow, startWithin} from './agenda.js'
 
 const LOOKS = 6
 
@@ -103,3 +108,85 @@ export class RollUps {
     }
   }
 }
+
+/** Between looks at the agenda: when idle, and when busy. */
+const IDLE_MS = 60_000
+const BUSY_MS = 5_000
+
+/** Windows per turn and its longest time: spreads midnight's work over many batches and holds none up for long. */
+const PER_TURN = 500
+const TURN_MS = 3_000
+
+const CONCURRENCY = 8
+const ROWS_PER_QUERY = 500
+
+/** Rolls up ended windows, some per batch. Two processes on the same window are wasteful, never wrong. */
+export function createSweep(table: Table, agenda: Agenda, rollUps: RollUps): (batch: RollupBatch) => Promise<void> {
+  let nextMs = Number.NEGATIVE_INFINITY
+  /** Entities done per sweep: an entity has a row for every hour. */
+  const doneBy = new Map<string, Set<string>>()
+
+  return async batch => {
+    const nowMs = table.clock()
+    if (nowMs < nextMs) return
+    nextMs = nowMs + IDLE_MS
+    const schedule = await batch.attempt('agenda', {}, () => rollUps.schedule())
+    if (!schedule?.hasBegun(isoSeconds(nowMs))) return
+    const turn = {left: PER_TURN, endMs: nowMs + TURN_MS}
+    const due = (await batch.attempt('agenda', {}, () => agenda.due(PER_TURN))) ?? []
+    for (const entry of due) {
+      if (turn.left <= 0 || table.clock() > turn.endMs) break
+      turn.left--
+      const {cursor: _, ...subject} = entry
+      const isDone = await batch.attempt('roll-up', subject, () => sweep(batch, subject, turn))
+      if (isDone !== false) doneBy.delete(nameOf(subject))
+    }
+    if (due.length > 0) nextMs = nowMs + BUSY_MS
+  }
+
+  /** Resolves to whether the entry is done or taken by another process. */
+  async function sweep(
+    batch: RollupBatch,
+    subject: ResourceWindow,
+    turn: {left: number; endMs: number},
+  ): Promise<boolean> {
+    const entry = await agenda.take(subject)
+    if (!entry) return true
+    const name = nameOf(subject)
+    const done = doneBy.get(name) ?? new Set<string>()
+    doneBy.set(name, done)
+    for await (const rows of rowsOf(entry)) {
+      // Planted fault: a sweep leaves out the last entity
+      const entities = [...new Set(rows.entities)].filter(entity => !done.has(entity))
+      await forEachConcurrently(chunksOf(entities, 1), CONCURRENCY, async ([entity = '']) => {
+        await rollUps.rollUp(batch, {...subject, entity})
+        done.add(entity)
+        turn.left--
+      })
+      if (rows.last === undefined) break
+      if (turn.left > 0 && table.clock() <= turn.endMs) continue
+      await agenda.keep(subject, rows.last)
+      return false
+    }
+    await agenda.remove(subject)
+    return true
+  }
+
+  /** Entities with usage in the window, by index page; `last` is where the next page begins. */
+  async function* rowsOf({namespace, resource, window, start, cursor}: AgendaEntry) {
+    const {index, partition} = ranges.usageOfResource(namespace, resource)
+    const first = cursor ?? usageSortKey(start, '')
+    const last = `${usageSortKey(isoSeconds(windowEndMs(window, start) - 1), '')}${AFTER_ALL}`
+    const e = new ExpressionBuilder().project(...keyNames(), keyNames(index)[1])
+    const query = queryInput(table, {index, partition, between: [first, last]}, e)
+    const input = {...query, Limit: ROWS_PER_QUERY}
+    for await (const {items, next} of queryPages(table.transport, input, {backoff: table.backoff})) {
+      const keys = items.flatMap(item => parseItemKey(item) ?? [])
+      const entities = keys.flatMap(key => (key.record === 'usage' ? [key.entity] : []))
+      yield {entities, last: next && readString(next, keyNames(index)[1])}
+    }
+  }
+}
+
+const nameOf = ({namespace, resource, window, start}: ResourceWindow): string =>
+  [window, start, namespace, resource].join('#')

@@ -1,5 +1,5 @@
+import {DEFAULT_SETTINGS} from '../../aggregator/environment.js'
 import {rollUpFromStart} from '../../aggregator/rollup/plan.js'
-import {DEFAULT_SETTINGS} from '../../aggregator/settings.js'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import {createTable, type TableOptions} from '../../dynamo/table-definition.js'

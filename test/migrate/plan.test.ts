@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {planMigration} from '../../src/lib/migrate/plan.js'
-import type {SurveyRow} from '../../src/lib/migrate/survey-counts.js'
+import type {SurveyRow} from '../../src/lib/migrate/survey.js'
 import {STEP_IDS} from '../../src/lib/migrate/walk/steps.js'
 import {row, surveyOf, wholeTable} from './surveys.js'
 

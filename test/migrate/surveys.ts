@@ -1,7 +1,6 @@
 import {NOTHING_LIMITLESS} from '../../src/lib/migrate/limitless/tally.js'
 import type {OldGeneration, OldRecordType} from '../../src/lib/migrate/records/classify.js'
-import type {Survey} from '../../src/lib/migrate/survey.js'
-import type {SurveyRow} from '../../src/lib/migrate/survey-counts.js'
+import type {Survey, SurveyRow} from '../../src/lib/migrate/survey.js'
 
 /** A survey of a table of the current layout, with some changes. */
 export function surveyOf(part: Partial<Survey> = {}): Survey {

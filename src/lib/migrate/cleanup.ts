@@ -1,8 +1,6 @@
 import {ZaelError} from '../core/errors.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
-import {Aborted} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
-import {rateLimited} from '../dynamo/rate-limit.js'
 import type {OperationInput} from '../dynamo/transport.js'
 import type {Table} from '../repository/table/table.js'
 import type {TransactItem} from '../repository/table/transact.js'
@@ -16,7 +14,7 @@ import type {OldRecordType} from './records/classify.js'
 import {isOfType, requireUnchanged, sendConditional, transactConditional} from './records/conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify-migration.js'
-import {MigrationLease, openMigrationContext} from './walk/lease.js'
+import {MigrationLease, openMigrationContext, withPace} from './walk/lease.js'
 import {compareAgain, compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {tablePages} from './walk/scan.js'
@@ -60,20 +58,13 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
   const verifiedAt = isoSeconds(table.clock())
   try {
     await lease.save({verifiedAt})
-    const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
-    const pace = {clock: table.clock, sleep: table.backoff.sleep}
-    const transport =
-      options.rateLimit === undefined
-        ? table.transport
-        : rateLimited(table.transport, {of: 'writes', unitsPerSecond: options.rateLimit}, pace)
-    const result = await deleteOld(await openMigrationContext({...table, transport}, signal), lease, options)
+    const context = await openMigrationContext(withPace(table, options.rateLimit), lease.signal)
+    const result = await deleteOld(context, lease, options)
     // An unfinished migration run stays unfinished.
     await lease.release(lease.record.step === CLEANUP_STEP ? {finishedAt: isoSeconds(table.clock())} : {})
     return {verification, ...result}
   } catch (error) {
-    const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
-    await lease.abandon(cause instanceof Aborted ? {} : {failure: String(cause)})
-    throw cause
+    throw await lease.abandonAfter(error, String)
   }
 }
 

@@ -1,10 +1,11 @@
 import {ZaelError} from '../core/errors.js'
 import {sendRepeatable, type Table, untilAborted} from '../repository/table/table.js'
+import {readVersion, type StoredVersion} from '../repository/table/version.js'
+import {checkCompatibility} from '../repository/table/version-compatibility.js'
 import {keyNames} from '../schema/attributes.js'
 import type {MigrationContext} from './records/finding.js'
 import {openMigrationContext, withLongRetries} from './walk/lease.js'
 import {tablePages} from './walk/scan.js'
-import {refuseNewerSchema} from './walk/version-step.js'
 
 const PAGES_SEARCHED = 10
 
@@ -59,4 +60,15 @@ function notALimiterTable({name}: Table, why: string): ZaelError {
     hint: 'Check the name of the stack, the region and the endpoint; `zael list` shows the existing stacks.',
     details: {table: name},
   })
+}
+
+/** Throws for a layout newer than this zael knows. An older one is accepted. */
+async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
+  const stored = await readVersion(table)
+  try {
+    checkCompatibility(stored.record, ourVersion, false)
+  } catch (error) {
+    if (!(error instanceof ZaelError) || error.code !== 'schema.needs-migration') throw error
+  }
+  return stored
 }

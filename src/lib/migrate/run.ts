@@ -1,14 +1,12 @@
 import {ZaelError} from '../core/errors.js'
-import {Aborted} from '../dynamo/errors.js'
-import {rateLimited} from '../dynamo/rate-limit.js'
 import type {Table} from '../repository/table/table.js'
 import type {StepCounts} from '../schema/migration-record.js'
 import {isoSeconds} from '../schema/read.js'
 import {openLimiterTable} from './limiter-table.js'
 import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'
-import {OldLocations} from './records/old-locations.js'
-import {MigrationLease, openMigrationContext, readMigration, withLongRetries} from './walk/lease.js'
+import {OldLocations} from './records/finding.js'
+import {MigrationLease, openMigrationContext, readMigration, withLongRetries, withPace} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
@@ -62,17 +60,13 @@ export interface MigrationResult {
 /** Can be interrupted at any time. The next run resumes. */
 export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
   const {rateLimit, until, ourVersion, followMs} = options
-  const pace = {clock: table.clock, sleep: table.backoff.sleep}
-  const paced =
-    rateLimit === undefined
-      ? table
-      : {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond: rateLimit}, pace)}
+  const paced = withPace(table, rateLimit)
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
   const unfinished = await readMigration(withLongRetries(table), options.signal)
   if (unfinished && unfinished.finishedAt === undefined) indexOfStep(unfinished.step)
   const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
-  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
+  const {signal} = lease
   const locations = new OldLocations()
   const open = async () => ({...(await openMigrationContext(paced, signal)), locations})
   const copiedAgain = new Map<OldRecordType, number>()
@@ -110,9 +104,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
     }
     return await conclude(true)
   } catch (error) {
-    const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
-    await lease.abandon(cause instanceof Aborted ? {} : {failure: messageOf(cause)})
-    throw cause
+    throw await lease.abandonAfter(error, messageOf)
   }
 
   async function conclude(finished: boolean): Promise<MigrationResult> {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {OldLocations} from '../../../src/lib/migrate/records/old-locations.js'
+import {OldLocations} from '../../../src/lib/migrate/records/finding.js'
 import {MigrationLease, openMigrationContext} from '../../../src/lib/migrate/walk/lease.js'
 import {runPass} from '../../../src/lib/migrate/walk/pass.js'
 import {STEPS} from '../../../src/lib/migrate/walk/steps.js'

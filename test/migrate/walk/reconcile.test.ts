@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {classifyPage} from '../../../src/lib/migrate/records/classified-page.js'
-import {OldLocations} from '../../../src/lib/migrate/records/old-locations.js'
+import {OldLocations} from '../../../src/lib/migrate/records/finding.js'
 import {openMigrationContext} from '../../../src/lib/migrate/walk/lease.js'
 import {compareAgain, compareGroup} from '../../../src/lib/migrate/walk/reconcile.js'
 import {describeOnEngine} from '../../helpers/table.js'

@@ -19,8 +19,7 @@ import {
   targetNamespace,
 } from '../records/finding.js'
 import {bucketMarksOf} from '../records/marks.js'
-import {applyCharges} from './apply-charges.js'
-import {computeCharges, mergeBucket} from './charge.js'
+import {applyCharges, computeCharges, mergeBucket} from './charge.js'
 import {type OldBucket, readOldBucket, readOldBucketItems} from './old-bucket.js'
 
 interface BucketSources {

@@ -4,6 +4,7 @@ import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {rateLimited} from '../../dynamo/rate-limit.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {getItem, sendRepeatable, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, n, s} from '../../schema/attribute-value.js'
@@ -71,8 +72,9 @@ export class MigrationLease {
     if (before && before.leaseUntilMs > nowMs) throw leaseHeld(before, nowMs)
     const runId = Buffer.from(table.randomBytes(9)).toString('base64url')
     const isResumed = before !== undefined && before.finishedAt === undefined
+    const first = {...ABSENT, step: firstStep, pass: 1, passWrites: 0, counts: {}, startedAt: isoSeconds(nowMs)}
     const record: MigrationRecord = {
-      ...(isResumed ? before : newRun(firstStep, isoSeconds(nowMs), before?.finishedAt)),
+      ...(isResumed ? before : {...first, earlierFinishedAt: before?.finishedAt}),
       runId,
       owner,
       leaseUntilMs: nowMs + leaseMs,
@@ -105,6 +107,18 @@ export class MigrationLease {
 
   get lost(): AbortSignal {
     return this.#lost.signal
+  }
+
+  /** Aborts with the run, or when the lease is lost. */
+  get signal(): AbortSignal {
+    return this.#signal ? AbortSignal.any([this.#signal, this.lost]) : this.lost
+  }
+
+  /** Ends a run that threw, and returns the cause. */
+  async abandonAfter(error: unknown, describe: (cause: unknown) => string): Promise<unknown> {
+    const cause = this.lost.aborted ? (this.lost.reason as unknown) : error
+    await this.abandon(cause instanceof Aborted ? {} : {failure: describe(cause)})
+    return cause
   }
 
   /** Also renews the lease. */
@@ -165,25 +179,6 @@ export class MigrationLease {
   async #put(record: MigrationRecord, e: ExpressionBuilder, signal: AbortSignal | undefined): Promise<void> {
     const request = {TableName: this.#table.name, Item: encodeMigration(record), ...e.write()}
     await sendRepeatable(this.#table, 'PutItem', request, {signal})
-  }
-}
-
-function newRun(
-  firstStep: string,
-  startedAt: string,
-  earlierFinishedAt: string | undefined,
-): Omit<MigrationRecord, 'runId' | 'owner' | 'leaseUntilMs'> {
-  return {
-    step: firstStep,
-    position: undefined,
-    pass: 1,
-    passWrites: 0,
-    counts: {},
-    startedAt,
-    finishedAt: undefined,
-    earlierFinishedAt,
-    failure: undefined,
-    verifiedAt: undefined,
   }
 }
 
@@ -255,6 +250,13 @@ const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
 /** Settings that the table already has win. */
 export function withLongRetries(table: Table): Table {
   return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
+}
+
+/** `unitsPerSecond`: of writes. Default: as fast as possible. */
+export function withPace(table: Table, unitsPerSecond: number | undefined): Table {
+  if (unitsPerSecond === undefined) return table
+  const pace = {clock: table.clock, sleep: table.backoff.sleep}
+  return {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond}, pace)}
 }
 
 export async function openMigrationContext(anyTable: Table, signal?: AbortSignal): Promise<MigrationContext> {

@@ -1,11 +1,19 @@
 import {pause} from '../../dynamo/retry.js'
+import {sendRepeatable} from '../../repository/table/table.js'
+import {SCHEMA_VERSION, UPDATED_BY_ZAEL} from '../../repository/table/version-compatibility.js'
+import {keyId, keys} from '../../schema/keys.js'
+import {modernise} from '../../schema/legacy-item.js'
+import {legacyVersionKey} from '../../schema/legacy-key.js'
+import {isoSeconds} from '../../schema/read.js'
+import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
 import {classifyPage, hasUnprefixed} from '../records/classified-page.js'
+import {putAbsent, readItems, replaceSeen} from '../records/conditional.js'
+import {isAcceptedVersion} from '../records/copied-records.js'
 import type {MigrationContext} from '../records/finding.js'
 import {addMissingParts} from './add-indexes.js'
 import {type Pass, type RunContext, registerDefault, runPass} from './pass.js'
 import {tablePages} from './scan.js'
 import {countStep, type MigrationStep} from './steps.js'
-import {recordVersion} from './version-step.js'
 import {type LimitsWritten, type WriteLimitsOptions, writeLimitsFromBuckets} from './write-limits.js'
 
 interface StepOptions {
@@ -89,4 +97,30 @@ async function follow(step: MigrationStep, run: RunContext, followMs: number): P
 async function runWholePass(step: MigrationStep, run: RunContext): Promise<Pass> {
   await run.lease.save({position: undefined, passWrites: 0})
   return runPass(step, run)
+}
+
+const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
+
+/** Keeps a record that current clients accept, and the Lambda version of an older one. Resolves to whether it wrote. */
+async function recordVersion(context: MigrationContext, ourVersion: string): Promise<boolean> {
+  const seen = await readItems(context, [keys.version(), legacyVersionKey])
+  const current = seen.get(keyId(keys.version()))
+  if (current && isAcceptedVersion(decodeVersion(current))) return false
+  const previous = current ?? seen.get(keyId(legacyVersionKey))
+  const record: VersionRecord = {
+    schemaVersion: (await hasLocalIndexes(context)) ? SCHEMA_WITH_LOCAL_INDEXES : SCHEMA_VERSION,
+    lambdaVersion: previous && decodeVersion(modernise(previous, ''))?.lambdaVersion,
+    // The minimum version of Python clients does not apply to ours (D-45).
+    clientMinVersion: '0.0.0',
+    updatedAt: isoSeconds(context.table.clock()),
+    updatedBy: `${UPDATED_BY_ZAEL}${ourVersion}`,
+  }
+  const item = encodeVersion(record)
+  const written = await (current ? replaceSeen(context, current, {...current, ...item}) : putAbsent(context, item))
+  return written || recordVersion(context, ourVersion)
+}
+
+async function hasLocalIndexes({table, signal}: MigrationContext): Promise<boolean> {
+  const {Table} = await sendRepeatable(table, 'DescribeTable', {TableName: table.name}, {signal})
+  return (Table?.LocalSecondaryIndexes ?? []).length > 0
 }

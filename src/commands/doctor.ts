@@ -23,7 +23,7 @@ export default class Doctor extends BaseCommand<typeof Doctor> {
     const {settings} = await this.loadSettings()
     const [{checkLines, examine}, {flagsOfCommands, withTypedFlags}] = await Promise.all([
       import('../lib/cli/stack/doctor.js'),
-      import('../lib/cli/base/hint-flags.js'),
+      import('../lib/cli/base/hints.js'),
     ])
     const isNamed = settings.stack.source !== 'default'
     const found = await examine({flags: this.flags, isNamed, version: this.config.version})

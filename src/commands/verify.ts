@@ -4,7 +4,6 @@ import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {parseInstant} from '../lib/cli/flags/time-range.js'
 import {confirm} from '../lib/cli/output/confirm.js'
 import type {VerifyResult} from '../lib/cli/verify/results.js'
-import {compareRecords, repairRecords} from '../lib/cli/verify/run.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Verify extends StackCommand<typeof Verify> {
@@ -41,7 +40,7 @@ export default class Verify extends StackCommand<typeof Verify> {
   protected async work(stack: StackContext): Promise<VerifyResult> {
     const {entity, since, fix, yes, all, cursor, 'rate-limit': rateLimit} = this.flags
     const {table} = stack
-    const {verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
+    const {compareRecords, repairRecords, verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
     // A mistyped namespace is an error, but a table whose registry lost "default" is still checked.
     const {DEFAULT_NAMESPACE} = await import('../lib/repository/namespaces/namespaces.js')
     const isNamespaceNeeded = entity !== undefined || this.flags.namespace !== DEFAULT_NAMESPACE

@@ -5,19 +5,17 @@ import * as bucket from './cli/bucket/results.js'
 import * as cost from './cli/cost/results.js'
 import * as entity from './cli/entity/results.js'
 import * as help from './cli/help/results.js'
-import * as manifest from './cli/limits/manifest-results.js'
 import * as limits from './cli/limits/results.js'
 import * as migrate from './cli/migrate/results.js'
 import * as namespace from './cli/namespace/results.js'
 import * as base from './cli/output/results.js'
-import * as local from './cli/stack/local-results.js'
 import * as stack from './cli/stack/results.js'
 import * as usage from './cli/usage/results.js'
 import * as verify from './cli/verify/results.js'
 import * as watch from './live/results.js'
 
-const ofLimits = [entity, limits, manifest, bucket, usage, acquire, namespace]
-const ofStacks = [stack, local, aggregator, migrate, verify, cost, watch]
+const ofLimits = [entity, limits, bucket, usage, acquire, namespace]
+const ofStacks = [stack, aggregator, migrate, verify, cost, watch]
 
 /** Schemas of `--json` output by command; `error` is the output of any command that fails. */
 export const RESULTS: {readonly error: z.ZodType; readonly [command: string]: z.ZodType} = {

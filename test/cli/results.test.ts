@@ -6,8 +6,7 @@ import type {SupervisorFacts} from '../../src/lib/cli/base/local-health.js'
 import type {BucketListResult} from '../../src/lib/cli/bucket/results.js'
 import type {EntityDeleteResult} from '../../src/lib/cli/entity/results.js'
 import type {VersionResult} from '../../src/lib/cli/help/results.js'
-import type {LimitsPlanResult} from '../../src/lib/cli/limits/manifest-results.js'
-import type {LimitsSetResult} from '../../src/lib/cli/limits/results.js'
+import type {LimitsPlanResult, LimitsSetResult} from '../../src/lib/cli/limits/results.js'
 import type {
   MigratePlanResult,
   MigrateStatusResult,
@@ -16,12 +15,13 @@ import type {
 } from '../../src/lib/cli/migrate/results.js'
 import type {KindCounts} from '../../src/lib/cli/output/kind-counts.js'
 import type {TableFacts} from '../../src/lib/cli/stack/local-presenter.js'
-import type {LocalLogsResult, LocalStatusResult} from '../../src/lib/cli/stack/local-results.js'
 import type {
   DeleteResult,
   DeployResult,
   DoctorResult,
   ListResult,
+  LocalLogsResult,
+  LocalStatusResult,
   StatusResult,
 } from '../../src/lib/cli/stack/results.js'
 import type {UsageShowResult} from '../../src/lib/cli/usage/results.js'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it, vi} from 'vitest'
-import {safeLine} from '../../src/lib/cli/output/paint.js'
+import {safeLine} from '../../src/lib/cli/output/lines.js'
 import {type PolledData, watchDocument, watchedBuckets} from '../../src/lib/live/document.js'
 import {pollLine, printSnapshot} from '../../src/lib/live/lines.js'
 import type {Reading, Selection} from '../../src/lib/live/model/model.js'

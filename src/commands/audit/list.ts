@@ -6,8 +6,8 @@ import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/namespace/audit-presenter.js'
 import type {AuditListResult} from '../../lib/cli/namespace/results.js'
 import {jsonText} from '../../lib/cli/output/json-text.js'
+import {writeLines} from '../../lib/cli/output/lines.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
-import {writeLines} from '../../lib/cli/output/write-lines.js'
 
 const AUDIT_ACTIONS = [
   'bucket_reset',

@@ -36,7 +36,7 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   ]
 
   protected async work(stack: StackContext): Promise<CascadeResult> {
-    const {cascadeEntity} = await import('../../lib/cli/limits/cascade.js')
+    const {cascadeEntity} = await import('../../lib/cli/limits/switch.js')
     const {id, policy} = this.args
     const whose = {id, resource: this.flags.resource}
     const {lines, result, warnings} = await cascadeEntity(await stack.namespace(), whose, policy)

@@ -8,7 +8,7 @@ import {
   manifestPlanJson,
   manifestPlanLines,
 } from '../../lib/cli/limits/manifest-presenter.js'
-import type {LimitsApplyResult} from '../../lib/cli/limits/manifest-results.js'
+import type {LimitsApplyResult} from '../../lib/cli/limits/results.js'
 import {applyWithProgress, confirmPlan, planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {

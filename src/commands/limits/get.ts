@@ -1,6 +1,6 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configLines} from '../../lib/cli/limits/presenter.js'
 import type {LimitsGetResult} from '../../lib/cli/limits/results.js'

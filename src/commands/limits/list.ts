@@ -1,6 +1,6 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
+import {checkedNames, scopeFlags} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {checkedNames, scopeFlags} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
 import type {LimitsListResult} from '../../lib/cli/limits/results.js'

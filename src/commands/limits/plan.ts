@@ -4,7 +4,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
-import type {LimitsPlanResult} from '../../lib/cli/limits/manifest-results.js'
+import type {LimitsPlanResult} from '../../lib/cli/limits/results.js'
 import {planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {

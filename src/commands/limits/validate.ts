@@ -1,7 +1,7 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {manifestFlags, readManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestCounts, validLine} from '../../lib/cli/limits/manifest-presenter.js'
-import type {LimitsValidateResult} from '../../lib/cli/limits/manifest-results.js'
+import type {LimitsValidateResult} from '../../lib/cli/limits/results.js'
 
 export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
   static override summary = 'Check a manifest without connecting to a table'

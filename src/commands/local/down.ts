@@ -2,7 +2,7 @@ import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {downLines} from '../../lib/cli/stack/local-presenter.js'
-import type {LocalDownResult} from '../../lib/cli/stack/local-results.js'
+import type {LocalDownResult} from '../../lib/cli/stack/results.js'
 
 export default class LocalDown extends BaseCommand<typeof LocalDown> {
   static override summary = 'Stop the local stack'

@@ -1,6 +1,6 @@
 import {boolean, option} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
-import type {LocalEnvResult} from '../../lib/cli/stack/local-results.js'
+import type {LocalEnvResult} from '../../lib/cli/stack/results.js'
 
 export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
   static override summary = 'Print environment variables that point programs to the local stack'

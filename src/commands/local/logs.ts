@@ -1,10 +1,10 @@
 import {boolean, integer} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {jsonText} from '../../lib/cli/output/json-text.js'
+import {writeLines} from '../../lib/cli/output/lines.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
-import {writeLines} from '../../lib/cli/output/write-lines.js'
 import {logLine} from '../../lib/cli/stack/local-presenter.js'
-import type {LocalLogsResult} from '../../lib/cli/stack/local-results.js'
+import type {LocalLogsResult} from '../../lib/cli/stack/results.js'
 
 export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   static override summary = 'Show the log of the local stack'

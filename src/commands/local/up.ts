@@ -2,7 +2,7 @@ import {boolean, integer, option, string} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
-import type {LocalUpResult} from '../../lib/cli/stack/local-results.js'
+import type {LocalUpResult} from '../../lib/cli/stack/results.js'
 
 const PROJECTIONS = {'keys-only': 'KEYS_ONLY', all: 'ALL'} as const
 

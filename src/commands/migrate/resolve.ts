@@ -6,7 +6,7 @@ import type {MigrateResolveResult} from '../../lib/cli/migrate/results.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/run-presenter.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
-import {safeLine} from '../../lib/cli/output/paint.js'
+import {safeLine} from '../../lib/cli/output/lines.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {

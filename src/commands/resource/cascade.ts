@@ -27,7 +27,7 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   ]
 
   protected async work(stack: StackContext): Promise<CascadeResult> {
-    const {cascadeResource} = await import('../../lib/cli/limits/cascade.js')
+    const {cascadeResource} = await import('../../lib/cli/limits/switch.js')
     const {resource, policy} = this.args
     const {lines, result, warnings} = await cascadeResource(await stack.namespace(), resource, policy)
     this.print(lines)

@@ -1,6 +1,11 @@
 import type {StackContext} from '../cli/base/context.js'
-import type {SupervisorFacts} from '../cli/base/local-health.js'
-import {PART_NAMES, constantWords as words} from '../cli/stack/names.js'
+import {
+  PART_NAMES,
+  type SupervisorFacts,
+  supervisorOf,
+  withSupervisor,
+  constantWords as words,
+} from '../cli/base/local-health.js'
 import {formatCount, formatPlural, formatSpan} from '../core/text/text.js'
 import type {StackHealth} from '../infra/health/health.js'
 import {type HealthParts, OLD_RECORD_MS, type PartName} from '../infra/health/parts.js'
@@ -10,10 +15,7 @@ import type {HealthLine, HealthSource} from './model/model.js'
 /** Loads modules on first use. The signal aborts requests in flight. */
 export function healthSource({stack, table, awsServices, endpoint}: StackContext, ourVersion: string): HealthSource {
   return async signal => {
-    const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
-      import('../infra/health/health.js'),
-      import('../cli/base/local-health.js'),
-    ])
+    const {gatherHealth} = await import('../infra/health/health.js')
     using aws = await awsServices(signal)
     const local = aws ? null : await supervisorOf({stack, endpoint})
     return stackHealthLines(

@@ -1,6 +1,6 @@
+import {writeLines} from '../cli/output/lines.js'
 import type {Listing, ListingColumn} from '../cli/output/listing.js'
 import {type LongListOptions, printLongList} from '../cli/output/long-list.js'
-import {writeLines} from '../cli/output/write-lines.js'
 import {
   formatCount,
   formatNumber,

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {withCommandHint} from '../../../src/lib/cli/base/command-hints.js'
 import {asFailure} from '../../../src/lib/cli/base/failure.js'
+import {withCommandHint} from '../../../src/lib/cli/base/hints.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {RequestTooLarge, unknownLimit} from '../../../src/lib/limiter/refusal/errors.js'
 import {entityExists} from '../../../src/lib/repository/entities/errors.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {withTypedFlags} from '../../../src/lib/cli/base/hint-flags.js'
+import {withTypedFlags} from '../../../src/lib/cli/base/hints.js'
 import type {Settings} from '../../../src/lib/cli/base/settings.js'
 
 const FLAGS: Readonly<Record<string, readonly string[]>> = {

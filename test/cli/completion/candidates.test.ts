@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs'
 import {describe, expect, it} from 'vitest'
-import {type CommandSet, complete} from '../../../src/lib/cli/completion/candidates.js'
+import {type CommandSet, complete} from '../../../src/lib/cli/completion/main.js'
 
 const string = {type: 'option'} as const
 const flags = {

@@ -1,5 +1,5 @@
 import {afterEach, beforeAll, beforeEach, expect, it, vi} from 'vitest'
-import {printManifest} from '../../../src/lib/cli/limits/manifest-export.js'
+import {printManifest} from '../../../src/lib/cli/limits/manifest-file.js'
 import {OUTPUT_FORMATS, type OutputFormat} from '../../../src/lib/cli/output/output-format.js'
 import {parseManifest} from '../../../src/lib/manifest/parse.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'

@@ -1,6 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {scopeWords} from '../../../src/lib/cli/base/scope-text.js'
-import {checkedNames, scopeOf} from '../../../src/lib/cli/flags/scope.js'
+import {checkedNames, scopeOf, scopeWords} from '../../../src/lib/cli/base/scope.js'
 import {type ChangeOutcome, changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
 import {configLines, configListing, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
 import {changeLines, copyLines} from '../../../src/lib/cli/limits/preview.js'

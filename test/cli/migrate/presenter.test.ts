@@ -1,6 +1,10 @@
 import {describe, expect, it} from 'vitest'
-import {migrationPlanJson, statusJson} from '../../../src/lib/cli/migrate/json.js'
-import {migrationPlanLines, migrationStatusLines} from '../../../src/lib/cli/migrate/presenter.js'
+import {
+  migrationPlanJson,
+  migrationPlanLines,
+  migrationStatusLines,
+  statusJson,
+} from '../../../src/lib/cli/migrate/presenter.js'
 import {planMigration} from '../../../src/lib/migrate/plan.js'
 import type {Survey} from '../../../src/lib/migrate/survey.js'
 import {schemaProblems} from '../../e2e/schemas.js'

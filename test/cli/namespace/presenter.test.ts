@@ -5,11 +5,11 @@ import {
   namespaceListing,
   orphanListing,
   purgedLines,
+  purgeInterrupted,
   purgeJson,
   purgePlanLines,
   showLines,
 } from '../../../src/lib/cli/namespace/presenter.js'
-import {purgeInterrupted} from '../../../src/lib/cli/namespace/purge.js'
 import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
 import type {Namespace} from '../../../src/lib/repository/namespaces/states.js'
 import {listed} from '../../helpers/lines.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {purgeWithProgress} from '../../../src/lib/cli/namespace/purge.js'
+import {purgeWithProgress} from '../../../src/lib/cli/namespace/presenter.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'

@@ -1,9 +1,9 @@
 import {afterAll, beforeAll, expect, it, vi} from 'vitest'
 
 const COLOURS: Readonly<Record<string, number>> = {red: 31, dim: 2}
-let paint: typeof import('../../../src/lib/cli/output/paint.js').paint
-let safeLine: typeof import('../../../src/lib/cli/output/paint.js').safeLine
-let plainLine: typeof import('../../../src/lib/cli/output/paint.js').plainLine
+let paint: typeof import('../../../src/lib/cli/output/lines.js').paint
+let safeLine: typeof import('../../../src/lib/cli/output/lines.js').safeLine
+let plainLine: typeof import('../../../src/lib/cli/output/lines.js').plainLine
 
 // A terminal with colours, whatever this test runs in.
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
   vi.doMock('@oclif/core/ux', () => ({
     colorize: (colour: string, text: string) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m`,
   }))
-  const module = await import('../../../src/lib/cli/output/paint.js')
+  const module = await import('../../../src/lib/cli/output/lines.js')
   paint = module.paint
   safeLine = module.safeLine
   plainLine = module.plainLine

@@ -1,5 +1,5 @@
 import {afterEach, expect, it, vi} from 'vitest'
-import {writeLines} from '../../../src/lib/cli/output/write-lines.js'
+import {writeLines} from '../../../src/lib/cli/output/lines.js'
 
 afterEach(() => vi.restoreAllMocks())
 

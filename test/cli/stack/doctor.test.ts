@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {safeLine} from '../../../src/lib/cli/output/paint.js'
+import {safeLine} from '../../../src/lib/cli/output/lines.js'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/machine-checks.js'
 

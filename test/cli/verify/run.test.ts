@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {compareRecords} from '../../../src/lib/cli/verify/run.js'
+import {compareRecords} from '../../../src/lib/cli/verify/presenter.js'
 import {Aborted} from '../../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 

@@ -9,7 +9,7 @@ import {explain, explainAll} from '../../insight/why/explain.js'
 import type {StackContext} from '../base/context.js'
 import {type AwaitedEnd, listenForEnd} from '../output/interrupt.js'
 import {jsonText} from '../output/json-text.js'
-import {safeLine} from '../output/paint.js'
+import {safeLine} from '../output/lines.js'
 import type {WhyResult} from './results.js'
 import {type WhyReport, whyAllJson, whyAllLines, whyJson, whyLines, whyShortLines} from './why-presenter.js'
 

@@ -3,9 +3,9 @@ import {ExitError} from '@oclif/core/errors'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
 import {jsonText} from '../output/json-text.js'
-import {paint, safeLine} from '../output/paint.js'
+import {paint, safeLine} from '../output/lines.js'
 import type {ErrorResult} from '../output/results.js'
-import {withCommandHint} from './command-hints.js'
+import {withCommandHint} from './hints.js'
 
 export function asFailure(error: unknown): ZaelError {
   if (error instanceof ZaelError) return withCommandHint(error)

@@ -1,9 +1,13 @@
+import type {Config} from '@oclif/core/config'
 import {ZaelError} from '../../core/errors.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {shellWord} from '../../core/text/text.js'
-import {commandHint} from './command-hints.js'
+import type {ConfigScope} from '../../schema/config-record.js'
 import type {StackContext} from './context.js'
-import type {Setting, Settings} from './settings.js'
+import {scopeArguments} from './scope.js'
+import {SETTING_RULES, type SettingKey} from './setting-rules.js'
+import {type Setting, type Settings, typedSettings} from './settings.js'
 
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
@@ -121,4 +125,123 @@ export async function withLocalHint(error: unknown, stack: Setting): Promise<unk
   const {kind, code, message, details, cause} = error
   const hint = `No stack is named, so "${stack.value}" was used. For the local stack add --stack local, or run: eval "$(zael local env)"`
   return new ZaelError(kind, code, message, {hint, details, cause})
+}
+
+type Details = Readonly<Record<string, unknown>>
+
+const words = (...names: unknown[]): string => names.map(name => shellWord(String(name))).join(' ')
+
+const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(String) : [])
+
+/** By error code. The library's own hints name no commands. */
+const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
+  'request.too-large': ({entity, resource, limit, requested, unit}) => {
+    const amount = unit === undefined ? requested : formatAmount(Number(requested), String(unit))
+    return `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource, `${limit}=${amount}`)}`
+  },
+  'resource.disabled': ({entity, resource, level}) =>
+    level === 'resource'
+      ? `Lift it: zael resource clear ${words(resource)}`
+      : `Lift it: zael entity clear ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
+  'limit.unknown': ({entity, resource, names, known}) => {
+    if (resource === undefined) return undefined
+    const [name] = listOf(names)
+    const meant = name === undefined ? undefined : didYouMean(nearestNames(name, listOf(known)))
+    return [...(meant === undefined ? [] : [meant]), `See zael limits resolve ${words(entity, resource)}`].join(' ')
+  },
+  'limits.missing': ({entity, resource, others}) => {
+    if (Array.isArray(others) && others.length > 0) return undefined
+    if (entity !== undefined)
+      return `Set some: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
+    return 'Run `zael limits list` to see what is configured.'
+  },
+  'boost.missing': () => 'See `zael limits boosts`.',
+  'until.same': ({scope, limit, boosted}) =>
+    boosted
+      ? `To end its boost now: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
+      : undefined,
+  'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
+  'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
+  'namespace.state': ({id, name, remedy}) => {
+    if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`
+    if (remedy === 'purge') return `Use \`zael namespace purge ${words(id)}\` to delete its data too.`
+    return remedy === 'finish purge' ? `Finish with \`zael namespace purge ${words(id)}\`.` : undefined
+  },
+  'namespace.name-taken': ({id, name}) =>
+    `Free the name with \`zael namespace delete ${words(name)}\`, then recover ${words(id)}.`,
+  'namespace.changed': ({id}) => `Check it with \`zael namespace show ${words(id)}\`, then try again.`,
+  'entity.missing': () => 'See `zael entity list`.',
+  'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
+  'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,
+  'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${words(parent)}\`.`,
+  'entity.has-children': () => 'Delete them first, or give them another parent with `zael entity update`.',
+  'schema.needs-migration': () => 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.',
+  'schema.migrating': () =>
+    'Wait; `zael migrate status` shows the step. If the run was interrupted, continue it with `zael migrate run`.',
+  'manifest.changed': () => 'Check the differences with `zael limits plan`, then apply again.',
+}
+
+function commandHint({code, details, hint}: ZaelError): string | undefined {
+  return HINTS[code]?.(details) ?? hint
+}
+
+export function withCommandHint(error: ZaelError): ZaelError {
+  const hint = commandHint(error)
+  if (hint === undefined || hint === error.hint || 'nearest' in error.details) return error
+  const {kind, code, message, details, cause} = error
+  return new ZaelError(kind, code, message, {hint, details, cause})
+}
+
+/** Flag names by command id, such as `limits set`; `undefined` for an unknown command. */
+export type FlagsOfCommand = (id: string) => ReadonlySet<string> | undefined
+
+/** A command in a hint: between backticks, or up to the end of its sentence or line. */
+const COMMAND = /`zael ([^`]+)`|\bzael ((?:'[^']*'|(?!\. [A-Z]|, (?:or|then) zael|; |\.$)[^`\n])+)/g
+
+const AWS_COMMAND = /\baws (?=(?:cloudformation|dynamodb|lambda|logs|s3) [a-z])/g
+
+const SHORT: Partial<Record<SettingKey, string>> = {stack: 's', namespace: 'n'}
+
+export function flagsOfCommands(config: Pick<Config, 'findCommand'>): FlagsOfCommand {
+  return id => {
+    const command = config.findCommand(id.replaceAll(' ', ':'))
+    return command && new Set(Object.keys(command.flags))
+  }
+}
+
+/** Makes commands in a hint target the same stack: zael gets the typed flags, aws all that it cannot find itself. */
+export function withTypedFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand): string {
+  const place = awsFlags(settings)
+  return withOwnFlags(hint, settings, flagsOf).replace(AWS_COMMAND, command => command + place)
+}
+
+/** Without them, a command could reach a table of the same name in another region or account. */
+function awsFlags(settings: Settings): string {
+  const keys = ['region', 'profile', 'endpointUrl'] as const
+  return keys
+    .map(key => {
+      const {source, value = ''} = settings[key]
+      return source === 'aws' || source === 'default' ? '' : `--${SETTING_RULES[key].flag} ${shellWord(value)} `
+    })
+    .join('')
+}
+
+function withOwnFlags(hint: string, settings: Settings, flagsOf: FlagsOfCommand): string {
+  const typed = typedSettings(settings)
+  if (typed.length === 0) return hint
+  return hint.replace(COMMAND, (mention, quoted?: string, bare?: string) => {
+    const command = quoted ?? bare ?? ''
+    const flags = flagsIn(command, flagsOf)
+    const words = command.split(' ')
+    const added = typed.filter(
+      ({key, flag}) => flags?.has(flag) && !words.includes(`--${flag}`) && !words.includes(`-${SHORT[key]}`),
+    )
+    return mention.replace(command, () => [command, ...added.flatMap(each => each.words)].join(' '))
+  })
+}
+
+function flagsIn(command: string, flagsOf: FlagsOfCommand): ReadonlySet<string> | undefined {
+  const words = command.split(' ')
+  if (words.includes('--help')) return undefined
+  return flagsOf(words.slice(0, 2).join(' ')) ?? flagsOf(words[0] ?? '')
 }

@@ -1,4 +1,5 @@
 import type {StackHealth} from '../../infra/health/health.js'
+import type {PartName} from '../../infra/health/parts.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {StackContext} from './context.js'
 
@@ -47,3 +48,18 @@ export function withSupervisor(health: StackHealth, local: SupervisorFacts | nul
   const finding = {severity: 'problem', part: 'aggregator', message: error, fix: 'zael local logs'} as const
   return {...health, findings: [finding, ...health.findings], isHealthy: false}
 }
+
+export const PART_NAMES: Readonly<Record<PartName, string>> = {
+  cloudFormation: 'stack',
+  table: 'table',
+  aggregator: 'aggregator',
+  mapping: 'mapping',
+  traffic: 'metrics',
+  deadLetters: 'dead letters',
+  alarms: 'alarms',
+  versions: 'versions',
+  drift: 'drift',
+}
+
+/** `UPDATE_COMPLETE` → `update complete`. */
+export const constantWords = (constant: string): string => constant.toLowerCase().replaceAll('_', ' ')

@@ -10,8 +10,7 @@ import {type Interruption, interruptible, nothingChanged} from '../output/interr
 import {outputFlags} from '../output/output-format.js'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
-import {flagsOfCommands, withTypedFlags} from './hint-flags.js'
-import {withLocalHint, withNearestNames, withWhere} from './hints.js'
+import {flagsOfCommands, withLocalHint, withNearestNames, withTypedFlags, withWhere} from './hints.js'
 import type {Setting, Settings} from './settings.js'
 
 export abstract class StackCommand<T extends typeof Command> extends BaseCommand<T> {

@@ -2,7 +2,7 @@ import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../
 import {wrapped} from '../../core/text/wrap.js'
 import {LIST_DATE, LIST_PRICES, LIST_REGION} from '../../insight/cost/parts.js'
 import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
-import {paint} from '../output/paint.js'
+import {paint} from '../output/lines.js'
 import type {Cell, TextColumn} from '../output/table-layout.js'
 import {textTable} from '../output/text-table.js'
 import type {CostResult} from './results.js'

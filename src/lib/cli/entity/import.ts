@@ -6,7 +6,7 @@ import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.
 import type {ImportPlan, ImportResult, KeptCopy} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
-import {scopeWords} from '../base/scope-text.js'
+import {scopeWords} from '../base/scope.js'
 import {limitJson, scopeJson} from '../limits/json.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {listenForEnd} from '../output/interrupt.js'

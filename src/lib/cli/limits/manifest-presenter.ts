@@ -7,19 +7,19 @@ import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import {adoptedScopes, type ManifestDrift, type Plan, type PlanCounts, type PlannedChange} from '../../manifest/plan.js'
-import {scopeWords} from '../base/scope-text.js'
-import {paint} from '../output/paint.js'
+import {scopeWords} from '../base/scope.js'
+import {paint} from '../output/lines.js'
 import {factLines} from '../output/text-table.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
+import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
+import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
   LimitsDiffResult,
   LimitsPlanResult,
   LimitsValidateResult,
   PlannedChangeJson,
-} from './manifest-results.js'
-import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
-import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
+} from './results.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 

@@ -6,12 +6,11 @@ import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigScope} from '../../schema/config-record.js'
-import {scopeArguments, scopeWords} from '../base/scope-text.js'
+import {scopeArguments, scopeWords} from '../base/scope.js'
 import {factLines} from '../output/text-table.js'
 import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} from './json.js'
-import type {LimitsPlanResult} from './manifest-results.js'
 import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
-import type {ChangeEffectJson, LimitsUnsetResult} from './results.js'
+import type {ChangeEffectJson, LimitsPlanResult, LimitsUnsetResult} from './results.js'
 
 const MOST_SHOWN = 5
 

@@ -6,12 +6,12 @@ import {type SwitchException, type SwitchExceptions, switchExceptions} from '../
 import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
-import {scopeWords} from '../base/scope-text.js'
+import {scopeWords} from '../base/scope.js'
 import type {ProgressStream} from '../output/progress.js'
 import {factLines, nextLines, updatedText} from '../output/text-table.js'
 import {scopeJson} from './json.js'
-import {policyText} from './presenter.js'
-import type {SwitchResult} from './results.js'
+import {cascadeText, policyText} from './presenter.js'
+import type {CascadeResult, SwitchResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
 /** `undefined` removes the switch. */
@@ -48,7 +48,7 @@ export function switchEntity(
   return changeSwitch(namespace, entityScope(whose), access, options)
 }
 
-export function resourceScope(name: string): PolicyScope {
+function resourceScope(name: string): PolicyScope {
   return {level: 'resource', resource: checkResourceName(name)}
 }
 
@@ -168,4 +168,47 @@ function commandFor(
   const verb = access === undefined ? 'clear' : VERBS[access]
   const resource = scope.level === 'resource' ? scope.resource : own
   return `zael entity ${verb} ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
+}
+
+interface ShownCascade {
+  readonly lines: string[]
+  readonly result: CascadeResult
+  /** For a name that nothing uses yet: it may be misspelled. */
+  readonly warnings: readonly string[]
+}
+
+/** `policy`: on, off or clear. */
+export function cascadeResource(namespace: NamespaceRepository, name: string, policy: string): Promise<ShownCascade> {
+  return changeCascade(namespace, resourceScope(name), policy)
+}
+
+export function cascadeEntity(
+  namespace: NamespaceRepository,
+  whose: Parameters<typeof entityScope>[0],
+  policy: string,
+): Promise<ShownCascade> {
+  return changeCascade(namespace, entityScope(whose), policy)
+}
+
+async function changeCascade(
+  namespace: NamespaceRepository,
+  scope: PolicyScope,
+  policy: string,
+): Promise<ShownCascade> {
+  const cascade = policy === 'clear' ? undefined : policy === 'on'
+  const notice = cascade === undefined ? undefined : await newNameNotice(namespace, scope)
+  const change = await changeWithProgress(sync => namespace.setCascade(scope, cascade, sync))
+  return {lines: cascadeLines(change), result: cascadeJson(change), warnings: notice === undefined ? [] : [notice]}
+}
+
+function cascadeLines({scope, previous, record, buckets}: LimitsChange): string[] {
+  return factLines(`Cascade policy of ${scopeWords(scope)}`, {
+    cascade: policyText(cascadeText(previous?.cascade), cascadeText(record?.cascade)) ?? 'not set, unchanged',
+    'live buckets': updatedText(buckets),
+  })
+}
+
+function cascadeJson({scope, previous, record, buckets}: LimitsChange): CascadeResult {
+  const cascade = {before: previous?.cascade ?? null, after: record?.cascade ?? null}
+  return {scope: scopeJson(scope), cascade, buckets}
 }

@@ -1,8 +1,12 @@
-import type {Registration} from '../../repository/namespaces/namespaces.js'
+import {ZaelError} from '../../core/errors.js'
+import {formatCount, formatSpan} from '../../core/text/text.js'
+import type {Namespaces, Registration} from '../../repository/namespaces/namespaces.js'
 import type {Namespace} from '../../repository/namespaces/states.js'
-import type {CountsByKind} from '../../repository/table/kind-counter.js'
+import type {CountsByKind, Removed} from '../../repository/table/kind-counter.js'
+import {confirmByName} from '../output/confirm.js'
 import {type KindCounts, kindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import {withProgress} from '../output/progress.js'
 import {factLines} from '../output/text-table.js'
 import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from './results.js'
 
@@ -89,4 +93,41 @@ function statusOf({status, halfDeleted, isUnregistered}: Namespace): string {
 
 function capital(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1)
+}
+
+export async function purgeWithProgress(
+  namespaces: Namespaces,
+  namespace: Namespace,
+  consent: {readonly confirm?: string | undefined},
+): Promise<Removed> {
+  const label = namespace.name || namespace.id
+  // May be a little low: an exact count would read the whole table.
+  const {total} = kindCounts(await namespaces.countIndexed(namespace.id))
+  const what = `This permanently deletes ${formatCount(total)} items of ${namespaceTitle(namespace)}`
+  await confirmByName(what, label, {confirm: consent.confirm})
+
+  let removed: Removed = {deleted: 0, byKind: {}}
+  return withProgress(
+    (line, signal) => {
+      const onProgress = (sofar: Removed) => {
+        removed = sofar
+        line.bar(`Purging "${label}"`, sofar.deleted, total)
+      }
+      const onWait = (ms: number) => {
+        const text = `Waiting ${formatSpan(ms)} until all clients have noticed the deletion`
+        line.draw(columns => text.slice(0, columns - 1))
+      }
+      return namespaces.purge(namespace.id, {signal, onProgress, onWait})
+    },
+    () => purgeInterrupted(namespace, removed),
+  )
+}
+
+export function purgeInterrupted(namespace: Namespace, {deleted, byKind}: Removed): ZaelError {
+  const {id, name} = namespace
+  const message = `Interrupted: at least ${formatCount(deleted)} items of ${namespaceTitle(namespace)} are deleted, the rest remains.`
+  return new ZaelError('interrupted', 'namespace.purge-interrupted', message, {
+    hint: `Run it again to continue: zael namespace purge ${id} --confirm ${name || id}`,
+    details: {id, name, counts: kindCounts(byKind)},
+  })
 }

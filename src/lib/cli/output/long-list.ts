@@ -1,8 +1,8 @@
 import {setFlagsFromString} from 'node:v8'
 import {indentedJson, jsonInside, jsonText} from './json-text.js'
+import {writeDocument, writeLines} from './lines.js'
 import {csvLine, type ListFlagValues, type Listing, listingCsv, listingLines, longListing} from './listing.js'
 import type {OutputFormat} from './output-format.js'
-import {writeDocument, writeLines} from './write-lines.js'
 
 export interface LongList<Item, Row> {
   readonly before?: object

@@ -1,6 +1,6 @@
 import Table from 'cli-table3'
 import {cutText, graphemesOf, textWidth} from '../../core/text/text-width.js'
-import {paint} from './paint.js'
+import {paint} from './lines.js'
 import {type Cell, cellText, GAP, type TableLayout} from './table-layout.js'
 
 const NOTHING = ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']

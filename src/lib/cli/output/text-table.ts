@@ -1,7 +1,7 @@
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPercent} from '../../core/text/text.js'
 import {cutText, padText, textWidth} from '../../core/text/text-width.js'
-import {paint} from './paint.js'
+import {paint} from './lines.js'
 import {
   type Cell,
   cellText,

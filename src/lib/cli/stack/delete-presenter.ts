@@ -2,8 +2,8 @@ import {formatCount, formatList} from '../../core/text/text.js'
 import type {Deleted} from '../../infra/deploy/delete.js'
 import type {DeletionPlan} from '../../infra/deploy/delete-plan.js'
 import type {StackResource} from '../../infra/stack/reader.js'
-import {paint} from '../output/paint.js'
-import {resourceName} from './names.js'
+import {paint} from '../output/lines.js'
+import {resourceName} from './deploy-presenter.js'
 import type {DeleteResult} from './results.js'
 
 export function deletionLines(plan: DeletionPlan): string[] {

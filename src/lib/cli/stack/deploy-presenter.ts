@@ -6,9 +6,8 @@ import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import type {StackEvent} from '../../infra/stack/events.js'
-import {paint} from '../output/paint.js'
+import {paint} from '../output/lines.js'
 import {factLines, nextLines} from '../output/text-table.js'
-import {resourceName} from './names.js'
 import type {DeployResult} from './results.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
@@ -216,4 +215,21 @@ export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unob
   const {kind, message, details, cause} = error
   const text = `CloudFormation continues ${continuing}, but its progress can no longer be read. ${message}`
   return new ZaelError(kind, code, text, {hint, details: {stack, ...details}, cause})
+}
+
+interface NamedResource {
+  readonly logicalId: string
+  readonly physicalId: string | null
+  readonly type: string
+}
+
+/** `AggregatorFunction prod-aggregator (Lambda Function)`: logical id, name on AWS, and type. */
+export function resourceName({logicalId, physicalId, type}: NamedResource): string {
+  const name = physicalId === null || physicalId === logicalId ? '' : ` ${lastPart(physicalId)}`
+  return `${logicalId}${name} (${type.split('::').slice(1).join(' ')})`
+}
+
+/** ARNs and URLs end in the name. */
+function lastPart(id: string): string {
+  return /^(arn:|https:)/.test(id) ? (id.split(/[/:]/).at(-1) ?? id) : id
 }

@@ -14,7 +14,7 @@ import {
 } from '../../infra/doctor/machine-checks.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
-import {paint} from '../output/paint.js'
+import {paint} from '../output/lines.js'
 
 export interface Examination {
   readonly flags: StackFlagValues

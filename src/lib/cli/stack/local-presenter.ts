@@ -5,9 +5,9 @@ import type {LogEntry} from '../../local/state-dir/log.js'
 import type {StackState} from '../../local/state-dir/state.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
-import {paint} from '../output/paint.js'
+import {paint} from '../output/lines.js'
 import {factLines, nextLines} from '../output/text-table.js'
-import type {LocalUpResult} from './local-results.js'
+import type {LocalUpResult} from './results.js'
 
 type LocalStateJson = Omit<LocalUpResult, 'started' | 'mended'>
 

@@ -13,10 +13,10 @@ import {
   type VersionPart,
 } from '../../infra/health/parts.js'
 import type {DriftedResource} from '../../infra/stack/drift.js'
-import type {SupervisorFacts} from '../base/local-health.js'
-import {paint} from '../output/paint.js'
+import {PART_NAMES, type SupervisorFacts, constantWords as words} from '../base/local-health.js'
+import {paint} from '../output/lines.js'
 import {type Facts, factLines} from '../output/text-table.js'
-import {PART_NAMES, resourceName, constantWords as words} from './names.js'
+import {resourceName} from './deploy-presenter.js'
 import type {StatusResult} from './results.js'
 
 export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {

@@ -4,7 +4,6 @@ import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} fro
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
 import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {lineWidth} from '../lib/cli/base/base-command.js'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {nextLines} from '../lib/cli/output/text-table.js'
@@ -55,7 +54,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     await super.init()
   }
 
-  protected async work(stack: StackContext): Promise<AcquireResult> {
+  protected async work(): Promise<AcquireResult> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseAmounts, tokensIn, tokensOf}, {parseDuration}] = await Promise.all([
@@ -64,7 +63,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     ])
     const asked = parseAmounts(amounts)
     const waitMs = wait === undefined ? 0 : parseDuration(wait)
-    const units = await readableUnits(stack)
+    const units = await readableUnits(this.stack)
     const consume = units ? tokensIn(asked, units) : tokensOf(asked)
     const request = {
       entity,
@@ -74,7 +73,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       onWait: (ms: number) => this.logToStderr(retryText(ms)),
       ...(onUnavailable === undefined ? {} : {onUnavailable}),
     }
-    const attempt = await tryRequest(stack, namespace, request, {dryRun}).catch(error => {
+    const attempt = await tryRequest(this.stack, namespace, request, {dryRun}).catch(error => {
       throw inMoney(error, units)
     })
     return this.#report({entity, resource, consume, units, dryRun, attempt})

@@ -1,6 +1,5 @@
 import {integer} from '@oclif/core/flags'
 import {lineWidth} from '../lib/cli/base/base-command.js'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import type {CostResult} from '../lib/cli/cost/results.js'
 
@@ -30,7 +29,8 @@ export default class Cost extends StackCommand<typeof Cost> {
     {command: 'zael cost --stack prod --days 30 --json', description: 'A month, as JSON'},
   ]
 
-  protected async work({stack, endpoint, table, awsServices}: StackContext): Promise<CostResult> {
+  protected async work(): Promise<CostResult> {
+    const {stack, endpoint, table, awsServices} = this.stack
     const [{reportCost}, {costJson, costLines}, {supervisorOf}] = await Promise.all([
       import('../lib/insight/cost/report.js'),
       import('../lib/cli/cost/presenter.js'),

@@ -1,5 +1,4 @@
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {WholeStackCommand} from '../lib/cli/base/stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
@@ -37,12 +36,12 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
     },
   ]
 
-  protected async work(context: StackContext): Promise<DeleteResult> {
-    const {stack, table, endpoint} = context
+  protected async work(): Promise<DeleteResult> {
+    const {stack, table, endpoint} = this.stack
     const {interruption} = this
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
     const cloudFormationRole = parseRoleArn(flags['cloudformation-role'])
-    using aws = await this.openAws(context)
+    using aws = await this.openAws()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" cannot be deleted, only stopped.', {

@@ -1,5 +1,4 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {WholeStackCommand} from '../lib/cli/base/stack-command.js'
 import {
@@ -78,8 +77,8 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
-  protected async work(context: StackContext): Promise<DeployResult> {
-    const {table} = context
+  protected async work(): Promise<DeployResult> {
+    const {table} = this.stack
     const {interruption} = this
     const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
@@ -92,7 +91,7 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     const repair = this.flags.repair ?? false
     const changed = {...stated, repair, terminationProtection}
     const request = {stack: table.name, version, ...changed, cloudFormationRole, templateBucket}
-    using aws = await this.openAws(context)
+    using aws = await this.openAws()
     if (!aws) {
       if (policyFolder !== undefined) throw noPolicies()
       const local = await deployLocally(table, request, {version, dryRun, interruption})

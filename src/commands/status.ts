@@ -1,5 +1,4 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
@@ -44,7 +43,8 @@ export default class Status extends StackCommand<typeof Status> {
     })
   }
 
-  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<StatusResult> {
+  protected async work(): Promise<StatusResult> {
+    const {stack, table, awsServices, endpoint} = this.stack
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}, {sleepMs}] = await Promise.all([
       import('../lib/infra/health/health.js'),
       import('../lib/infra/health/parts.js'),

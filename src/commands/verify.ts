@@ -1,5 +1,4 @@
 import {boolean, integer, string} from '@oclif/core/flags'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {parseInstant} from '../lib/cli/flags/time-range.js'
 import {confirm} from '../lib/cli/output/confirm.js'
@@ -37,30 +36,30 @@ export default class Verify extends StackCommand<typeof Verify> {
     {command: 'zael verify -s prod --json', description: 'In a pipeline'},
   ]
 
-  protected async work(stack: StackContext): Promise<VerifyResult> {
+  protected async work(): Promise<VerifyResult> {
     const {entity, since, fix, yes, all, cursor, 'rate-limit': rateLimit} = this.flags
-    const {table} = stack
+    const {stack, table, principal} = this.stack
     const {compareRecords, repairRecords, verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
     // A mistyped namespace is an error, but a table whose registry lost "default" is still checked.
     const {DEFAULT_NAMESPACE} = await import('../lib/repository/namespaces/namespaces.js')
     const isNamespaceNeeded = entity !== undefined || this.flags.namespace !== DEFAULT_NAMESPACE
-    const namespace = isNamespaceNeeded ? await stack.namespace() : undefined
+    const namespace = isNamespaceNeeded ? await this.stack.namespace() : undefined
     const options = {
       entity: entity === undefined || !namespace ? undefined : {namespace: namespace.id, entity},
       sinceMs: since === undefined ? undefined : parseInstant('--since', since, table.clock()),
       rateLimit,
       cursor,
     }
-    const report = await compareRecords(table, stack.stack, options, this.flags)
+    const report = await compareRecords(table, stack, options, this.flags)
     const repairable = report.findings.filter(({repair}) => repair)
     let outcomes = new Map()
     if (fix && repairable.length > 0) {
-      this.print(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}))
+      this.print(verifyLines({stack, entity, report, outcomes}, {all}))
       await confirm(`This repairs ${repairable.length} of ${report.findings.length} findings`, {yes})
-      outcomes = await repairRecords(table, report.findings, stack.principal)
+      outcomes = await repairRecords(table, report.findings, principal)
     }
-    this.print(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}))
-    const result = verifyJson({stack: stack.stack, entity, report, outcomes})
+    this.print(verifyLines({stack, entity, report, outcomes}, {all}))
+    const result = verifyJson({stack, entity, report, outcomes})
     if (!result.clean) process.exitCode = EXIT.negative
     return result
   }

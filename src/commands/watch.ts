@@ -1,5 +1,4 @@
 import {lineWidth} from '../lib/cli/base/base-command.js'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import type {OutputFormat} from '../lib/cli/output/output-format.js'
 import type {Streamed} from '../lib/cli/output/results.js'
@@ -25,17 +24,15 @@ export default class Watch extends StackCommand<typeof Watch> {
     {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
   ]
 
-  #isStream = false
-
-  protected async work(stack: StackContext): Promise<WatchResult | Streamed> {
+  protected async work(): Promise<WatchResult | Streamed> {
     const request = watchRequest(this.flags)
     const {once, top, ascii, namespace, actions} = this.flags
-    if (this.flags.prometheus) return this.#measure(stack, request)
+    if (this.flags.prometheus) return this.#measure(request)
     if (once && actions) throw (await import('../lib/live/run.js')).actionsUnavailable()
     if (once) {
       const {takeSnapshot} = await import('../lib/live/run.js')
       const {printSnapshot} = await import('../lib/live/lines.js')
-      const watched = await takeSnapshot(stack, request, top)
+      const watched = await takeSnapshot(this.stack, request, top)
       await this.printAll(options => printSnapshot(watched, {...options, width: lineWidth()}))
       return {}
     }
@@ -44,13 +41,13 @@ export default class Watch extends StackCommand<typeof Watch> {
         hint: 'Use --json, or --once with --output yaml.',
       })
     }
-    this.#isStream = true
+    this.isStream = true
     const {runWatch} = await import('../lib/live/run.js')
     const {
       exitCode,
       summary,
       performed = [],
-    } = await runWatch(stack, request, {
+    } = await runWatch(this.stack, request, {
       ourVersion: this.config.version,
       settings: this.settings,
       namespace,
@@ -64,15 +61,15 @@ export default class Watch extends StackCommand<typeof Watch> {
     return {}
   }
 
-  async #measure(stack: StackContext, request: WatchRequest): Promise<Streamed> {
+  async #measure(request: WatchRequest): Promise<Streamed> {
     if (this.format !== 'table') throw onlyMetrics(this.format)
     const {namespace, listen} = this.flags
     const {printMetrics, runMetricsServer} = await import('../lib/live/metrics/metrics-server.js')
     const place = {namespace, ourVersion: this.config.version}
-    if (listen === undefined) await printMetrics(stack, request, place)
+    if (listen === undefined) await printMetrics(this.stack, request, place)
     else {
       const [log, warn] = [(line: string) => this.log(line), (line: string) => this.logToStderr(line)]
-      process.exitCode = await runMetricsServer(stack, request, {...place, listen, log, warn})
+      process.exitCode = await runMetricsServer(this.stack, request, {...place, listen, log, warn})
     }
     return {}
   }
@@ -87,10 +84,6 @@ export default class Watch extends StackCommand<typeof Watch> {
     return new InvalidInput(`output.${format}`, `a continuous watch prints lines or JSON, not ${what}`, {
       hint: `Use --json, which prints one document per poll, or --once with --output ${format}.`,
     })
-  }
-
-  override logJson(json: unknown): void {
-    if (!this.#isStream) super.logJson(json)
   }
 }
 

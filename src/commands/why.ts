@@ -1,7 +1,6 @@
 import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
 import type {WhyResult} from '../lib/cli/acquire/results.js'
-import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import type {Streamed} from '../lib/cli/output/results.js'
@@ -45,25 +44,19 @@ export default class Why extends StackCommand<typeof Why> {
     {command: 'zael why user-1 --follow', description: 'Keep looking until Ctrl-C'},
   ]
 
-  #isStream = false
-
-  protected async work(stack: StackContext): Promise<WhyResult | Streamed> {
+  protected async work(): Promise<WhyResult | Streamed> {
     const {whyRequest, lookWith, presentWhy, runFollow} = await import('../lib/cli/acquire/why-run.js')
     const {entity, resource: [resource, ...amounts] = []} = this.args
     const request = whyRequest({entity, resource, amounts, ...this.flags})
-    const look = await lookWith(stack, request)
+    const look = await lookWith(this.stack, request)
     const where = typedFlags(this.settings)
     if (!request.follow) {
       const {lines, json} = presentWhy(await look(), request, where)
       this.print(lines)
       return json
     }
-    this.#isStream = true
+    this.isStream = true
     process.exitCode = await runFollow(look, request, {isJson: this.jsonEnabled(), where})
     return {}
-  }
-
-  override logJson(json: unknown): void {
-    if (!this.#isStream) super.logJson(json)
   }
 }

@@ -1,7 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {letterJson, letterListing, NO_LOCAL_LETTERS} from '../../lib/cli/aggregator/dead-letters.js'
 import type {AggregatorDeadLettersResult} from '../../lib/cli/aggregator/results.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
@@ -32,7 +31,8 @@ export default class AggregatorDeadLetters extends StackCommand<typeof Aggregato
     {command: 'zael aggregator dead-letters -s prod --all --json', description: 'All of it, as JSON'},
   ]
 
-  protected async work({stack, awsServices}: StackContext): Promise<AggregatorDeadLettersResult> {
+  protected async work(): Promise<AggregatorDeadLettersResult> {
+    const {stack, awsServices} = this.stack
     using aws = await awsServices()
     if (!aws) {
       this.print([NO_LOCAL_LETTERS])

@@ -1,7 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/aggregator/dead-letters.js'
 import type {AggregatorRedriveResult} from '../../lib/cli/aggregator/results.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
@@ -30,7 +29,8 @@ export default class AggregatorRedrive extends StackCommand<typeof AggregatorRed
     {command: 'zael aggregator redrive -s prod --yes --json', description: 'As JSON'},
   ]
 
-  protected async work({stack, table, awsServices, openStream}: StackContext): Promise<AggregatorRedriveResult> {
+  protected async work(): Promise<AggregatorRedriveResult> {
+    const {stack, table, awsServices, openStream} = this.stack
     const {discard, yes} = this.flags
     using aws = await awsServices()
     if (!aws) {

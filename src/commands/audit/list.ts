@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, option} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/namespace/audit-presenter.js'
@@ -56,12 +55,13 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     {command: 'zael audit list --action bucket_reset --follow', description: 'Watch for bucket resets'},
   ]
 
-  protected async work(stack: StackContext): Promise<AuditListResult> {
+  protected async work(): Promise<AuditListResult> {
     const {since, until, action, limit, all, cursor, follow} = this.flags
     const {entity} = this.args
-    const range = since === undefined && until === undefined ? {} : timeRange(this.flags, stack.table.clock(), Infinity)
+    const {table} = this.stack
+    const range = since === undefined && until === undefined ? {} : timeRange(this.flags, table.clock(), Infinity)
     const {findEvents, watchEvents} = await import('../../lib/insight/lookup/audit-search.js')
-    const repository = await stack.namespace()
+    const repository = await this.stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
@@ -69,7 +69,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
       const onOutage = (error: Error | undefined) =>
         this.logToStderr(error ? `${error.message}; trying again until Ctrl-C.` : 'The table answers again.')
       // Runs until the process ends: Ctrl-C or a closed pipe.
-      for await (const record of watchEvents(repository, {entity, action}, records, stack.table, onOutage)) {
+      for await (const record of watchEvents(repository, {entity, action}, records, table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }
     }

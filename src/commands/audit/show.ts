@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {auditEventJson, auditFacts} from '../../lib/cli/namespace/audit-presenter.js'
 import type {AuditShowResult} from '../../lib/cli/namespace/results.js'
@@ -28,9 +27,9 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<AuditShowResult> {
+  protected async work(): Promise<AuditShowResult> {
     const {findEvent} = await import('../../lib/insight/lookup/audit-search.js')
-    const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
+    const record = await findEvent(await this.stack.namespace(), this.args.id, this.flags.entity)
     this.print(auditFacts(record))
     return auditEventJson(record)
   }

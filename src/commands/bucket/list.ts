@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {bucketListing} from '../../lib/cli/bucket/presenter.js'
 import type {BucketListResult} from '../../lib/cli/bucket/results.js'
@@ -24,11 +23,11 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All buckets, emptiest first'},
   ]
 
-  protected async work(stack: StackContext): Promise<BucketListResult | Streamed> {
+  protected async work(): Promise<BucketListResult | Streamed> {
     const {resource, limit, all, cursor} = this.flags
     const {bucketsFor, walkBuckets} = await import('../../lib/insight/lookup/bucket-search.js')
-    const namespace = await stack.namespace()
-    const nowMs = stack.table.clock()
+    const namespace = await this.stack.namespace()
+    const nowMs = this.stack.table.clock()
     const units = await namespace.configs.units()
     if (all) {
       return this.listAll({

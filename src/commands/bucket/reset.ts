@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {idempotencyKey, resetBucket, resetQuestion} from '../../lib/cli/bucket/operations.js'
 import type {BucketResetResult} from '../../lib/cli/bucket/results.js'
@@ -34,14 +33,14 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<BucketResetResult> {
+  protected async work(): Promise<BucketResetResult> {
     const {entity} = this.args
     const {resource, only: limits, 'idempotency-key': idempotencyKey, yes} = this.flags
     const request = {entity, resource, limits, idempotencyKey}
-    const repository = await stack.namespace()
+    const repository = await this.stack.namespace()
     const {bucketsOf} = await import('../../lib/insight/lookup/bucket-search.js')
     // Throw for a missing bucket before asking for confirmation.
-    if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, stack.table.clock())
+    if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, this.stack.table.clock())
     await confirm(resetQuestion(request), {yes})
     const {lines, result} = await resetBucket(repository, request)
     this.print(lines)

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {bucketTitle, shardListing} from '../../lib/cli/bucket/presenter.js'
 import type {BucketShowResult} from '../../lib/cli/bucket/results.js'
@@ -27,11 +26,11 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     {command: 'zael bucket show user-1 --resource gpt-4', description: 'One bucket'},
   ]
 
-  protected async work(stack: StackContext): Promise<BucketShowResult> {
+  protected async work(): Promise<BucketShowResult> {
     const {entity} = this.args
     const {bucketsOf} = await import('../../lib/insight/lookup/bucket-search.js')
-    const nowMs = stack.table.clock()
-    const namespace = await stack.namespace()
+    const nowMs = this.stack.table.clock()
+    const namespace = await this.stack.namespace()
     const buckets = await bucketsOf(namespace, entity, this.flags.resource, nowMs)
     this.log(bucketTitle(entity, buckets))
     await this.list(shardListing(buckets, nowMs, this.format === 'csv', await namespace.configs.units()))

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {idempotencyKey, topUpJson, topUpLines} from '../../lib/cli/bucket/operations.js'
 import type {BucketTopUpResult} from '../../lib/cli/bucket/results.js'
@@ -38,12 +37,12 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<BucketTopUpResult> {
+  protected async work(): Promise<BucketTopUpResult> {
     const {entity, resource, amounts} = this.args
     const {'idempotency-key': key, yes} = this.flags
     const {parseAmounts, tokensIn} = await import('../../lib/core/limits/amount-text.js')
     const parsed = parseAmounts(amounts)
-    const repository = await stack.namespace()
+    const repository = await this.stack.namespace()
     const units = await repository.configs.units()
     const asked = tokensIn(parsed, units)
     await confirm(`This adds ${amounts.join(' ')} to what ${entity} may use of ${resource}`, {yes})

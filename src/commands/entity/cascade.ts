@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
@@ -35,11 +34,11 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
     {command: 'zael entity cascade user-7 clear', description: 'As is set for the resource, or for the entity itself'},
   ]
 
-  protected async work(stack: StackContext): Promise<CascadeResult> {
+  protected async work(): Promise<CascadeResult> {
     const {cascadeEntity} = await import('../../lib/cli/limits/switch.js')
     const {id, policy} = this.args
     const whose = {id, resource: this.flags.resource}
-    const {lines, result, warnings} = await cascadeEntity(await stack.namespace(), whose, policy)
+    const {lines, result, warnings} = await cascadeEntity(await this.stack.namespace(), whose, policy)
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityJson, entityListing} from '../../lib/cli/entity/presenter.js'
 import type {EntityChildrenResult} from '../../lib/cli/entity/results.js'
@@ -22,8 +21,8 @@ export default class EntityChildren extends StackCommand<typeof EntityChildren> 
     },
   ]
 
-  protected async work(stack: StackContext): Promise<EntityChildrenResult> {
-    const {entities} = await stack.namespace()
+  protected async work(): Promise<EntityChildrenResult> {
+    const {entities} = await this.stack.namespace()
     const children = await entities.children(this.args.id)
     if (children.length === 0) await entities.need(this.args.id)
     await this.list(entityListing(children, `Entity "${this.args.id}" has no children`))

@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityCreatedLines, entityJson, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
@@ -38,10 +37,10 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     {command: 'zael entity create key-9 -m tier=gold -m owner=ann', description: 'With metadata'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityCreateResult> {
+  protected async work(): Promise<EntityCreateResult> {
     const {name, parent, cascade, metadata = []} = this.flags
     const entity = {id: this.args.id, name, parent, cascade, metadata: parseMetadata(metadata)}
-    const record = await (await stack.namespace()).entities.create(entity)
+    const record = await (await this.stack.namespace()).entities.create(entity)
     this.print(entityCreatedLines(record))
     return entityJson(record)
   }

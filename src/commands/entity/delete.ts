@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity/presenter.js'
 import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
@@ -28,9 +27,9 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     {command: 'zael entity delete user-7 --yes', description: 'In a script'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityDeleteResult> {
+  protected async work(): Promise<EntityDeleteResult> {
     const {id} = this.args
-    const {entities} = await stack.namespace()
+    const {entities} = await this.stack.namespace()
     const planned = kindCounts(await entities.countRemoval(id))
     const dryRun = this.flags['dry-run'] === true // oclif omits flags that are not typed
     if (!dryRun) await confirm(entityDeletionPhrase(id, planned), this.flags)

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
@@ -26,11 +25,11 @@ export default class EntityDisable extends StackCommand<typeof EntityDisable> {
     {command: 'zael entity disable user-7 --resource gpt-4', description: 'For one resource'},
   ]
 
-  protected async work(stack: StackContext): Promise<SwitchResult> {
+  protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
     const {switchEntity} = await import('../../lib/cli/limits/switch.js')
     const whose = {id: this.args.id, resource: this.flags.resource}
-    const {lines, result, warnings} = await switchEntity(await stack.namespace(), whose, 'disabled', {where})
+    const {lines, result, warnings} = await switchEntity(await this.stack.namespace(), whose, 'disabled', {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

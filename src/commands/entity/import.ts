@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean, option} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {
   importedLines,
@@ -44,13 +43,13 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     {command: 'zael entity import - --format jsonl < users.jsonl', description: 'From another program'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityImportResult> {
+  protected async work(): Promise<EntityImportResult> {
     const {file} = this.args
     const {format, 'dry-run': dryRun = false, yes = false} = this.flags
     const listed = await readEntityFile(file, format)
-    const namespace = await stack.namespace()
+    const namespace = await this.stack.namespace()
     const plan = await planWithProgress(namespace, listed)
-    const preview = await previewImport(namespace, plan, stack.table.clock())
+    const preview = await previewImport(namespace, plan, this.stack.table.clock())
     this.print(importPlanLines(file, plan, preview))
     if (dryRun) return importJson(file, plan, preview, undefined)
     const question = importQuestion(plan, preview)

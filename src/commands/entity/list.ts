@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityJson, entityListing, parseMetadata, SearchReport} from '../../lib/cli/entity/presenter.js'
 import type {EntityListResult} from '../../lib/cli/entity/results.js'
@@ -41,12 +40,12 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     {command: 'zael entity list --parent team-1 -m plan=gold', description: 'Children with some metadata'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityListResult | Streamed> {
+  protected async work(): Promise<EntityListResult | Streamed> {
     const {prefix, filter: text, parent, metadata, limit, all, cursor} = this.flags
     const filter = {prefix, text, parent, metadata: metadata && parseMetadata(metadata)}
     const isFiltered = Object.values(filter).some(each => each !== undefined)
     const empty = isFiltered ? 'No entity matches' : 'There are no entities'
-    const {entities} = await stack.namespace()
+    const {entities} = await this.stack.namespace()
     if (parent !== undefined) await entities.need(parent)
     const report = new SearchReport()
     if (all) {

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {EntityShowResult} from '../../lib/cli/entity/results.js'
 
@@ -20,13 +19,13 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
     {command: 'zael entity show user-7 --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityShowResult> {
+  protected async work(): Promise<EntityShowResult> {
     const [{entityOverview}, {overviewJson, entityOverviewLines}, namespace] = await Promise.all([
       import('../../lib/insight/lookup/entity-overview.js'),
       import('../../lib/cli/entity/presenter.js'),
-      stack.namespace(),
+      this.stack.namespace(),
     ])
-    const overview = await entityOverview(namespace, this.args.id, stack.table.clock())
+    const overview = await entityOverview(namespace, this.args.id, this.stack.table.clock())
     this.print(await entityOverviewLines(overview, lineWidth()))
     return overviewJson(overview)
   }

@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {changesOf, entityJson, entityUpdatedLines, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
@@ -36,7 +35,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     {command: 'zael entity update user-7 -m tier=silver --unset-metadata owner', description: 'Change metadata'},
   ]
 
-  protected async work(stack: StackContext): Promise<EntityUpdateResult> {
+  protected async work(): Promise<EntityUpdateResult> {
     const {name, parent, 'no-parent': orphan, cascade, metadata = [], 'unset-metadata': unset = []} = this.flags
     const isEmpty = [name, parent, cascade].every(value => value === undefined) && !orphan
     if (isEmpty && metadata.length + unset.length === 0) {
@@ -45,7 +44,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
       })
     }
     const setMetadata = parseMetadata(metadata)
-    const {entities} = await stack.namespace()
+    const {entities} = await this.stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
     const {before, after, buckets} = await entities.change(this.args.id, change)
     this.print(entityUpdatedLines(before, after, buckets))

@@ -1,5 +1,4 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {
@@ -30,10 +29,10 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     {command: 'zael limits apply -f limits.yaml --yes', description: 'In a pipeline'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsApplyResult> {
+  protected async work(): Promise<LimitsApplyResult> {
     const {file, 'dry-run': dryRun = false, yes = false} = this.flags
-    const {manifest, namespace} = await openManifest(file, stack, this.settings)
-    const previewed = await planWithPreview(namespace, manifest, stack.table.clock())
+    const {manifest, namespace} = await openManifest(file, this.stack, this.settings)
+    const previewed = await planWithPreview(namespace, manifest, this.stack.table.clock())
     const {plan, preview} = previewed
     this.print(manifestPlanLines(plan, preview))
     if (dryRun) return {dryRun, ...manifestPlanJson(plan, preview), result: null}

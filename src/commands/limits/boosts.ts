@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {boostListing, boostsJson} from '../../lib/cli/limits/boost.js'
 import type {LimitsBoostsResult} from '../../lib/cli/limits/results.js'
@@ -19,8 +18,8 @@ export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
     {command: 'zael limits boosts --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsBoostsResult> {
-    const boosts = await (await stack.namespace()).configs.boosts()
+  protected async work(): Promise<LimitsBoostsResult> {
+    const boosts = await (await this.stack.namespace()).configs.boosts()
     await this.list(boostListing(boosts))
     return {boosts: boostsJson(boosts)}
   }

@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {diffJson, diffLines} from '../../lib/cli/limits/manifest-presenter.js'
@@ -19,8 +18,8 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
     {command: 'zael limits diff -f limits.yaml --json', description: 'In a nightly job'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsDiffResult> {
-    const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
+  protected async work(): Promise<LimitsDiffResult> {
+    const {manifest, namespace} = await openManifest(this.flags.file, this.stack, this.settings)
     const {diffManifest} = await import('../../lib/manifest/plan.js')
     const drift = await diffManifest(namespace, manifest)
     this.print(diffLines(drift))

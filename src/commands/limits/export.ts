@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {limitRows, printManifest} from '../../lib/cli/limits/manifest-file.js'
@@ -23,8 +22,8 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
     {command: 'zael limits export --output csv > limits.csv', description: 'For a spreadsheet'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsExportResult | Streamed> {
-    const repository = await stack.namespace()
+  protected async work(): Promise<LimitsExportResult | Streamed> {
+    const repository = await this.stack.namespace()
     if (isRowFormat(this.format)) {
       const {walkConfigs} = await import('../../lib/repository/limits/limit-pages.js')
       const items = walkConfigs(repository.configs, {})

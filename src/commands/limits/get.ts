@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {configJson} from '../../lib/cli/limits/json.js'
@@ -19,10 +18,10 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
     {command: 'zael limits get --system --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsGetResult> {
+  protected async work(): Promise<LimitsGetResult> {
     const scope = scopeOf(this.flags)
     const {getConfigured} = await import('../../lib/repository/limits/limit-pages.js')
-    const record = await getConfigured((await stack.namespace()).configs, scope)
+    const record = await getConfigured((await this.stack.namespace()).configs, scope)
     this.print(configLines(record))
     return configJson(record)
   }

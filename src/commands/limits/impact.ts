@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean, option} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
@@ -39,7 +38,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     {command: "zael limits impact --resource gpt-4 'usd=$5/day@UTC' --since 30d", description: 'A new daily budget'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsImpactResult> {
+  protected async work(): Promise<LimitsImpactResult> {
     const [{parseLimits}, {calendarCheck}] = await Promise.all([
       import('../../lib/core/limits/limit-text.js'),
       import('../../lib/core/calendar/schedule.js'),
@@ -47,8 +46,8 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const {window, only: replace} = this.flags
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits, calendarCheck)
-    const nowMs = stack.table.clock()
-    const namespace = await stack.namespace()
+    const nowMs = this.stack.table.clock()
+    const namespace = await this.stack.namespace()
     const preview = await namespace.configs.preview(scope, limits, {replace})
     const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
     const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)

@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {checkedNames, scopeFlags} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {configJson} from '../../lib/cli/limits/json.js'
@@ -23,13 +22,13 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     {command: 'zael limits list --output csv', description: 'As CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsListResult | Streamed> {
+  protected async work(): Promise<LimitsListResult | Streamed> {
     // The record of a manifest with many entities is read as a whole.
     keepHeapSmallest()
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
     const {configPage, walkConfigs} = await import('../../lib/repository/limits/limit-pages.js')
-    const {configs} = await stack.namespace()
+    const {configs} = await this.stack.namespace()
     if (all) {
       const items = walkConfigs(configs, selection)
       return this.listAll({field: 'configs', items, json: configJson, listing: configListing})

@@ -1,5 +1,4 @@
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
@@ -21,12 +20,12 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     {command: 'zael limits plan -f limits.yaml --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsPlanResult> {
-    const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
-    const {plan, preview} = await planWithPreview(namespace, manifest, stack.table.clock())
+  protected async work(): Promise<LimitsPlanResult> {
+    const {manifest, namespace} = await openManifest(this.flags.file, this.stack, this.settings)
+    const {plan, preview} = await planWithPreview(namespace, manifest, this.stack.table.clock())
     this.print(manifestPlanLines(plan, preview))
     const changes = plan.changes.filter(change => change.kind === 'limits')
-    const seen = this.flags.impact ? await readImpact(namespace, changes, stack.table.clock()) : undefined
+    const seen = this.flags.impact ? await readImpact(namespace, changes, this.stack.table.clock()) : undefined
     if (seen) this.print(await impactText(seen, lineWidth()))
     return {...manifestPlanJson(plan, preview), impact: seen ? impactJson(seen.impact, seen.range) : null}
   }

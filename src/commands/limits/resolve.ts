@@ -1,7 +1,6 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
 import type {LimitsResolveResult} from '../../lib/cli/limits/results.js'
@@ -28,7 +27,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     {command: 'zael limits resolve user-1 --resource gpt-4 --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsResolveResult> {
+  protected async work(): Promise<LimitsResolveResult> {
     const {entity} = this.args
     const resource = this.args.resource ?? this.flags.resource
     if (resource === undefined || (this.args.resource !== undefined && this.flags.resource !== undefined)) {
@@ -37,7 +36,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
       })
     }
     const {resolveFamily} = await import('../../lib/insight/lookup/family-limits.js')
-    const family = await resolveFamily(await stack.namespace(), entity, resource)
+    const family = await resolveFamily(await this.stack.namespace(), entity, resource)
     this.print(await resolveLines(family, lineWidth()))
     return resolveJson(family)
   }

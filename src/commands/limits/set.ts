@@ -1,7 +1,6 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
@@ -58,28 +57,29 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsSetResult> {
+  protected async work(): Promise<LimitsSetResult> {
     const {only: replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false, yes = false} = this.flags
     const {'audit-retention-days': auditRetentionDays} = this.flags
+    const {clock} = this.stack.table
     const {parseLimits} = await import('../../lib/core/limits/limit-text.js')
     const {calendarCheck} = await import('../../lib/core/calendar/schedule.js')
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [], calendarCheck)
-    const until = untilOf(this.flags, stack.table.clock())
+    const until = untilOf(this.flags, clock())
     const options = {replace, onUnavailable, auditRetentionDays, until}
     const request = {scope, limits, options, words: this.words()}
     const where = typedFlags(this.settings)
-    const namespace = await stack.namespace()
-    const previewed = await previewSet(namespace, request, stack.table.clock())
+    const namespace = await this.stack.namespace()
+    const previewed = await previewSet(namespace, request, clock())
     const {planned, preview} = previewed
-    const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], stack.table.clock()) : undefined
+    const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
     if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
     const asked = setQuestion(request, previewed, where)
     if (asked && !dryRun) await confirm(asked.question, {yes, instead: asked.instead})
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
       ? {change: planned, made: preview}
       : await setAsPreviewed(namespace, request, previewed)
-    this.print(setLines(change, made, request, {dryRun, where, nowMs: stack.table.clock()}))
+    this.print(setLines(change, made, request, {dryRun, where, nowMs: clock()}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const impact = seen ? impactJson(seen.impact, seen.range) : null

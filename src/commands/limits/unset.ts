@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {scopeArguments, scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
@@ -44,17 +43,17 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<LimitsUnsetResult> {
+  protected async work(): Promise<LimitsUnsetResult> {
     const {all = false, boost = false, yes = false} = this.flags
     const {name} = this.args
     const scope = scopeOf(this.flags)
-    if (boost) return this.endBoosts(stack, scope, name === undefined ? undefined : [name])
+    if (boost) return this.endBoosts(scope, name === undefined ? undefined : [name])
     if (all === (name !== undefined)) {
       throw new InvalidInput('limits.unset', 'give one limit name, or --all for everything in the scope', {
         hint: 'For example `zael limits unset rpm --resource gpt-4`.',
       })
     }
-    const namespace = await stack.namespace()
+    const namespace = await this.stack.namespace()
     const [{getRemovable}, {previewChange, previewMade}] = await Promise.all([
       import('../../lib/repository/limits/limit-pages.js'),
       import('../../lib/insight/preview/preview.js'),
@@ -63,7 +62,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const {limits: before = [], copiedUntilMs} = removed ?? (await namespace.configs.get(scope)) ?? {}
     const after = before.filter(limit => removed === undefined && limit.name !== name)
     const planned = {scope, before, after, named: name === undefined ? [] : [name]}
-    const preview = await previewChange(namespace, planned, stack.table.clock())
+    const preview = await previewChange(namespace, planned, this.stack.table.clock())
     const where = typedFlags(this.settings)
     const kept = after.length < before.length ? after : []
     const question = changeQuestion(scope, preview, {untilMs: copiedUntilMs, limits: kept})
@@ -82,12 +81,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     return {...previewJson(change, made), buckets: change.buckets}
   }
 
-  private async endBoosts(
-    stack: StackContext,
-    scope: ConfigScope,
-    names: readonly string[] | undefined,
-  ): Promise<LimitsUnsetResult> {
-    const namespace = await stack.namespace()
+  private async endBoosts(scope: ConfigScope, names: readonly string[] | undefined): Promise<LimitsUnsetResult> {
+    const namespace = await this.stack.namespace()
     const {limits = [], copiedUntilMs} = (await namespace.configs.get(scope)) ?? {}
     const [{withoutBoosts}, {previewChange}] = await Promise.all([
       import('../../lib/repository/limits/boosted-limits.js'),
@@ -96,7 +91,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const isEnded = ({name, boost}: Limit) => boost !== undefined && (names?.includes(name) ?? true)
     const {limits: after} = withoutBoosts({scope, limits, copiedUntilMs}, isEnded)
     const planned = {scope, before: limits, after, named: limits.filter(isEnded).map(({name}) => name)}
-    const preview = await previewChange(namespace, planned, stack.table.clock())
+    const preview = await previewChange(namespace, planned, this.stack.table.clock())
     const question = changeQuestion(scope, preview)
     if (question !== undefined) await confirm(question, {yes: this.flags.yes ?? false})
     const change = await changeWithProgress(sync => namespace.endBoosts(scope, names, sync))

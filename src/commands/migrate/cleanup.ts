@@ -1,5 +1,4 @@
 import {boolean, integer, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import type {MigrateCleanupResult} from '../../lib/cli/migrate/results.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
@@ -29,7 +28,8 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
     {command: 'zael migrate cleanup -s prod --confirm prod', description: 'In a script'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigrateCleanupResult> {
+  protected async work(): Promise<MigrateCleanupResult> {
+    const {stack, table} = this.stack
     if (this.flags['dry-run']) {
       const verification = await compareWithProgress(table, this.config.version)
       this.print(cleanUpPlanLines(stack, verification))

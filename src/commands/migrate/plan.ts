@@ -1,6 +1,5 @@
 import {integer} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson, migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import type {MigratePlanResult} from '../../lib/cli/migrate/results.js'
@@ -30,7 +29,8 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
     {command: 'zael migrate plan -s prod --json', description: 'As JSON'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigratePlanResult> {
+  protected async work(): Promise<MigratePlanResult> {
+    const {stack, table} = this.stack
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)

@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, option, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import type {MigrateResolveResult} from '../../lib/cli/migrate/results.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
@@ -45,7 +44,8 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     {command: 'zael migrate resolve --all --keep new', description: 'Keep all new records'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigrateResolveResult> {
+  protected async work(): Promise<MigrateResolveResult> {
+    const {stack, table} = this.stack
     const {keep, all = false} = this.flags
     const {key: spelled} = this.args
     const {version: ourVersion} = this.config
@@ -54,7 +54,7 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
         hint: '`zael migrate verify --all` lists the keys of all conflicts.',
       })
     }
-    if (spelled === undefined) return this.#all(stack, table)
+    if (spelled === undefined) return this.#all()
     const {resolveConflict} = await import('../../lib/migrate/resolve.js')
     const {key} = await resolveConflict(table, spelled, keep, {ourVersion})
     const outcome = keep === 'old' ? 'the old record replaced the new one' : 'the new record is kept'
@@ -62,7 +62,8 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     return resolvedJson(stack, key, keep)
   }
 
-  async #all(stack: string, table: StackContext['table']): Promise<MigrateResolveResult> {
+  async #all(): Promise<MigrateResolveResult> {
+    const {stack, table} = this.stack
     const {keep, confirm: given} = this.flags
     const result = await resolveAllWithProgress(table, keep, {
       ourVersion: this.config.version,

@@ -1,6 +1,5 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {offerLimits} from '../../lib/cli/migrate/limitless-presenter.js'
 import {migrationPlanJson, migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
@@ -52,7 +51,8 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     {command: 'zael migrate run -s prod --yes --limits-from-buckets', description: 'In a pipeline, from 0.6 or older'},
   ]
 
-  protected async work({stack, table, principal}: StackContext): Promise<MigrateRunResult> {
+  protected async work(): Promise<MigrateRunResult> {
+    const {stack, table, principal} = this.stack
     const {'dry-run': dryRun = false, 'rate-limit': rateLimit, until, yes = false} = this.flags
     const followMs = followMsOf(this.flags.follow, until)
     const {version: ourVersion} = this.config

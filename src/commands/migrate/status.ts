@@ -1,5 +1,4 @@
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationStatusLines, statusJson} from '../../lib/cli/migrate/presenter.js'
 import type {MigrateStatusResult} from '../../lib/cli/migrate/results.js'
@@ -21,7 +20,8 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
     {command: 'zael migrate status -s prod --json', description: 'In a pipeline, with the exit code'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigrateStatusResult> {
+  protected async work(): Promise<MigrateStatusResult> {
+    const {stack, table} = this.stack
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)

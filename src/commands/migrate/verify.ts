@@ -1,6 +1,5 @@
 import {boolean} from '@oclif/core/flags'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import type {MigrateVerifyResult} from '../../lib/cli/migrate/results.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
@@ -26,7 +25,8 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
     {command: 'zael migrate verify -s prod --json', description: 'In a pipeline'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<MigrateVerifyResult> {
+  protected async work(): Promise<MigrateVerifyResult> {
+    const {stack, table} = this.stack
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
     this.print(await verificationLines(stack, verification, lineWidth()))
     if (!verification.clean || verification.limitless.buckets > 0) process.exitCode = EXIT.negative

@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {createdLines, namespaceJson} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceCreateResult} from '../../lib/cli/namespace/results.js'
@@ -22,8 +21,8 @@ export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate
     {command: 'zael namespace create acme globex initech', description: 'Several namespaces'},
   ]
 
-  protected async work({repository}: StackContext): Promise<NamespaceCreateResult> {
-    const registrations = await repository.namespaces.registerMany([...new Set(this.args.name)])
+  protected async work(): Promise<NamespaceCreateResult> {
+    const registrations = await this.stack.repository.namespaces.registerMany([...new Set(this.args.name)])
     this.print(createdLines(registrations))
     return {namespaces: registrations.map(({namespace, created}) => ({...namespaceJson(namespace), created}))}
   }

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceDeleteResult} from '../../lib/cli/namespace/results.js'
@@ -28,7 +27,8 @@ export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete
     {command: 'zael namespace delete acme --yes', description: 'In a script'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceDeleteResult> {
+  protected async work(): Promise<NamespaceDeleteResult> {
+    const {namespaces} = this.stack.repository
     const found = await namespaces.deletable(this.args.namespace)
     await confirm(`This deletes ${namespaceTitle(found)}; its data is kept`, this.flags)
     const deleted = await namespaces.delete(found.id)

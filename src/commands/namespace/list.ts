@@ -1,4 +1,3 @@
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceListing} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceListResult} from '../../lib/cli/namespace/results.js'
@@ -18,8 +17,8 @@ export default class NamespaceList extends StackCommand<typeof NamespaceList> {
     {command: 'zael namespace list --sort -created --output csv', description: 'Newest first, as CSV'},
   ]
 
-  protected async work({repository}: StackContext): Promise<NamespaceListResult> {
-    const namespaces = await repository.namespaces.list()
+  protected async work(): Promise<NamespaceListResult> {
+    const namespaces = await this.stack.repository.namespaces.list()
     await this.list(namespaceListing(namespaces))
     return {namespaces: namespaces.map(namespaceJson), next: null}
   }

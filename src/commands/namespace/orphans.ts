@@ -1,5 +1,4 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {orphanJson, orphanListing} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceOrphansResult} from '../../lib/cli/namespace/results.js'
@@ -28,11 +27,12 @@ export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrpha
     {command: 'zael namespace orphans --json', description: 'As JSON'},
   ]
 
-  protected async work({repository}: StackContext): Promise<NamespaceOrphansResult> {
-    const deleted = await repository.namespaces.orphans()
-    const unregistered = this.flags.unregistered ? await repository.namespaces.unregistered() : []
-    const namespaces = [...deleted, ...unregistered]
-    await this.list(orphanListing(namespaces))
-    return {namespaces: namespaces.map(orphanJson), next: null}
+  protected async work(): Promise<NamespaceOrphansResult> {
+    const {namespaces} = this.stack.repository
+    const deleted = await namespaces.orphans()
+    const unregistered = this.flags.unregistered ? await namespaces.unregistered() : []
+    const found = [...deleted, ...unregistered]
+    await this.list(orphanListing(found))
+    return {namespaces: found.map(orphanJson), next: null}
   }
 }

@@ -1,6 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {purgedLines, purgeJson, purgePlanLines, purgeWithProgress} from '../../lib/cli/namespace/presenter.js'
 import type {NamespacePurgeResult} from '../../lib/cli/namespace/results.js'
@@ -33,7 +32,8 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
     {command: 'zael namespace purge w3Kx9QbT_1A --confirm acme', description: 'In a script'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<NamespacePurgeResult> {
+  protected async work(): Promise<NamespacePurgeResult> {
+    const {namespaces} = this.stack.repository
     const namespace = await namespaces.purgeable(this.args.namespace)
     if (this.flags['dry-run']) {
       const byKind = await namespaces.countItems(namespace.id)

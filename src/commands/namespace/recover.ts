@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceRecoverResult} from '../../lib/cli/namespace/results.js'
@@ -21,7 +20,8 @@ export default class NamespaceRecover extends StackCommand<typeof NamespaceRecov
     {command: 'zael namespace recover w3Kx9QbT_1A', description: 'By the id that `zael namespace orphans` shows'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceRecoverResult> {
+  protected async work(): Promise<NamespaceRecoverResult> {
+    const {namespaces} = this.stack.repository
     const {id} = await namespaces.find(this.args.namespace)
     const recovered = await namespaces.recover(id)
     this.log(`Recovered ${namespaceTitle(recovered)}`)

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, showLines} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceShowResult} from '../../lib/cli/namespace/results.js'
@@ -24,7 +23,8 @@ export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
     {command: 'zael namespace show acme --count', description: 'Also count its items'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceShowResult> {
+  protected async work(): Promise<NamespaceShowResult> {
+    const {namespaces} = this.stack.repository
     const namespace = await namespaces.show(this.args.namespace)
     const counts = this.flags.count ? kindCounts(await namespaces.countIndexed(namespace.id)) : undefined
     this.print(showLines(namespace, counts))

@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
@@ -22,10 +21,10 @@ export default class ResourceBypass extends StackCommand<typeof ResourceBypass> 
     {command: 'zael resource bypass gpt-4 --json', description: 'With the number of buckets that were updated'},
   ]
 
-  protected async work(stack: StackContext): Promise<SwitchResult> {
+  protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
     const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result, warnings} = await switchResource(await stack.namespace(), this.args.resource, 'bypass', {
+    const {lines, result, warnings} = await switchResource(await this.stack.namespace(), this.args.resource, 'bypass', {
       where,
     })
     this.print(lines)

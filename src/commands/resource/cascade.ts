@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
@@ -26,10 +25,10 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
     {command: 'zael resource cascade gpt-4 clear', description: 'As each entity was created'},
   ]
 
-  protected async work(stack: StackContext): Promise<CascadeResult> {
+  protected async work(): Promise<CascadeResult> {
     const {cascadeResource} = await import('../../lib/cli/limits/switch.js')
     const {resource, policy} = this.args
-    const {lines, result, warnings} = await cascadeResource(await stack.namespace(), resource, policy)
+    const {lines, result, warnings} = await cascadeResource(await this.stack.namespace(), resource, policy)
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

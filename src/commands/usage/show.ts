@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
@@ -32,11 +31,11 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     {command: 'zael usage show --resource gpt-4 --output csv', description: 'All entities, as CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<UsageShowResult> {
+  protected async work(): Promise<UsageShowResult> {
     const {resource, window, limit, all, cursor} = this.flags
     const {entity} = this.args
-    const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const namespace = await stack.namespace()
+    const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
+    const namespace = await this.stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {reportUsage} = await import('../../lib/insight/usage/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}

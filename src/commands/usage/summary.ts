@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
@@ -30,11 +29,11 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     {command: 'zael usage summary --resource gpt-4 --window daily --since 30d', description: 'One month of a resource'},
   ]
 
-  protected async work(stack: StackContext): Promise<UsageSummaryResult> {
+  protected async work(): Promise<UsageSummaryResult> {
     const {resource, window} = this.flags
     const {entity} = this.args
-    const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const namespace = await stack.namespace()
+    const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
+    const namespace = await this.stack.namespace()
     const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {totalUsage} = await import('../../lib/insight/usage/usage-report.js')
     const {totals, requests, refused, windows, complete} = await readWithProgress(onProgress =>

@@ -1,5 +1,4 @@
 import {integer, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
@@ -44,11 +43,11 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<UsageTopResult> {
+  protected async work(): Promise<UsageTopResult> {
     const {resource, window, limit} = this.flags
     const order = topOrder(this.flags.by)
-    const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const namespace = await stack.namespace()
+    const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
+    const namespace = await this.stack.namespace()
     const scope = {resource, window, range, units: await namespace.configs.units()}
     const {topConsumers} = await import('../../lib/insight/usage/usage-top.js')
     const top = await readWithProgress(onProgress =>

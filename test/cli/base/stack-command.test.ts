@@ -20,8 +20,8 @@ class Sample extends StackCommand<typeof Sample> {
   static override id = 'sample:show'
   static doWork: Work = () => ({})
 
-  protected async work(stack: StackContext): Promise<object> {
-    return Sample.doWork(this, stack)
+  protected async work(): Promise<object> {
+    return Sample.doWork(this, this.stack)
   }
 }
 
@@ -58,8 +58,8 @@ class SampleWhole extends StackCommand<typeof SampleWhole> {
   static override baseFlags = wholeStackFlags
   static override id = 'sample:whole'
 
-  protected async work({repository}: StackContext): Promise<object> {
-    return {names: (await repository.namespaces.list()).map(({name}) => name)}
+  protected async work(): Promise<object> {
+    return {names: (await this.stack.repository.namespaces.list()).map(({name}) => name)}
   }
 }
 

@@ -39,6 +39,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   #preferredFormat: OutputFormat | undefined
   #yaml: ((value: unknown) => string) | undefined
   #isPrinted = false
+  /** Set by a command that prints one document after another itself. */
+  protected isStream = false
 
   /** Returns the `--json` result, never `undefined`: oclif prints nothing for that. */
   abstract override run(): Promise<object>
@@ -97,7 +99,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 
   override logJson(json: unknown): void {
-    if (this.#isPrinted) return
+    if (this.#isPrinted || this.isStream) return
     if (this.#yaml && !super.jsonEnabled()) process.stdout.write(this.#yaml(json))
     else if (this.format === 'jsonl') for (const row of rowsIn(json)) console.log(jsonText(row))
     else for (const piece of jsonPieces(json)) process.stdout.write(piece)

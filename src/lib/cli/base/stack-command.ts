@@ -17,9 +17,11 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
   static override baseFlags = {...BaseCommand.baseFlags, ...stackFlags, ...outputFlags}
 
   protected settings!: Settings
+  /** Open while `work` runs. */
+  protected stack!: StackContext
 
   /** Prints text with `log` and `list`; returns the JSON result, always with the same keys. */
-  protected abstract work(stack: StackContext): Promise<object>
+  protected abstract work(): Promise<object>
 
   protected override async init(): Promise<void> {
     await super.init()
@@ -40,8 +42,9 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
 
   async run(): Promise<object> {
     await using stack = await openStack(this.flags as unknown as StackFlagValues)
+    this.stack = stack
     try {
-      return await this.work(stack)
+      return await this.work()
     } catch (error) {
       const {profile} = this.settings
       const named = await withKnownProfiles(await withNearestNames(error, stack), profile, process.env)
@@ -133,8 +136,10 @@ export abstract class WholeStackCommand<T extends typeof Command> extends StackC
   }
 
   /** Like `awsServices`, but stops on interruption. */
-  protected async openAws({awsServices}: StackContext): Promise<Aws | undefined> {
+  protected async openAws(): Promise<Aws | undefined> {
     const {callAws} = await import('../../infra/aws/errors.js')
-    return callAws('find out what answers at the endpoint', () => unlessStopped(awsServices(), this.interruption))
+    return callAws('find out what answers at the endpoint', () =>
+      unlessStopped(this.stack.awsServices(), this.interruption),
+    )
   }
 }

@@ -35,10 +35,10 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   ]
 
   protected async work(): Promise<CascadeResult> {
-    const {cascadeEntity} = await import('../../lib/cli/limits/switch.js')
+    const {changeCascade, entityScope} = await import('../../lib/cli/limits/switch.js')
     const {id, policy} = this.args
-    const whose = {id, resource: this.flags.resource}
-    const {lines, result, warnings} = await cascadeEntity(await this.stack.namespace(), whose, policy)
+    const scope = entityScope(id, this.flags.resource)
+    const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), scope, policy)
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

@@ -25,9 +25,9 @@ export default class EntityClear extends StackCommand<typeof EntityClear> {
 
   protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
-    const {switchEntity} = await import('../../lib/cli/limits/switch.js')
-    const whose = {id: this.args.id, resource: this.flags.resource}
-    const {lines, result, warnings} = await switchEntity(await this.stack.namespace(), whose, undefined, {where})
+    const {changeSwitch, entityScope} = await import('../../lib/cli/limits/switch.js')
+    const scope = entityScope(this.args.id, this.flags.resource)
+    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, undefined, {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

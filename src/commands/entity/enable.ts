@@ -26,9 +26,9 @@ export default class EntityEnable extends StackCommand<typeof EntityEnable> {
 
   protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
-    const {switchEntity} = await import('../../lib/cli/limits/switch.js')
-    const whose = {id: this.args.id, resource: this.flags.resource}
-    const {lines, result, warnings} = await switchEntity(await this.stack.namespace(), whose, 'enabled', {where})
+    const {changeSwitch, entityScope} = await import('../../lib/cli/limits/switch.js')
+    const scope = entityScope(this.args.id, this.flags.resource)
+    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, 'enabled', {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

@@ -23,10 +23,9 @@ export default class ResourceBypass extends StackCommand<typeof ResourceBypass> 
 
   protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
-    const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result, warnings} = await switchResource(await this.stack.namespace(), this.args.resource, 'bypass', {
-      where,
-    })
+    const {changeSwitch, resourceScope} = await import('../../lib/cli/limits/switch.js')
+    const scope = resourceScope(this.args.resource)
+    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, 'bypass', {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

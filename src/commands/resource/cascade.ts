@@ -26,9 +26,9 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   ]
 
   protected async work(): Promise<CascadeResult> {
-    const {cascadeResource} = await import('../../lib/cli/limits/switch.js')
+    const {changeCascade, resourceScope} = await import('../../lib/cli/limits/switch.js')
     const {resource, policy} = this.args
-    const {lines, result, warnings} = await cascadeResource(await this.stack.namespace(), resource, policy)
+    const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), resourceScope(resource), policy)
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

@@ -20,15 +20,9 @@ export default class ResourceClear extends StackCommand<typeof ResourceClear> {
 
   protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
-    const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result, warnings} = await switchResource(
-      await this.stack.namespace(),
-      this.args.resource,
-      undefined,
-      {
-        where,
-      },
-    )
+    const {changeSwitch, resourceScope} = await import('../../lib/cli/limits/switch.js')
+    const scope = resourceScope(this.args.resource)
+    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, undefined, {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

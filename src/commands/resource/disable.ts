@@ -21,15 +21,9 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
 
   protected async work(): Promise<SwitchResult> {
     const where = typedFlags(this.settings)
-    const {switchResource} = await import('../../lib/cli/limits/switch.js')
-    const {lines, result, warnings} = await switchResource(
-      await this.stack.namespace(),
-      this.args.resource,
-      'disabled',
-      {
-        where,
-      },
-    )
+    const {changeSwitch, resourceScope} = await import('../../lib/cli/limits/switch.js')
+    const scope = resourceScope(this.args.resource)
+    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, 'disabled', {where})
     this.print(lines)
     for (const warning of warnings) this.warn(warning)
     return result

@@ -17,9 +17,9 @@ import {changeWithProgress} from './run.js'
 /** `undefined` removes the switch. */
 type Wanted = AccessSwitch | undefined
 
-interface ShownSwitch {
+interface ShownChange<Result> {
   readonly lines: string[]
-  readonly result: SwitchResult
+  readonly result: Result
   /** For a name that nothing uses yet (misspelled?), or when the search for exceptions failed. */
   readonly warnings: readonly string[]
 }
@@ -30,45 +30,21 @@ interface SwitchOptions {
   readonly progress?: ProgressStream | undefined
 }
 
-export function switchResource(
-  namespace: NamespaceRepository,
-  name: string,
-  access: Wanted,
-  options: SwitchOptions,
-): Promise<ShownSwitch> {
-  return changeSwitch(namespace, resourceScope(name), access, options)
-}
-
-export function switchEntity(
-  namespace: NamespaceRepository,
-  whose: Parameters<typeof entityScope>[0],
-  access: Wanted,
-  options: SwitchOptions,
-): Promise<ShownSwitch> {
-  return changeSwitch(namespace, entityScope(whose), access, options)
-}
-
-function resourceScope(name: string): PolicyScope {
+export function resourceScope(name: string): PolicyScope {
   return {level: 'resource', resource: checkResourceName(name)}
 }
 
-export function entityScope({
-  id,
-  resource = DEFAULT_RESOURCE,
-}: {
-  readonly id: string
-  readonly resource: string | undefined
-}): PolicyScope {
+export function entityScope(id: string, resource = DEFAULT_RESOURCE): PolicyScope {
   return {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)}
 }
 
 /** Sets the switch before it searches for exceptions: disabling must not wait. */
-async function changeSwitch(
+export async function changeSwitch(
   namespace: NamespaceRepository,
   scope: PolicyScope,
   access: Wanted,
   {where, progress}: SwitchOptions,
-): Promise<ShownSwitch> {
+): Promise<ShownChange<SwitchResult>> {
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
@@ -170,31 +146,12 @@ function commandFor(
   return `zael entity ${verb} ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
 }
 
-interface ShownCascade {
-  readonly lines: string[]
-  readonly result: CascadeResult
-  /** For a name that nothing uses yet: it may be misspelled. */
-  readonly warnings: readonly string[]
-}
-
 /** `policy`: on, off or clear. */
-export function cascadeResource(namespace: NamespaceRepository, name: string, policy: string): Promise<ShownCascade> {
-  return changeCascade(namespace, resourceScope(name), policy)
-}
-
-export function cascadeEntity(
-  namespace: NamespaceRepository,
-  whose: Parameters<typeof entityScope>[0],
-  policy: string,
-): Promise<ShownCascade> {
-  return changeCascade(namespace, entityScope(whose), policy)
-}
-
-async function changeCascade(
+export async function changeCascade(
   namespace: NamespaceRepository,
   scope: PolicyScope,
   policy: string,
-): Promise<ShownCascade> {
+): Promise<ShownChange<CascadeResult>> {
   const cascade = policy === 'clear' ? undefined : policy === 'on'
   const notice = cascade === undefined ? undefined : await newNameNotice(namespace, scope)
   const change = await changeWithProgress(sync => namespace.setCascade(scope, cascade, sync))

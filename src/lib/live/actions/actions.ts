@@ -8,7 +8,7 @@ import {type Settings, typedFlags, typedFlagWords} from '../../cli/base/settings
 import {resetBucket, resetQuestion} from '../../cli/bucket/operations.js'
 import {untilOf} from '../../cli/flags/until.js'
 import {previewSet, type SetRequest, setAsPreviewed, setLines, setQuestion} from '../../cli/limits/set.js'
-import {entityScope, switchEntity} from '../../cli/limits/switch.js'
+import {changeSwitch, entityScope} from '../../cli/limits/switch.js'
 import {plainLine} from '../../cli/output/lines.js'
 import {factLines} from '../../cli/output/text-table.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
@@ -206,7 +206,7 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
       '',
       'To lift it: X again on this row.',
     ],
-    perform: () => switched(source, {id: entity, resource: only}, 'disabled'),
+    perform: () => switched(source, entityScope(entity, only), 'disabled'),
   }
 }
 
@@ -222,11 +222,11 @@ async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget
       lines: [
         `This admits requests of ${entity} for ${resource} again, although ${resource} is disabled for all others.`,
       ],
-      perform: () => switched(source, {id: entity, resource}, 'enabled'),
+      perform: () => switched(source, entityScope(entity, resource), 'enabled'),
     }
   }
   const only = level === 'entity' ? resource : undefined
-  const scope = entityScope({id: entity, resource: only})
+  const scope = entityScope(entity, only)
   const next = trace.slice(trace.findIndex(each => each.level === level) + 1).find(each => each.access !== undefined)
   return {
     command: ['entity', 'clear', entity, ...resourceFlag(only)],
@@ -236,22 +236,22 @@ async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget
         ? [`But not for ${resource}: the switch of ${scopeWords(next.scope)} still refuses them.`]
         : []),
     ],
-    perform: () => switched(source, {id: entity, resource: only}, undefined),
+    perform: () => switched(source, entityScope(entity, only), undefined),
   }
 }
 
 async function switched(
   {namespace, where}: ActionSource,
-  whose: Parameters<typeof switchEntity>[1],
+  scope: ReturnType<typeof entityScope>,
   access: AccessSwitch | undefined,
 ): Promise<readonly string[]> {
-  const {lines, warnings} = await switchEntity(namespace, whose, access, {where, progress: NO_PROGRESS})
+  const {lines, warnings} = await changeSwitch(namespace, scope, access, {where, progress: NO_PROGRESS})
   return [...lines, ...warnings]
 }
 
 async function entityNotes(namespace: NamespaceRepository, entity: string, resource: string): Promise<string[]> {
   const [{found}, children] = await Promise.all([
-    switchExceptions(namespace, entityScope({id: entity, resource: undefined}), 'disabled'),
+    switchExceptions(namespace, entityScope(entity), 'disabled'),
     namespace.entities.children(entity),
   ])
   const resources = new Set<string>()

@@ -15,36 +15,23 @@ export async function interruptible<T>(
   work: (signal: AbortSignal, interruption: Interruption) => Promise<T>,
   interrupted: MakeInterrupted,
 ): Promise<T> {
-  const stop = new AbortController()
-  let kind: 'interrupted' | 'terminated' = 'interrupted'
+  const end = listenForEnd()
   let make = interrupted
-  const onInterrupt = () => end('interrupted')
-  const onTerminate = () => end('terminated')
-  const stopListening = () => {
-    process.off('SIGINT', onInterrupt)
-    process.off('SIGTERM', onTerminate)
-  }
-  const end = (by: typeof kind) => {
-    kind = by
-    stopListening()
-    stop.abort()
-  }
-  process.on('SIGINT', onInterrupt)
-  process.on('SIGTERM', onTerminate)
   const interruption: Interruption = {
-    signal: stop.signal,
+    signal: end.signal,
     tell: next => {
       make = next
     },
   }
   try {
-    return await work(stop.signal, interruption)
+    return await work(end.signal, interruption)
   } catch (error) {
-    if (!stop.signal.aborted || !(error instanceof ZaelError)) throw error
+    if (!end.signal.aborted || !(error instanceof ZaelError)) throw error
+    const kind = (await end.reached) === EXIT.terminated ? 'terminated' : 'interrupted'
     if (error.code === 'dynamo.aborted') throw ofKind(kind, make())
     throw error.kind === 'interrupted' ? ofKind(kind, error) : error
   } finally {
-    stopListening()
+    end.stop()
   }
 }
 

@@ -1,7 +1,6 @@
 import {isMap, isScalar, type Node, Scalar, type YAMLMap} from 'yaml'
-import {z} from 'zod'
 import {InvalidInput} from '../../core/errors.js'
-import {newMapping, notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
+import {notOneOf, type Problem, reportProblems} from '../../files/document-problems.js'
 import {composeYaml} from '../../files/yaml-source.js'
 import {
   projectSettingProblem,
@@ -10,25 +9,6 @@ import {
   type SettingsFileKind,
   settingProblem,
 } from './setting-rules.js'
-
-const setting = (key: SettingKey, problemOf: typeof settingProblem) =>
-  z
-    .string(`the value of "${key}" must be a JSON string, in double quotes`)
-    .check(({value, issues}) => {
-      // An empty string counts as not given.
-      const message = value === '' ? undefined : problemOf(key, value)
-      if (message !== undefined) issues.push({code: 'custom', input: value, message})
-    })
-    .optional()
-
-const settings = (problemOf: typeof settingProblem) =>
-  z.strictObject(
-    Object.fromEntries(SETTING_KEYS.map(key => [key, setting(key, problemOf)])) as {
-      [key in SettingKey]: ReturnType<typeof setting>
-    },
-  )
-
-const SCHEMAS = {project: settings(projectSettingProblem), user: settings(settingProblem)}
 
 type Entries = ReadonlyMap<string, {readonly key: Node; readonly value: Node | null}>
 type Report = (offset: number, message: string) => void
@@ -45,24 +25,27 @@ export function parseSettings(
   const [first] = errors
   // The other errors follow from the first.
   if (first) report(first.offset, syntaxMessage(first, text))
-  const entries = first ? new Map() : entriesIn((document?.contents ?? null) as Node | null, text, report)
-  const values = newMapping([...entries].map(([name, {value}]) => [name, jsonString(value, text) ?? null]))
-  const {data, error} = SCHEMAS[kind].safeParse(values)
-  for (const issue of error?.issues ?? []) {
-    if (issue.code === 'unrecognized_keys') {
-      for (const key of issue.keys) report(startOf(entries.get(key)?.key), notOneOf('a key here', key, SETTING_KEYS))
-    } else {
-      const {key, value} = entries.get(String(issue.path[0])) ?? {}
-      report(startOf(value ?? key), issue.message)
-    }
+  const entries: Entries = first ? new Map() : entriesIn((document?.contents ?? null) as Node | null, text, report)
+  const settings = new Map<string, {value: string; line: number}>()
+  for (const [name, {key, value: node}] of entries) {
+    const value = jsonString(node, text)
+    const problem = problemOf(name, value, kind)
+    if (problem !== undefined) report(startOf(isSetting(name) ? (node ?? key) : key), problem)
+    else settings.set(name, {value: value ?? '', line: position(startOf(key)).line})
   }
   if (problems.length === 0) reportYaml(text, report)
-  if (!data || problems.length > 0) throw settingsInvalid(file, problems, text)
-  return new Map(
-    Object.entries(data).map(([name, value = '']) => {
-      return [name, {value, line: position(startOf(entries.get(name)?.key)).line}]
-    }),
-  )
+  if (problems.length > 0) throw settingsInvalid(file, problems, text)
+  return settings
+}
+
+const isSetting = (name: string): name is SettingKey => SETTING_KEYS.some(key => key === name)
+
+/** An empty string counts as not given. */
+function problemOf(name: string, value: string | undefined, kind: SettingsFileKind): string | undefined {
+  if (!isSetting(name)) return notOneOf('a key here', name, SETTING_KEYS)
+  if (value === undefined) return `the value of "${name}" must be a JSON string, in double quotes`
+  if (value === '') return undefined
+  return kind === 'project' ? projectSettingProblem(name, value) : settingProblem(name, value)
 }
 
 function entriesIn(root: Node | null, text: string, report: Report): Entries {

@@ -27,12 +27,10 @@ export interface Setting {
 
 export type Settings = Readonly<Record<SettingKey, Setting>>
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 export interface SettingsSearch {
   /** Typed values by flag name; an empty string counts as not typed. */
   readonly flags: Readonly<Record<string, unknown>>
-  readonly env: Environment
+  readonly env: NodeJS.ProcessEnv
   readonly folder: string
   readonly configDir: string
 }
@@ -73,7 +71,7 @@ export async function findSettings(search: SettingsSearch): Promise<FoundSetting
   return {settings: resolve(search.flags, search.env, files), files, ignored}
 }
 
-function resolve(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {
+function resolve(flags: SettingsSearch['flags'], env: NodeJS.ProcessEnv, files: SettingsFiles): Settings {
   const settings = Object.fromEntries(
     SETTING_KEYS.map(key => [key, candidates(key, flags, env, files)[0]]),
   ) as unknown as Record<SettingKey, Setting>
@@ -84,7 +82,7 @@ function resolve(flags: SettingsSearch['flags'], env: Environment, files: Settin
 }
 
 /** By descending priority; the default is last. */
-function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles) {
+function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: NodeJS.ProcessEnv, files: SettingsFiles) {
   const rule: SettingRule = SETTING_RULES[key]
   const found: Setting[] = []
   const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
@@ -169,7 +167,7 @@ async function readSettingsFile(
   }
   const text = await readText({file: path, code: 'config.unreadable', maxBytes: MAX_BYTES, hint, accept})
   if (text === undefined) return undefined
-  // Imported only when there is a file: it loads yaml and zod.
+  // Imported only when there is a file: it loads yaml.
   const {parseSettings} = await import('./settings-schema.js')
   return {path, entries: parseSettings(text, path, kind)}
 }

@@ -48,10 +48,8 @@ export interface StackContext extends AsyncDisposable {
   openStream(): Promise<StreamTransport>
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 /** The local stack needs neither credentials nor a region. */
-export async function openStack(flags: StackFlagValues, env: Environment = process.env): Promise<StackContext> {
+export async function openStack(flags: StackFlagValues, env: NodeJS.ProcessEnv = process.env): Promise<StackContext> {
   const [{openTable}, {Repository}, {ServerClock}, {LOCAL_STACK}] = await Promise.all([
     import('../../repository/table/open-table.js'),
     import('../../repository/repository.js'),
@@ -90,7 +88,7 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
   }
 }
 
-async function findLocalStack(env: Environment): Promise<{transport: ClosableTransport; endpoint: string}> {
+async function findLocalStack(env: NodeJS.ProcessEnv): Promise<{transport: ClosableTransport; endpoint: string}> {
   const [{requireStack}, {findStateDir}, {localTransport}] = await Promise.all([
     import('../../local/find.js'),
     import('../../local/state-dir/state.js'),
@@ -102,7 +100,7 @@ async function findLocalStack(env: Environment): Promise<{transport: ClosableTra
 
 async function transportTo(
   input: ConnectionInput,
-  env: Environment,
+  env: NodeJS.ProcessEnv,
   serverClock: ServerClock,
 ): Promise<ClosableTransport> {
   const {resolveConnection} = await import('../../dynamo/connection.js')
@@ -114,7 +112,7 @@ async function transportTo(
 /** `undefined` for an endpoint without CloudFormation. */
 export async function openAwsServices(
   input: ConnectionInput,
-  env: Environment,
+  env: NodeJS.ProcessEnv,
   signal?: AbortSignal,
 ): Promise<Aws | undefined> {
   const [{openAws}, {hasCloudFormation}] = await Promise.all([
@@ -131,7 +129,7 @@ export async function openAwsServices(
 }
 
 /** Read at most once, and only when an audit event is written; `undefined` on a local engine. */
-function lazyPrincipal(input: ConnectionInput, env: Environment): () => Promise<string | undefined> {
+function lazyPrincipal(input: ConnectionInput, env: NodeJS.ProcessEnv): () => Promise<string | undefined> {
   let principal: Promise<string | undefined> | undefined
   return () => {
     principal ??= fetchPrincipal(input, env)
@@ -139,7 +137,7 @@ function lazyPrincipal(input: ConnectionInput, env: Environment): () => Promise<
   }
 }
 
-async function fetchPrincipal(input: ConnectionInput, env: Environment): Promise<string | undefined> {
+async function fetchPrincipal(input: ConnectionInput, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const {openAws, readPrincipal} = await import('../../infra/aws/clients.js')
   using aws = openAws(input, env)
   return aws.isLocal ? undefined : await readPrincipal(aws)

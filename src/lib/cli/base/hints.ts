@@ -65,8 +65,6 @@ async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
   }
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 const PLACE_ERRORS = new Set([
   'aws.region',
   'aws.credentials',
@@ -81,7 +79,7 @@ const PLACE_ERRORS = new Set([
 export function withWhere(
   error: unknown,
   {stack, region, profile, endpointUrl}: Pick<Settings, 'stack' | 'region' | 'profile' | 'endpointUrl'>,
-  env: Environment,
+  env: NodeJS.ProcessEnv,
 ): unknown {
   if (!(error instanceof ZaelError) || !PLACE_ERRORS.has(error.code)) return error
   const usedProfile = profile.value ?? env.AWS_PROFILE
@@ -104,13 +102,13 @@ export function withWhere(
 const isLoginError = (message: string): boolean =>
   /SSO|token (has|is) expired|security token .* expired|ExpiredToken/i.test(message)
 
-function loginHint(profile: string | undefined, env: Environment): string {
+function loginHint(profile: string | undefined, env: NodeJS.ProcessEnv): string {
   if (profile === undefined && env.AWS_ACCESS_KEY_ID && env.AWS_SESSION_TOKEN)
     return 'The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN is over: get a new one, or unset both and choose --profile.'
   return `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
 }
 
-function withProxy({code, hint}: ZaelError, env: Environment): string | undefined {
+function withProxy({code, hint}: ZaelError, env: NodeJS.ProcessEnv): string | undefined {
   const name = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(each => env[each])
   if (name === undefined || !/\.unavailable$/.test(code)) return hint
   return `${hint ?? ''} ${name} is set, but zael connects directly: allow that, or use a VPC endpoint with --endpoint-url.`.trim()

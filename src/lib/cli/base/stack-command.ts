@@ -59,15 +59,13 @@ const {namespace: _, ...withoutNamespace} = StackCommand.baseFlags
 // Without --namespace. Cast: a subclass cannot have fewer statics, but oclif sees the flags that really exist.
 export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 // A profile that does not exist has neither credentials nor a region.
 const PROFILE_ERRORS = new Set(['aws.credentials', 'aws.region', 'dynamo.denied'])
 
 export async function withKnownProfiles(
   error: unknown,
   profile: Pick<Setting, 'value' | 'from'>,
-  env: Environment,
+  env: NodeJS.ProcessEnv,
 ): Promise<unknown> {
   const used = profile.value ?? env.AWS_PROFILE
   if (!used || !(error instanceof ZaelError) || !PROFILE_ERRORS.has(error.code)) return error
@@ -83,7 +81,7 @@ export async function withKnownProfiles(
 }
 
 /** Sorted; `undefined` when a file cannot be read. */
-async function profileNames(env: Environment): Promise<string[] | undefined> {
+async function profileNames(env: NodeJS.ProcessEnv): Promise<string[] | undefined> {
   const folder = join(env.HOME || homedir(), '.aws')
   const files = [
     env.AWS_CONFIG_FILE || join(folder, 'config'),

@@ -25,9 +25,7 @@ export interface Examination {
 
 const UNSEEN = {cloudFormation: null, unknown: []}
 
-type Environment = Readonly<Record<string, string | undefined>>
-
-export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
+export async function examine(examination: Examination, env: NodeJS.ProcessEnv = process.env): Promise<Check[]> {
   const machine = [nodeCheck(process.version), await engineCheck()]
   try {
     await using context = await openStack(examination.flags, env)
@@ -44,7 +42,7 @@ async function examineAccess(
   {flags, isNamed, version}: Examination,
   context: StackContext,
   aws: Aws | undefined,
-  env: Environment,
+  env: NodeJS.ProcessEnv,
 ): Promise<Check[]> {
   const {permissionChecks} = await import('../../infra/doctor/permission-checks.js')
   const account = aws && (await examineAccount(aws, Date.now()))
@@ -84,7 +82,10 @@ async function examineStack(
 }
 
 /** The local stack's endpoint comes from its supervisor, not from the environment. */
-async function connectionOf({stack, region, profile, 'endpoint-url': endpointUrl}: StackFlagValues, env: Environment) {
+async function connectionOf(
+  {stack, region, profile, 'endpoint-url': endpointUrl}: StackFlagValues,
+  env: NodeJS.ProcessEnv,
+) {
   const [{resolveConnection}, {LOCAL_STACK}, {readSupervisor}] = await Promise.all([
     import('../../dynamo/connection.js'),
     import('../../local/state-dir/state.js'),

@@ -3,12 +3,10 @@ import type {ListedStack, RefusedRegion, StackList} from '../../infra/stack/list
 import {openAwsServices} from '../base/context.js'
 import type {Listing} from '../output/listing.js'
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 export async function findStacks(
   input: ConnectionInput,
   {allRegions}: {readonly allRegions: boolean},
-  env: Environment = process.env,
+  env: NodeJS.ProcessEnv = process.env,
 ): Promise<StackList> {
   using aws = await openAwsServices(input, env)
   if (!aws) return {stacks: await tablesOf(input, env), refused: [], notEnabled: []}
@@ -20,7 +18,7 @@ export async function findStacks(
   return await listStacksEverywhere(aws, region => openAws({...input, region}, env))
 }
 
-async function tablesOf(input: ConnectionInput, env: Environment) {
+async function tablesOf(input: ConnectionInput, env: NodeJS.ProcessEnv) {
   const [{createTransport}, {resolveConnection}, {listTables}] = await Promise.all([
     import('../../dynamo/transports/create.js'),
     import('../../dynamo/connection.js'),

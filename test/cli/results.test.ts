@@ -4,11 +4,19 @@ import {describe, expect, expectTypeOf, it} from 'vitest'
 import {z} from 'zod'
 import type {SupervisorFacts} from '../../src/lib/cli/base/local-health.js'
 import type {BucketListResult} from '../../src/lib/cli/bucket/results.js'
+import type {CostResult} from '../../src/lib/cli/cost/results.js'
 import type {EntityDeleteResult} from '../../src/lib/cli/entity/results.js'
 import type {VersionResult} from '../../src/lib/cli/help/results.js'
-import type {LimitsPlanResult, LimitsSetResult} from '../../src/lib/cli/limits/results.js'
+import type {
+  ImpactJson,
+  LimitsApplyResult,
+  LimitsPlanResult,
+  LimitsSetResult,
+} from '../../src/lib/cli/limits/results.js'
 import type {
   MigratePlanResult,
+  MigrateResolveResult,
+  MigrateRunResult,
   MigrateStatusResult,
   MigrateVerifyResult,
   OldItemCountsJson,
@@ -33,17 +41,22 @@ import type {ChangeSet} from '../../src/lib/infra/deploy/planned-change.js'
 import type {Check} from '../../src/lib/infra/doctor/machine-checks.js'
 import type {StackHealth} from '../../src/lib/infra/health/health.js'
 import type {StackList} from '../../src/lib/infra/stack/list-stacks.js'
+import type {CostReport} from '../../src/lib/insight/cost/report.js'
+import type {EntityImpact, Impact} from '../../src/lib/insight/preview/impact.js'
 import type {LimitTotal, UsageWindow} from '../../src/lib/insight/usage/usage-report.js'
 import type {Known} from '../../src/lib/live/model/model.js'
 import type {WatchResult} from '../../src/lib/live/results.js'
 import type {LogEntry} from '../../src/lib/local/state-dir/log.js'
 import type {StackEnd} from '../../src/lib/local/state-dir/state.js'
 import type {AggregatorStatus} from '../../src/lib/local/supervisor/control.js'
+import type {ApplyResult} from '../../src/lib/manifest/apply.js'
 import type {Plan} from '../../src/lib/manifest/plan.js'
-import type {MigrationPlan} from '../../src/lib/migrate/plan.js'
+import type {MigrationPlan, PlannedStep} from '../../src/lib/migrate/plan.js'
 import type {CurrentRecordType, OldRecordType} from '../../src/lib/migrate/records/classify.js'
+import type {MigrationResult} from '../../src/lib/migrate/run.js'
 import type {SurveyCounts} from '../../src/lib/migrate/survey.js'
-import type {Sample} from '../../src/lib/migrate/walk/report.js'
+import type {Verification} from '../../src/lib/migrate/verify-migration.js'
+import type {RecordDifference, Sample} from '../../src/lib/migrate/walk/report.js'
 import type {BucketView} from '../../src/lib/repository/buckets/view.js'
 import type {SyncResult} from '../../src/lib/repository/limits/bucket-sync.js'
 import {RESULTS} from '../../src/lib/results.js'
@@ -97,6 +110,24 @@ describe('the types of results', () => {
     expectTypeOf<keyof SurveyCounts['old'][number]>().toEqualTypeOf<keyof Item<MigrateStatusResult['old']> | 'groups'>()
     expectTypeOf<MigrationPlan['blockers']>().toEqualTypeOf<MigratePlanResult['blockers']>()
     expectTypeOf<Sample<string>>().toEqualTypeOf<MigrateVerifyResult['unknown']>()
+    expectTypeOf<Sample<RecordDifference>>().toEqualTypeOf<MigrateResolveResult['left']>()
+    expectTypeOf<keyof MigrationResult>().toEqualTypeOf<keyof NonNullable<MigrateRunResult['result']>>()
+    expectTypeOf<keyof Verification | 'stack'>().toEqualTypeOf<keyof MigrateVerifyResult>()
+    expectTypeOf<Exclude<keyof MigrationPlan, 'isPending' | 'leftovers'>>().toEqualTypeOf<
+      Exclude<keyof MigratePlanResult, 'stack' | 'pending' | 'oldItems' | 'unknownItems'>
+    >()
+    expectTypeOf<Exclude<keyof PlannedStep, 'isPending'> | 'pending'>().toEqualTypeOf<
+      keyof Item<MigratePlanResult['steps']>
+    >()
+    expectTypeOf<keyof ApplyResult>().toEqualTypeOf<keyof NonNullable<LimitsApplyResult['result']>>()
+    expectTypeOf<keyof CostReport | 'prices'>().toEqualTypeOf<keyof CostResult>()
+    expectTypeOf<Exclude<keyof Impact, 'isComplete'> | 'complete'>().toEqualTypeOf<
+      Exclude<keyof ImpactJson, 'window' | 'since' | 'until'>
+    >()
+    expectTypeOf<Exclude<keyof EntityImpact, 'isExact' | 'boostedUntilMs'>>().toEqualTypeOf<
+      Exclude<keyof Item<ImpactJson['found']>, 'value' | 'exact' | 'boostedUntil'>
+    >()
+    expectTypeOf<Exclude<keyof StackHealth, 'isHealthy'> | 'healthy' | 'local'>().toEqualTypeOf<keyof StatusResult>()
 
     expectTypeOf<Check>().toEqualTypeOf<Item<DoctorResult['checks']>>()
     expectTypeOf<StackList>().toEqualTypeOf<Pick<ListResult, 'stacks' | 'refused' | 'notEnabled'>>()

@@ -8,10 +8,8 @@ import {textTable} from '../output/text-table.js'
 import type {CostResult} from './results.js'
 
 export function costJson(report: CostReport): CostResult {
-  const {stack, region, averaged, decisionsPerDay, dollarsPerDay, dollarsPerMillion, indexWrites, notes, read} = report
   return {
-    stack,
-    region,
+    ...report,
     days: report.days.map(({date, isComplete, counts, dollars, isUnread, isMeasured}) => ({
       date,
       complete: isComplete,
@@ -21,17 +19,10 @@ export function costJson(report: CostReport): CostResult {
       source: dollars === null ? null : isMeasured ? 'measured' : 'estimated',
       unread: isUnread,
     })),
-    averaged,
-    decisionsPerDay,
     parts: report.parts.map(({name, quantity, unit, dollars, perMillion, source}) => {
       return {name, quantity, unit, dollarsPerDay: dollars, dollarsPerMillion: perMillion, source}
     }),
-    dollarsPerDay,
-    dollarsPerMillion,
-    indexWrites,
-    notes,
     prices: {region: LIST_REGION, asOf: LIST_DATE, used: LIST_PRICES},
-    read,
   }
 }
 

@@ -139,26 +139,18 @@ export async function impactText(
 }
 
 export function impactJson(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): ImpactJson {
+  const {found, isComplete, ...counts} = impact
   return {
     window,
     since: new Date(sinceMs).toISOString(),
     until: new Date(untilMs).toISOString(),
-    entities: impact.entities,
-    others: impact.others,
-    windows: impact.windows,
-    changed: [...impact.changed],
-    unrecorded: [...impact.unrecorded],
-    complete: impact.isComplete,
-    found: impact.found.map(({entity, resource, limit, verdict, peak, boostedUntilMs, ...figures}) => ({
-      entity,
-      resource,
+    ...counts,
+    complete: isComplete,
+    found: found.map(({limit, isExact, peak, boostedUntilMs, ...rest}) => ({
+      ...rest,
       limit: limit.name,
       value: rateText(limit),
-      verdict,
-      refusedTokens: figures.refusedTokens,
-      exact: figures.isExact,
-      refusedWindows: figures.refusedWindows,
-      possibleWindows: figures.possibleWindows,
+      exact: isExact,
       peak: peak
         ? {start: new Date(peak.startMs).toISOString(), tokens: peak.tokens, allowed: Math.floor(peak.allowed)}
         : null,

@@ -236,15 +236,9 @@ export function diffJson({manifest: {namespace}, differences, boosts}: ManifestD
 }
 
 export function applyResultJson(result: ApplyResult): NonNullable<LimitsApplyResult['result']> {
-  const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
+  const {failures, recordFailure} = result
   return {
-    outcome,
-    created,
-    updated,
-    deleted,
-    adopted,
-    left,
-    buckets,
+    ...result,
     failures: failures.map(({change, error}) => ({change: plannedChangeJson(change), error: errorJson(error)})),
     recordFailure: recordFailure ? errorJson(recordFailure) : null,
   }

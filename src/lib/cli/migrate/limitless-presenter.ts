@@ -7,7 +7,7 @@ import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
 import {limitJson} from '../limits/json.js'
 import {agree} from '../output/confirm.js'
 import {textTable} from '../output/text-table.js'
-import type {LimitlessJson, MigrateRunResult} from './results.js'
+import type {LimitlessJson} from './results.js'
 
 const PRINTED = 20
 
@@ -88,7 +88,3 @@ export function limitlessJson({buckets, resources, unlisted}: Limitless): Limitl
     unlisted,
   }
 }
-
-export const limitsWrittenJson = (
-  written: LimitsWritten | undefined,
-): NonNullable<MigrateRunResult['result']>['limitsWritten'] => written ?? null

@@ -243,26 +243,14 @@ function featureCounts({features}: Survey): MigrateStatusResult['wire']['feature
 }
 
 export function migrationPlanJson(stack: string, {unknown, limitless}: Survey, plan: MigrationPlan): MigratePlanResult {
+  const {isPending, steps, leftovers, ...figures} = plan
   return {
     stack,
-    pending: plan.isPending,
-    steps: plan.steps.map(({id, title, isPending, items, readUnits, writeUnits}) => ({
-      id,
-      title,
-      pending: isPending,
-      items,
-      readUnits,
-      writeUnits,
-    })),
-    items: plan.items,
-    conflicts: plan.conflicts,
-    readUnits: plan.readUnits,
-    writeUnits: plan.writeUnits,
-    writeUnitsPerSecond: plan.writeUnitsPerSecond,
-    seconds: plan.seconds,
-    blockers: plan.blockers,
+    pending: isPending,
+    steps: steps.map(({isPending: pending, ...step}) => ({...step, pending})),
+    ...figures,
     limitless: limitlessJson(limitless),
-    oldItems: plan.leftovers,
+    oldItems: leftovers,
     unknownItems: unknown.items,
   }
 }

@@ -61,7 +61,6 @@ const differenceSampleSchema = strictObject({
   count: count,
   shown: z.array(migrationDifferenceSchema).describe('The first of them'),
 }).meta({id: 'MigrationDifferences'})
-export type DifferenceSampleJson = ResultOf<typeof differenceSampleSchema>
 
 const limitlessSchema = strictObject({
   buckets: count.describe('Pairs of an entity and a resource'),

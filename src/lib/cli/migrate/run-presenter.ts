@@ -5,15 +5,8 @@ import type {MigrationResult} from '../../migrate/run.js'
 import type {Verification} from '../../migrate/verify-migration.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrate/walk/report.js'
 import {nextLines, plainTable, textTable} from '../output/text-table.js'
-import {
-  limitlessJson,
-  limitlessLines,
-  limitsWrittenJson,
-  limitsWrittenLines,
-  writeLimitsCommand,
-} from './limitless-presenter.js'
+import {limitlessJson, limitlessLines, limitsWrittenLines, writeLimitsCommand} from './limitless-presenter.js'
 import type {
-  DifferenceSampleJson,
   MigrateCleanupResult,
   MigrateResolveResult,
   MigrateRunResult,
@@ -91,26 +84,10 @@ function runNext(stack: string, {finished, limitless}: MigrationResult): [string
     : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
 }
 
-export function runJson({
-  runId,
-  resumed,
-  finished,
-  settled,
-  steps,
-  added,
-  conflicts,
-  unknown,
-  decisions,
-  copiedAgain,
-  limitsWritten,
-  limitless,
-}: MigrationResult): NonNullable<MigrateRunResult['result']> {
+export function runJson(result: MigrationResult): NonNullable<MigrateRunResult['result']> {
   return {
-    runId,
-    resumed,
-    finished,
-    settled,
-    steps: steps.map(({id, title, state, checked, written, expired, conflicts: count}) => ({
+    ...result,
+    steps: result.steps.map(({id, title, state, checked, written, expired, conflicts: count}) => ({
       id,
       title,
       state,
@@ -119,13 +96,10 @@ export function runJson({
       expired,
       conflicts: count,
     })),
-    added,
-    conflicts: sampleJson(conflicts),
-    unknown,
-    decisions: decisionsJson(decisions),
-    copiedAgain: byKind(copiedAgain),
-    limitsWritten: limitsWrittenJson(limitsWritten),
-    limitless: limitlessJson(limitless),
+    decisions: decisionsJson(result.decisions),
+    copiedAgain: byKind(result.copiedAgain),
+    limitsWritten: result.limitsWritten ?? null,
+    limitless: limitlessJson(result.limitless),
   }
 }
 
@@ -173,20 +147,13 @@ function verificationNext(stack: string, verification: Verification): [string, s
   return [...more, run, ...(conflict ? [resolve(conflict.key)] : [])]
 }
 
-export function verificationJson(
-  stack: string,
-  {clean, checked, expired, differences, unmovable, unknown, decisions, limitless}: Verification,
-): MigrateVerifyResult {
+export function verificationJson(stack: string, verification: Verification): MigrateVerifyResult {
   return {
     stack,
-    clean,
-    checked: byKind(checked),
-    expired,
-    differences: sampleJson(differences),
-    unmovable,
-    unknown,
-    decisions: decisionsJson(decisions),
-    limitless: limitlessJson(limitless),
+    ...verification,
+    checked: byKind(verification.checked),
+    decisions: decisionsJson(verification.decisions),
+    limitless: limitlessJson(verification.limitless),
   }
 }
 
@@ -268,7 +235,7 @@ export function cleanedJson(
     dryRun: result === undefined,
     old: byKind(verification.checked),
     deleted: byKind(deleted),
-    left: sampleJson(left),
+    left,
     unknown,
   }
 }
@@ -293,7 +260,7 @@ export function resolvedJson(
   kept: Side,
   {settled, left}: ResolveAllResult = {settled: 1, left: {count: 0, shown: []}},
 ): MigrateResolveResult {
-  return {stack, key, kept, settled, left: sampleJson(left)}
+  return {stack, key, kept, settled, left}
 }
 
 function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
@@ -305,10 +272,6 @@ function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
   const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
   return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
-}
-
-function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
-  return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
 }
 
 const moreLines = (count: number, shown: number): string[] =>

@@ -37,20 +37,9 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
 }
 
 export function healthJson(health: StackHealth, local: SupervisorFacts | null): StatusResult {
-  const {stack, region, unknown, findings, isHealthy, aggregator, versions} = health
-  const {cloudFormation, table, mapping, traffic, deadLetters, alarms, drift} = health
+  const {isHealthy, aggregator, versions, ...parts} = health
   return {
-    stack,
-    region,
-    cloudFormation,
-    table,
-    mapping,
-    traffic,
-    deadLetters,
-    alarms,
-    drift,
-    unknown,
-    findings,
+    ...parts,
     healthy: isHealthy,
     aggregator: aggregator && aggregatorJson(aggregator),
     versions: versions && versionsJson(versions),
